@@ -10,7 +10,7 @@ const context = await model.createContext({
 const sequence = context.getSequence();
 const options = { temperature: 0, yieldEogToken: true };
 
-/// Seconds until `count` tokens were made behind the given ones.
+/// Seconds until `count` tokens are generated after the given ones.
 async function seconds(tokens, count) {
   await sequence.clearHistory();
   const begin = performance.now();

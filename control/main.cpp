@@ -55,17 +55,17 @@ Result<std::vector<holdfast::core::ConfigImport>> read_imports(
   std::vector<holdfast::core::ConfigImport> imports;
   const std::string standard = state_dir + "/holdfast.conf";
   if (file.empty() && access(standard.c_str(), F_OK) == 0) file = standard;
-  // A source that says nothing now may have said something at the last start.
+  // A source that is empty now may have had values at the last start.
   holdfast::core::ConfigImport none{"file", standard, {}};
   if (file.empty()) {
     imports.push_back(std::move(none));
   } else {
-    HF_TRY(auto import, holdfast::link::import_file(file));
+    HOLDFAST_TRY(auto import, holdfast::link::import_file(file));
     imports.push_back(std::move(import));
   }
-  HF_TRY(auto environment, holdfast::link::import_environment(environ));
+  HOLDFAST_TRY(auto environment, holdfast::link::import_environment(environ));
   imports.push_back(std::move(environment));
-  HF_TRY(auto command_line, holdfast::link::import_command_line(assignments));
+  HOLDFAST_TRY(auto command_line, holdfast::link::import_command_line(assignments));
   imports.push_back(std::move(command_line));
   return imports;
 }
@@ -77,8 +77,6 @@ Result<Arguments> read_arguments(int argc, char** argv) {
   std::string file;
   const char* state = std::getenv("HOLDFAST_STATE");
   options.state_dir = state != nullptr ? state : "./holdfast-state";
-  // bench/models compares with it what the checks of bounds cost.
-  options.guarded = std::getenv("HOLDFAST_TEST_UNGUARDED") == nullptr;
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
     if (name != "--state" && name != "--config" && name != "--op" && name != "--args" &&
@@ -99,11 +97,12 @@ Result<Arguments> read_arguments(int argc, char** argv) {
       assignments.emplace_back(value);
     }
   }
-  HF_TRY(options.imports, read_imports(options.state_dir, file, assignments));
+  HOLDFAST_TRY(options.imports, read_imports(options.state_dir, file, assignments));
   return arguments;
 }
 
-/// The answer goes to stdout as the OP_RESULT that a daemon would have sent, errors included.
+/// Runs one operator verb without a daemon. The answer goes to stdout as the OP_RESULT that a
+/// daemon would have sent, errors included.
 int operate(const Arguments& arguments) {
   holdfast::wire::OpResult result;
   auto answer = holdfast::link::operate_offline(arguments.daemon.state_dir,
@@ -121,7 +120,8 @@ int operate(const Arguments& arguments) {
   return std::fflush(stdout) == 0 ? 0 : 74;
 }
 
-/// sysexits.h: usage 64, software 70 (database damaged), I/O 74, temporary 75 (another owner).
+/// Exit codes of sysexits.h: usage 64, software 70 (database damaged), I/O 74, temporary 75
+/// (another owner).
 int exit_code(Errc code) {
   switch (code) {
     case Errc::kUsage:
@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
     if (std::string_view(argv[i]) == "--op") serves = false;
   }
   if (serves) holdfast::arm_crash_points("daemon");
-  umask(077);  // prompts and answers are nobody else's business
+  umask(077);  // prompts and answers are for the owner alone
   holdfast::log::init("holdfastd", isatty(STDERR_FILENO) == 0);
   signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk, no reason to die
   if (sodium_init() < 0) return fail({Errc::kInternal, "start: libsodium does not start"});
@@ -167,13 +167,13 @@ int main(int argc, char** argv) {
     return fail(options.error());
   }
   if (!options->op.verb.empty()) {
-    holdfast::sandbox::confine(holdfast::sandbox::daemon_wish());
+    holdfast::sandbox::confine(holdfast::sandbox::daemon_policy());
     return operate(*options);
   }
   if (const auto ready = holdfast::link::prepare_state_dir(options->daemon.state_dir); !ready) {
     return fail(ready.error());
   }
-  holdfast::sandbox::confine_and_report(holdfast::sandbox::daemon_wish(),
+  holdfast::sandbox::confine_and_report(holdfast::sandbox::daemon_policy(),
                                         options->daemon.state_dir + "/run");
   auto daemon = holdfast::link::Daemon::start(std::move(options->daemon), holdfast::system_clock());
   if (!daemon) return fail(daemon.error());
@@ -184,7 +184,7 @@ int main(int argc, char** argv) {
   sigaction(SIGINT, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
   const Result<void> ended = (*daemon)->run();
-  // After a failed sync nothing may run any more, destructors that write included.
+  // After a failed sync nothing may run any more, not even destructors that write.
   if (!ended) _exit(fail(ended.error()));
   return 0;
 }

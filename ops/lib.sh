@@ -3,7 +3,7 @@
 say() { printf '\n== %s\n' "$*" >&2; }
 die() { printf 'holdfast: %s\n' "$*" >&2; exit 1; }
 
-# install_packages FILE...: what is missing from the lists, and nothing if nothing is.
+# install_packages FILE...: installs the packages of the lists that are missing.
 install_packages() {
   local missing=() name
   while read -r name; do
@@ -79,7 +79,7 @@ configure() {
 # build_name: the commit of the sources, for records of measurements.
 build_name() { git -C "$ROOT" describe --always --dirty 2>/dev/null || echo unknown; }
 
-# jobs: one compiler for a core, and 1.5 GB of memory for each.
+# jobs: one compiler for each core, and 1.5 GB of memory for each.
 jobs_wanted() {
   local cores memory
   cores=$(nproc)
@@ -88,7 +88,7 @@ jobs_wanted() {
   [ "$memory" -lt "$cores" ] && echo "$memory" || echo "$cores"
 }
 
-# timed NAME COMMAND…: runs it and keeps the minutes for print_times.
+# timed NAME COMMAND…: runs it and records the minutes for print_times.
 TIMES=()
 timed() {
   local name=$1 start=$SECONDS rc=0

@@ -1,4 +1,4 @@
-// holdfast-worker: loads models and runs them for the daemon. Keeps nothing that cannot be lost.
+// holdfast-worker: loads models and runs them for the daemon. Stores nothing that must not be lost.
 
 #include <unistd.h>
 
@@ -28,8 +28,6 @@
 #include "worker/link/host.h"
 #include "worker/link/link.h"
 
-namespace hf = holdfast;
-
 namespace {
 
 constexpr char kUsage[] =
@@ -37,18 +35,18 @@ constexpr char kUsage[] =
     "                       [--engine model|fake] [--key NAME] [--endpoint E] [--ring TOKENS]\n"
     "                       [--orphan-ms N] [--drain-ms N] [--heartbeat-timeout-ms N]\n"
     "                       [--step-watchdog-ms N] [--step-journal FILE]\n"
-    "                       [--fake-device JSON]   (docs/fake-engine.md)\n";
+    "                       [--fake-device JSON]   (docs/contribute/fake-engine.md)\n";
 
-/// What loads need beside the link's options.
-struct Own {
-  hf::engine::FakeDevice fake;
+/// Settings of loads besides the link's options.
+struct LoadSettings {
+  holdfast::engine::FakeDevice fake;
   std::string kernels;    // forced
-  std::string cache_dir;  // of kernels that were built for devices
+  std::string cache_dir;  // of built kernels for devices
   std::string run_dir;    // of the daemon's sockets
   std::string roots;      // models.roots when this process began
 };
 
-hf::worker::Link* running_link = nullptr;  // for the signal handler
+holdfast::worker::Link* running_link = nullptr;  // for the signal handler
 
 void on_stop_signal(int) {
   if (running_link != nullptr) running_link->request_stop();
@@ -61,10 +59,10 @@ std::optional<std::int64_t> parse_number(const std::string& text) {
   return value;
 }
 
-/// False if `value` does not describe a device.
-bool set_fake_device(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake,
+/// Sets the fake device. False, after a message on stderr, if `value` does not describe one.
+bool set_fake_device(holdfast::worker::LinkOptions& o, holdfast::engine::FakeDevice& fake,
                      const std::string& value) {
-  auto device = hf::engine::parse_fake_device(value);
+  auto device = holdfast::engine::parse_fake_device(value);
   if (!device) return std::fprintf(stderr, "%s\n", device.error().what.c_str()), false;
   fake = *device;
   o.device = fake.name;
@@ -73,29 +71,30 @@ bool set_fake_device(hf::worker::LinkOptions& o, hf::engine::FakeDevice& fake,
   return true;
 }
 
-/// Made before the process gives up making files. Without one blame is less exact; work goes on.
-std::shared_ptr<hf::StepJournal> open_journal(const std::string& path) {
-  auto journal = hf::StepJournal::create(path);
+/// Opens the journal, before the process gives up making files. Without one blame is less exact;
+/// work goes on.
+std::shared_ptr<holdfast::StepJournal> open_journal(const std::string& path) {
+  auto journal = holdfast::StepJournal::create(path);
   if (journal) return std::move(journal).value();
-  hf::log::warn("no step journal", {{"reason", journal.error().what}});
+  holdfast::log::warn("no step journal", {{"reason", journal.error().what}});
   return nullptr;
 }
 
-/// False after a message on stderr.
-bool set_option(hf::worker::LinkOptions& o, Own& own, const std::string& name,
+/// Sets one option. False after a message on stderr.
+bool set_option(holdfast::worker::LinkOptions& o, LoadSettings& settings, const std::string& name,
                 const std::string& value) {
-  if (name == "--fake-device" && set_fake_device(o, own.fake, value)) return true;
+  if (name == "--fake-device" && set_fake_device(o, settings.fake, value)) return true;
   if (name == "--state") {
     const std::string state = std::filesystem::absolute(value).string();
     const std::string run = state + "/run";
-    own.run_dir = run;
-    own.cache_dir = state + "/cache/opencl";
+    settings.run_dir = run;
+    settings.cache_dir = state + "/cache/opencl";
     if (o.endpoint.empty()) o.endpoint = "ipc://" + run + "/workers.sock";
-    o.images_path = run + "/images.sock";
+    o.weight_cache_path = run + "/images.sock";
     return true;
   }
   if (name == "--device") return o.device = value, true;
-  if (name == "--kernels") return o.kernels = own.kernels = value, true;
+  if (name == "--kernels") return o.kernels = settings.kernels = value, true;
   if (name == "--key") return o.worker_key = value, true;
   if (name == "--endpoint") return o.endpoint = value, true;
   if (name == "--step-journal") return o.journal = open_journal(value), true;
@@ -117,43 +116,46 @@ bool set_option(hf::worker::LinkOptions& o, Own& own, const std::string& name,
   return false;
 }
 
-/// Where the kernel has Landlock, the file could not be opened either.
-hf::Result<void> check_roots(const Own& own, const std::string& path) {
-  if (hf::allowed_by_roots(path, own.roots)) return {};
-  return hf::Error{hf::Errc::kUnauthorized,
-                   "load " + path +
-                       ": not below models.roots as this worker found it at its start (" +
-                       own.roots + "); end the worker, its next start takes the new value"};
+/// kUnauthorized for a file outside models.roots. Where the kernel has Landlock, the file could not
+/// be opened either.
+holdfast::Result<void> check_roots(const LoadSettings& settings, const std::string& path) {
+  if (holdfast::allowed_by_roots(path, settings.roots)) return {};
+  return holdfast::Error{
+      holdfast::Errc::kUnauthorized,
+      "load " + path + ": not below models.roots as this worker found it at its start (" +
+          settings.roots + "); end the worker, its next start takes the new value"};
 }
 
-/// Gives up what serving models does not take.
-void confine(const hf::worker::LinkOptions& link, Own& own) {
-  namespace sandbox = hf::sandbox;
-  const auto roots = hf::read_roots(own.run_dir);
-  own.roots = roots.value_or("");
+/// Gives up the rights that serving models does not need.
+void confine(const holdfast::worker::LinkOptions& link, LoadSettings& settings) {
+  namespace sandbox = holdfast::sandbox;
+  const auto roots = holdfast::read_roots(settings.run_dir);
+  settings.roots = roots.value_or("");
   const bool device = link.engine == "model" && link.device != "cpu";
   if (device) {
     std::error_code ignored;
-    std::filesystem::create_directories(own.cache_dir, ignored);
-    sandbox::confine_and_report(sandbox::device_worker_wish(own.roots, own.run_dir, own.cache_dir),
-                                own.run_dir);
+    std::filesystem::create_directories(settings.cache_dir, ignored);
+    sandbox::confine_and_report(
+        sandbox::device_worker_policy(settings.roots, settings.run_dir, settings.cache_dir),
+        settings.run_dir);
   } else {
-    hf::text::interpret_patterns();
-    sandbox::Wish wish = sandbox::worker_wish(own.roots, own.run_dir);
-    // One that plays being out of memory asks to be the first that is killed.
-    if (link.engine == "fake") wish.files.write.emplace_back("/proc");
-    sandbox::confine_and_report(wish, own.run_dir);
+    holdfast::text::interpret_patterns();
+    sandbox::Policy policy = sandbox::worker_policy(settings.roots, settings.run_dir);
+    // A fake engine that plays being out of memory asks to be the first that is killed.
+    if (link.engine == "fake") policy.files.write.emplace_back("/proc");
+    sandbox::confine_and_report(policy, settings.run_dir);
   }
 }
 
-hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(
-    const hf::worker::LinkOptions& link, const Own& own, const hf::wire::Load& load,
-    const hf::worker::Progress& progress, hf::images::Client& images, hf::worker::Claims& claims) {
-  hf::engine::EngineOptions options;
-  options.images = &images;
+holdfast::Result<std::unique_ptr<holdfast::engine::Engine>> open_engine(
+    const holdfast::worker::LinkOptions& link, const LoadSettings& settings,
+    const holdfast::wire::Load& load, const holdfast::worker::Progress& progress,
+    holdfast::weight_cache::Client& weight_cache, holdfast::worker::Claims& claims) {
+  holdfast::engine::EngineOptions options;
+  options.weight_cache = &weight_cache;
   options.device = link.device;
-  options.kernels = load.kernels.empty() ? own.kernels : load.kernels;
-  options.cache_dir = own.cache_dir;
+  options.kernels = load.kernels.empty() ? settings.kernels : load.kernels;
+  options.cache_dir = settings.cache_dir;
   options.threads = load.threads > 0 ? std::min(load.threads, link.threads) : link.threads;
   options.context = load.context;
   options.slots = load.slots;
@@ -163,46 +165,48 @@ hf::Result<std::unique_ptr<hf::engine::Engine>> open_engine(
   options.model_sha = load.model_sha;
   options.progress = progress;
   if (link.engine == "fake") {
-    return hf::engine::open_fake_engine(load.options, options, own.fake, load.path);
+    return holdfast::engine::open_fake_engine(load.options, options, settings.fake, load.path);
   }
-  HF_CHECKED(hf::engine::read_options(load.options, options));
-  HF_CHECKED(check_roots(own, load.path));
-  HF_TRY(const hf::hf::Stamp stamp, hf::worker::check_model_file(load));
-  // Weights that wait for a worker to come back give way to a model that is wanted now.
-  const std::int64_t available = hf::available_memory(hf::host_memory_pools());
-  if (available >= 0 && available < load.bytes) images.make_room(load.model_sha);
+  HOLDFAST_CHECKED(holdfast::engine::read_options(load.options, options));
+  HOLDFAST_CHECKED(check_roots(settings, load.path));
+  // Cached weights that no worker uses give way to a model that is needed now.
+  HOLDFAST_TRY(const holdfast::huggingface::Stamp stamp, holdfast::worker::check_model_file(load));
+  const std::int64_t available = holdfast::available_memory(holdfast::host_memory_pools());
+  if (available >= 0 && available < load.bytes) weight_cache.evict_unused(load.model_sha);
   const bool on_host = std::all_of(link.device_memories.begin(), link.device_memories.end(),
                                    [](const auto& memory) { return memory.of_host; });
   if (on_host)
-    HF_CHECKED(claims.claim(load.bytes, hf::worker::host_memory(link.images_path).pools));
-  auto engine = hf::engine::open_engine(load.path, options);
+    HOLDFAST_CHECKED(
+        claims.claim(load.bytes, holdfast::worker::host_memory(link.weight_cache_path).pools));
+  auto engine = holdfast::engine::open_engine(load.path, options);
   if (on_host) claims.release();
   // A file that was cut or written while it was read explains any other error.
-  HF_CHECKED(hf::worker::check_unchanged(load, stamp));
+  HOLDFAST_CHECKED(holdfast::worker::check_unchanged(load, stamp));
   return engine;
 }
 
-/// What HELLO says of the device: the family that runs, of an OpenCL device also why, and its own
-/// memory. One that is not there is told by the loads, which fail with the reason.
-void describe_device(hf::worker::LinkOptions& o, const Own& own) {
+/// Fills in HELLO's description of the device: the family that runs, for an OpenCL device also the
+/// reason, and its own memory. A missing device is reported by the loads, which fail with the
+/// reason.
+void describe_device(holdfast::worker::LinkOptions& o, const LoadSettings& settings) {
   if (o.engine == "fake") {
     char speed[32];
-    std::snprintf(speed, sizeof speed, "fake x%.3g", own.fake.speed);
-    o.kernels = own.fake.speed == 1 ? "fake" : speed;
+    std::snprintf(speed, sizeof speed, "fake x%.3g", settings.fake.speed);
+    o.kernels = settings.fake.speed == 1 ? "fake" : speed;
   } else if (o.kernels.empty() && o.device == "cpu") {
-    const std::vector<std::string> families = hf::backend::cpu_families();
+    const std::vector<std::string> families = holdfast::backend::cpu_families();
     if (!families.empty()) o.kernels = families.front();
   } else if (o.device.rfind("opencl", 0) == 0) {
-    const auto found = hf::opencl::find_device(o.device, own.cache_dir);
+    const auto found = holdfast::opencl::find_device(o.device, settings.cache_dir);
     if (!found) {
-      hf::log::warn("no device", {{"device", o.device}, {"reason", found.error().what}});
+      holdfast::log::warn("no device", {{"device", o.device}, {"reason", found.error().what}});
       return;
     }
     o.device = found->device;
-    o.kernels = (own.kernels.empty() ? found->tier : own.kernels) + " on " + found->name +
+    o.kernels = (settings.kernels.empty() ? found->tier : settings.kernels) + " on " + found->name +
                 ", driver " + found->driver + " (" + found->why + ")";
     o.device_memory_bytes = static_cast<std::int64_t>(found->memory_bytes);
-    for (const hf::opencl::FoundMemory& memory : found->memories) {
+    for (const holdfast::opencl::FoundMemory& memory : found->memories) {
       o.device_memories.push_back(
           {memory.key, static_cast<std::int64_t>(memory.bytes), memory.of_host});
     }
@@ -212,39 +216,40 @@ void describe_device(hf::worker::LinkOptions& o, const Own& own) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  hf::open_standard_files();
-  if (hf::printed_version(argc, argv, "holdfast-worker")) return 0;
-  hf::arm_crash_points("worker");
-  hf::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);
-  hf::worker::LinkOptions options;
-  Own own;
+  holdfast::open_standard_files();
+  if (holdfast::printed_version(argc, argv, "holdfast-worker")) return 0;
+  holdfast::arm_crash_points("worker");
+  holdfast::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);
+  holdfast::worker::LinkOptions options;
+  LoadSettings settings;
   options.ring_tokens = 4096;
   for (int i = 1; i < argc; i += 2) {
     if (i + 1 == argc || std::string(argv[i]) == "--help") return std::fputs(kUsage, stderr), 2;
-    if (!set_option(options, own, argv[i], argv[i + 1])) return 2;
+    if (!set_option(options, settings, argv[i], argv[i + 1])) return 2;
   }
   if (options.endpoint.empty() || options.threads < 1 || options.ring_tokens < 1) {
     return std::fputs(kUsage, stderr), 2;
   }
-  hf::worker::Claims claims;  // its file is opened while that is allowed
-  confine(options, own);
-  describe_device(options, own);
-  hf::images::Client images(options.images_path);
-  const auto factory = [options, own, &images, &claims](const hf::wire::Load& load,
-                                                        const hf::worker::Progress& progress) {
-    return open_engine(options, own, load, progress, images, claims);
+  holdfast::worker::Claims claims;  // its file is opened while that is allowed
+  confine(options, settings);
+  describe_device(options, settings);
+  holdfast::weight_cache::Client weight_cache(options.weight_cache_path);
+  const auto factory = [options, settings, &weight_cache, &claims](
+                           const holdfast::wire::Load& load,
+                           const holdfast::worker::Progress& progress) {
+    return open_engine(options, settings, load, progress, weight_cache, claims);
   };
-  hf::crash_point(hf::CrashPoint::kWorkerStartBegin);
-  hf::worker::Link link(options, factory);
+  holdfast::crash_point(holdfast::CrashPoint::kWorkerStartBegin);
+  holdfast::worker::Link link(options, factory);
   running_link = &link;
   std::signal(SIGTERM, on_stop_signal);
   std::signal(SIGINT, on_stop_signal);
   std::signal(SIGPIPE, SIG_IGN);
-  const hf::Result<void> end = link.run();
+  const holdfast::Result<void> end = link.run();
   std::signal(SIGTERM, SIG_IGN);
   std::signal(SIGINT, SIG_IGN);
   running_link = nullptr;
   if (end.has_value()) return 0;
-  hf::log::error("worker ends", {{"reason", end.error().what}});
+  holdfast::log::error("worker ends", {{"reason", end.error().what}});
   return 1;
 }

@@ -15,7 +15,7 @@ Verdict judge(const Compared& c, Better better, double threshold) {
   const bool higher = c.interval.low > 1;
   const bool worse = better == Better::kHigher ? lower : higher;
   if (!worse) return lower || higher ? Verdict::kBetter : Verdict::kSame;
-  // How many times as bad it is, whichever direction is the bad one.
+  // The factor by which it is worse, whichever direction is the bad one.
   const double times = better == Better::kHigher ? 1 / c.ratio : c.ratio;
   return times > 1 / (1 - threshold) ? Verdict::kRegression : Verdict::kSame;
 }

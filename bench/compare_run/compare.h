@@ -1,5 +1,5 @@
 #pragma once
-// Two records of the same bench, figure by figure.
+// Compares two records of the same bench, figure by figure.
 
 #include <cstdint>
 #include <string>
@@ -10,9 +10,9 @@
 namespace holdfast::bench {
 
 enum class Verdict : std::uint8_t {
-  kSame,        // the interval has 1 in it, or the change is within the threshold
-  kBetter,      // all of the interval is on the good side of 1
-  kRegression,  // all of it is on the bad side, and the ratio is worse than the threshold
+  kSame,        // the interval contains 1, or the change is within the threshold
+  kBetter,      // the whole interval is on the good side of 1
+  kRegression,  // the whole interval is on the bad side, and the ratio is beyond the threshold
   kUnjudged,    // no direction, or fewer samples than kSamplesLeast on a side
   kOnlyOld,
   kOnlyNew
@@ -24,17 +24,17 @@ struct Compared {
   std::string name, unit;
   double before = 0, after = 0;
   double ratio = 0;   // after / before; 0 where one is missing or 0
-  Interval interval;  // 95 % of the ratio of the medians; {0, 0} where not judged
+  Interval interval;  // 95 % interval of the ratio of the medians; {0, 0} where not judged
   Verdict verdict = Verdict::kUnjudged;
 };
 
-/// `threshold`: a share; 0.05 lets a figure be 5 % worse. Figures in the order of `before`, then
-/// those that `after` has alone.
+/// Compares all figures, in the order of `before`, then those that only `after` has. `threshold`: a
+/// share; 0.05 lets a figure be 5 % worse.
 std::vector<Compared> compare(const Report& before, const Report& after, double threshold);
 
-/// A table for people; `all`: with figures that did not change or cannot be judged.
+/// A table for people; `all`: includes figures that did not change or cannot be judged.
 std::string compare_text(const std::vector<Compared>& figures, bool all);
-/// One JSON document.
+/// The comparison as one JSON document.
 std::string compare_json(const std::vector<Compared>& figures);
 
 }  // namespace holdfast::bench

@@ -1,4 +1,4 @@
-// The disk alone, SQLite alone, and durable admissions with the latency that clients see.
+// Measures the disk alone, SQLite alone, and durable admissions with the latency that clients see.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,12 +24,12 @@ EngineLimits limits_of(const Options& options) {
 }
 
 Result<void> bench_disk(const Options& options, Report& report) {
-  HF_TRY(const Summary sync, measure_sync(options.scratch, options.count(400, 20)));
+  HOLDFAST_TRY(const Summary sync, measure_sync(options.scratch, options.count(400, 20)));
   report.add("disk.write_fdatasync_ms", sync, "ms");
   for (const int group : {1, 128}) {
     const std::string name = "bare-" + std::to_string(group);
-    HF_TRY(const BareSqlite bare,
-           measure_bare_sqlite(options.scratch + "/" + name, group, options.seconds(4)));
+    HOLDFAST_TRY(const BareSqlite bare,
+                 measure_bare_sqlite(options.scratch + "/" + name, group, options.seconds(4)));
     report.add("disk.bare_sqlite_rate_" + std::to_string(group), bare.rows_per_s, "1/s");
     report.add("disk.bare_sqlite_commit_ms_" + std::to_string(group), bare.commit_ms, "ms");
     std::filesystem::remove_all(options.scratch + "/" + name);
@@ -49,15 +49,15 @@ Result<void> check(const LoadResult& result, Report& report, const std::string& 
   return {};
 }
 
-/// What SQLite alone does beside this very run: disks of virtual machines vary by the minute.
+/// Rate of SQLite alone at the time of this run: disks of virtual machines vary by the minute.
 Result<double> bare_rate(const Options& options, int group) {
   const std::string dir = options.scratch + "/bare-beside";
-  HF_TRY(const BareSqlite bare, measure_bare_sqlite(dir, group, options.seconds(2)));
+  HOLDFAST_TRY(const BareSqlite bare, measure_bare_sqlite(dir, group, options.seconds(2)));
   std::filesystem::remove_all(dir);
   return bare.rows_per_s;
 }
 
-Result<void> measure_flood(const Options& options, Report& report, House& house, bool text,
+Result<void> measure_flood(const Options& options, Report& report, LocalCluster& cluster, bool text,
                            double& rate) {
   const std::string name = text ? "admission.text_rate_128" : "admission.rate_128";
   const std::int64_t count = options.count(20'000, 256);
@@ -69,19 +69,19 @@ Result<void> measure_flood(const Options& options, Report& report, House& house,
   double groups = 0;
   std::int64_t number = text ? 1'000'000 : 0;
   for (int round = 0; round < options.count(3, 1); ++round) {
-    HF_TRY(const double beside, bare_rate(options, 128));
-    bare.push_back(beside);
-    HF_TRY(const double commits, house.status("/storage/commits"));
-    const double daemon_before = static_cast<double>(cpu_ms(house.daemon()));
+    HOLDFAST_TRY(const double sqlite_rate, bare_rate(options, 128));
+    bare.push_back(sqlite_rate);
+    HOLDFAST_TRY(const double commits, cluster.status("/storage/commits"));
+    const double daemon_before = static_cast<double>(cpu_ms(cluster.daemon()));
     const double client_before = static_cast<double>(cpu_ms(getpid()));
-    LoadResult r = closed_load(house.clients_endpoint(), 2, 128, count, [&](std::int64_t i) {
+    LoadResult r = closed_load(cluster.clients_endpoint(), 2, 128, count, [&](std::int64_t i) {
       return text ? text_submit(number + i, 16) : ids_submit(number + i, 16);
     });
-    daemon_ms += static_cast<double>(cpu_ms(house.daemon())) - daemon_before;
+    daemon_ms += static_cast<double>(cpu_ms(cluster.daemon())) - daemon_before;
     client_ms += static_cast<double>(cpu_ms(getpid())) - client_before;
-    HF_TRY(const double commits_after, house.status("/storage/commits"));
+    HOLDFAST_TRY(const double commits_after, cluster.status("/storage/commits"));
     groups += commits_after - commits;
-    HF_CHECKED(check(r, report, name, count));
+    HOLDFAST_CHECKED(check(r, report, name, count));
     number += count;
     rates.push_back(r.rate());
     latency.insert(latency.end(), r.latency_ms.begin(), r.latency_ms.end());
@@ -99,14 +99,15 @@ Result<void> measure_flood(const Options& options, Report& report, House& house,
   return {};
 }
 
-/// Latency at a fixed rate below the limit: what clients see on a day without floods.
-Result<void> measure_half_load(const Options& options, Report& report, House& house, double rate) {
+/// Latency at a fixed rate below the limit: what clients see without floods.
+Result<void> measure_half_load(const Options& options, Report& report, LocalCluster& cluster,
+                               double rate) {
   std::int64_t first = 2'000'000;
-  PacedLoad load(house.clients_endpoint(), rate / 2,
+  PacedLoad load(cluster.clients_endpoint(), rate / 2,
                  [&](std::int64_t i) { return ids_submit(first + i, 16); });
   sleep_ms(options.seconds(5) * 1000);
   const LoadResult result = load.stop();
-  HF_CHECKED(check(result, report, "admission.half_load", result.accepted + result.refused));
+  HOLDFAST_CHECKED(check(result, report, "admission.half_load", result.accepted + result.refused));
   report.add("admission.half_load_rate", result.rate(), "1/s");
   report.add("admission.half_load_latency_ms", summarize(result.latency_ms), "ms", "p99",
              Goal{30, Better::kLower});
@@ -116,26 +117,26 @@ Result<void> measure_half_load(const Options& options, Report& report, House& ho
 }  // namespace
 
 Result<void> bench_admission(const Options& options, Report& report) {
-  // No worker: what is admitted waits, so that admission alone is measured.
-  HF_TRY(const auto house,
-         make_house(options, "admission",
-                    {"queue.max_requests=10000000", "queue.max_tenant_requests=10000000"}));
-  HF_CHECKED(house->add_model("{}", 8));
+  // No worker: admitted requests wait, so that admission alone is measured.
+  HOLDFAST_TRY(const auto cluster, start_cluster(options, "admission",
+                                                 {"queue.max_requests=10000000",
+                                                  "queue.max_tenant_requests=10000000"}));
+  HOLDFAST_CHECKED(cluster->add_model("{}", 8));
   const std::int64_t alone = options.count(1000, 20);
-  HF_TRY(const double bare_alone, bare_rate(options, 1));
-  const LoadResult one = closed_load(house->clients_endpoint(), 1, 1, alone,
+  HOLDFAST_TRY(const double bare_alone, bare_rate(options, 1));
+  const LoadResult one = closed_load(cluster->clients_endpoint(), 1, 1, alone,
                                      [](std::int64_t i) { return ids_submit(3'000'000 + i, 16); });
-  HF_CHECKED(check(one, report, "admission.rate_1", alone));
+  HOLDFAST_CHECKED(check(one, report, "admission.rate_1", alone));
   report.add("admission.rate_1", one.rate(), "1/s",
              Goal{std::min(200.0, 0.7 * bare_alone), Better::kHigher},
              "one client alone; goal: 200, or near what SQLite alone does");
   report.add("admission.rate_1.of_bare_sqlite", 100 * one.rate() / bare_alone, "%");
   report.add("admission.latency_1_ms", summarize(one.latency_ms), "ms");
   double rate = 0;
-  HF_CHECKED(measure_flood(options, report, *house, /*text=*/false, rate));
-  HF_CHECKED(measure_half_load(options, report, *house, rate));
+  HOLDFAST_CHECKED(measure_flood(options, report, *cluster, /*text=*/false, rate));
+  HOLDFAST_CHECKED(measure_half_load(options, report, *cluster, rate));
   double text_rate = 0;
-  return measure_flood(options, report, *house, /*text=*/true, text_rate);
+  return measure_flood(options, report, *cluster, /*text=*/true, text_rate);
 }
 
 }  // namespace holdfast::bench

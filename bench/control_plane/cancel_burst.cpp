@@ -1,4 +1,4 @@
-// Cancelling under load, and a burst that must leave no trace.
+// Measures cancels under load, and a burst that must leave no trace.
 #include <algorithm>
 
 #include "bench/control_plane/cases.h"
@@ -6,9 +6,9 @@
 namespace holdfast::bench {
 namespace {
 
-/// Milliseconds of each cancel. Requests that have ended by themselves before are left out.
-Result<std::vector<double>> cancel_all(House& house, const std::vector<std::string>& ids) {
-  HF_TRY(const auto client, house.connect());
+/// Milliseconds of each cancel, without requests that had ended before.
+Result<std::vector<double>> cancel_all(LocalCluster& cluster, const std::vector<std::string>& ids) {
+  HOLDFAST_TRY(const auto client, cluster.connect());
   std::vector<double> took;
   for (const std::string& id : ids) {
     const std::int64_t begin = now_us();
@@ -27,12 +27,12 @@ Result<std::vector<double>> cancel_all(House& house, const std::vector<std::stri
   return took;
 }
 
-Result<std::vector<std::string>> submit_all(House& house, std::int64_t first, std::int64_t count,
-                                            std::int64_t max_tokens) {
+Result<std::vector<std::string>> submit_all(LocalCluster& cluster, std::int64_t first,
+                                            std::int64_t count, std::int64_t max_tokens) {
   std::mutex mutex;
   std::vector<std::string> ids;
   const LoadResult result = closed_load(
-      house.clients_endpoint(), 1, 64, count,
+      cluster.clients_endpoint(), 1, 64, count,
       [&](std::int64_t i) { return ids_submit(first + i, max_tokens); },
       [&](const wire::RequestInfo& info) {
         const std::lock_guard lock(mutex);
@@ -45,24 +45,25 @@ Result<std::vector<std::string>> submit_all(House& house, std::int64_t first, st
 }  // namespace
 
 Result<void> bench_cancel(const Options& options, Report& report) {
-  HF_TRY(const auto house, make_house(options, "cancel"));
+  HOLDFAST_TRY(const auto cluster, start_cluster(options, "cancel"));
   const EngineLimits limits = limits_of(options);
   const int slots = options.count(64, 4);
-  HF_CHECKED(house->add_model(R"({"step_us":5000,"slots":)" + std::to_string(slots) +
-                                  R"(,"pages":)" + std::to_string(slots * 64) + "}",
-                              slots, limits.context));
-  HF_CHECKED(house->start_worker("w0", limits.flags));
-  HF_CHECKED(house->wait_ready(1));
-  HF_TRY(const auto running, submit_all(*house, 0, slots, limits.longest));
+  HOLDFAST_CHECKED(cluster->add_model(R"({"step_us":5000,"slots":)" + std::to_string(slots) +
+                                          R"(,"pages":)" + std::to_string(slots * 64) + "}",
+                                      slots, limits.context));
+  HOLDFAST_CHECKED(cluster->start_worker("w0", limits.flags));
+  HOLDFAST_CHECKED(cluster->wait_ready(1));
+  HOLDFAST_TRY(const auto running, submit_all(*cluster, 0, slots, limits.longest));
   sleep_ms(200);
-  HF_TRY(const auto waiting, submit_all(*house, 10'000, options.count(200, 4), limits.longest));
+  HOLDFAST_TRY(const auto waiting,
+               submit_all(*cluster, 10'000, options.count(200, 4), limits.longest));
   const Figure* rate = report.find("admission.rate_128");
   const double load = std::min(rate != nullptr ? rate->value / 2 : 1000, 1000.0);
-  PacedLoad beside(house->clients_endpoint(), load,
-                   [](std::int64_t i) { return ids_submit(1'000'000 + i, 1); });
-  HF_TRY(std::vector<double> queued_ms, cancel_all(*house, waiting));
-  HF_TRY(std::vector<double> running_ms, cancel_all(*house, running));
-  const LoadResult admitted = beside.stop();
+  PacedLoad background_load(cluster->clients_endpoint(), load,
+                            [](std::int64_t i) { return ids_submit(1'000'000 + i, 1); });
+  HOLDFAST_TRY(std::vector<double> queued_ms, cancel_all(*cluster, waiting));
+  HOLDFAST_TRY(std::vector<double> running_ms, cancel_all(*cluster, running));
+  const LoadResult admitted = background_load.stop();
   if (admitted.accepted == 0) report.problem("cancel: the load beside it admitted nothing");
   report.add("cancel.queued_ms", summarize(queued_ms), "ms", "p95", Goal{250, Better::kLower});
   report.add("cancel.running_ms", summarize(running_ms), "ms", "p95", Goal{250, Better::kLower});
@@ -72,14 +73,14 @@ Result<void> bench_cancel(const Options& options, Report& report) {
 
 namespace {
 
-/// Until next to nothing is alive.
-Result<void> wait_calm(House& house, Report& report) {
+/// Waits until next to nothing is live.
+Result<void> wait_calm(LocalCluster& cluster, Report& report) {
   constexpr double kPatienceS = 120;
   const std::int64_t begin = now_us();
-  HF_TRY(double live, house.status("/queue/live_requests"));
+  HOLDFAST_TRY(double live, cluster.status("/queue/live_requests"));
   while (live > 5 && static_cast<double>(now_us() - begin) < kPatienceS * 1e6) {
     sleep_ms(10);
-    HF_TRY(live, house.status("/queue/live_requests"));
+    HOLDFAST_TRY(live, cluster.status("/queue/live_requests"));
   }
   if (live > 5) report.problem("burst: still " + std::to_string(live) + " live after 120 s");
   return {};
@@ -88,37 +89,37 @@ Result<void> wait_calm(House& house, Report& report) {
 }  // namespace
 
 Result<void> bench_burst(const Options& options, Report& report) {
-  HF_TRY(const auto house, make_house(options, "burst"));
+  HOLDFAST_TRY(const auto cluster, start_cluster(options, "burst"));
   const EngineLimits limits = limits_of(options);
   constexpr int kSlots = 64;
   constexpr int kStepUs = 2000;
   constexpr int kTokens = 4;
-  HF_CHECKED(house->add_model(
+  HOLDFAST_CHECKED(cluster->add_model(
       R"({"slots":64,"pages":4096,"prefill_chunk":4096,"step_us":)" + std::to_string(kStepUs) + "}",
       kSlots, limits.context));
-  HF_CHECKED(house->start_worker("w0", limits.flags));
-  HF_CHECKED(house->wait_ready(1));
+  HOLDFAST_CHECKED(cluster->start_worker("w0", limits.flags));
+  HOLDFAST_CHECKED(cluster->wait_ready(1));
   const std::int64_t warm_up = now_us();
-  HF_TRY(const auto warm, submit_all(*house, 0, 500, kTokens));
-  HF_CHECKED(wait_calm(*house, report));
+  HOLDFAST_TRY(const auto warm, submit_all(*cluster, 0, 500, kTokens));
+  HOLDFAST_CHECKED(wait_calm(*cluster, report));
   const double request_s = static_cast<double>(now_us() - warm_up) / 1e6 / 500;
   sleep_ms(1000);
-  const std::int64_t rss_before = rss_bytes(house->daemon());
+  const std::int64_t rss_before = rss_bytes(cluster->daemon());
   const std::int64_t burst = options.count(10'000, 500);
   const LoadResult sent =
-      closed_load(house->clients_endpoint(), 2, 1024, burst,
+      closed_load(cluster->clients_endpoint(), 2, 1024, burst,
                   [](std::int64_t i) { return ids_submit(1'000'000 + i, kTokens); });
   if (sent.accepted != burst) return Error{Errc::kInternal, sent.first_failure};
   const std::int64_t silence = now_us();
-  HF_TRY(const double left, house->status("/queue/live_requests"));
-  HF_CHECKED(wait_calm(*house, report));
+  HOLDFAST_TRY(const double left, cluster->status("/queue/live_requests"));
+  HOLDFAST_CHECKED(wait_calm(*cluster, report));
   const double calm_s = static_cast<double>(now_us() - silence) / 1e6;
-  // One prefill and its token, then a step a token, for as many batches as the rest needs. The real
-  // engine's time is what it took before the burst.
+  // One prefill and its token, then a step a token, for as many batches as the rest needs. For the
+  // real engine, the time that a request took before the burst.
   const double engine_s =
       options.engine == "fake" ? left / kSlots * kTokens * kStepUs / 1e6 : left * request_s;
-  sleep_ms(options.quick ? 500 : 8000);  // it gives memory back after five seconds of silence
-  const std::int64_t rss_after = rss_bytes(house->daemon());
+  sleep_ms(options.quick ? 500 : 8000);  // the daemon releases memory after five seconds of silence
+  const std::int64_t rss_after = rss_bytes(cluster->daemon());
   report.add("burst.requests", static_cast<double>(burst), "requests");
   report.add("burst.sent_in_s", sent.seconds, "s");
   report.add("burst.left_at_silence", left, "requests");

@@ -1,12 +1,12 @@
 #pragma once
-// The measurements of bench/control, each on a house of its own.
+// The measurements of bench/control, each on a cluster of its own.
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "bench/lib/house.h"
 #include "bench/lib/load.h"
+#include "bench/lib/local_cluster.h"
 #include "bench/lib/options.h"
 #include "bench/lib/report.h"
 
@@ -23,11 +23,11 @@ Result<void> bench_burst(const Options& options, Report& report);
 
 const std::vector<Case>& all_cases();
 
-/// What the engine of this run can be asked for: the demo model has a context of 512 tokens.
+/// Limits of this run's engine: the demo model has a context of 512 tokens.
 struct EngineLimits {
   std::int64_t longest = 4000;     // tokens of a request
-  int context = 4096;              // with its prompt of 16
-  std::vector<std::string> flags;  // of its workers
+  int context = 4096;              // with the prompt of 16 tokens
+  std::vector<std::string> flags;  // of the workers
 };
 EngineLimits limits_of(const Options& options);
 

@@ -1,5 +1,5 @@
-// bench/control: how fast the control plane is, measured on the real programs, with the fake engine
-// unless --engine says otherwise.
+// bench/control: the speed of the control plane, measured on the real programs, with the fake
+// engine unless --engine says otherwise.
 
 #include "bench/control_plane/cases.h"
 

@@ -1,4 +1,4 @@
-// The daemon killed with a full queue: how long until it accepts again?
+// Kills the daemon with a full queue and measures how long until it accepts again.
 #include <sys/wait.h>
 
 #include "bench/control_plane/cases.h"
@@ -6,13 +6,13 @@
 namespace holdfast::bench {
 namespace {
 
-/// Time of a start that does nothing: exec, libraries, main.
+/// Milliseconds of a start that does nothing: exec, libraries, main.
 Result<double> bare_start_ms(const Options& options) {
   std::vector<double> took;
   for (int i = 0; i < 20; ++i) {
     const std::int64_t begin = now_us();
-    HF_TRY(const pid_t pid,
-           spawn({options.programs + "/holdfastd", "--help"}, options.scratch + "/start.out"));
+    HOLDFAST_TRY(const pid_t pid, spawn({options.programs + "/holdfastd", "--help"},
+                                        options.scratch + "/start.out"));
     waitpid(pid, nullptr, 0);
     took.push_back(static_cast<double>(now_us() - begin) / 1000);
   }
@@ -22,30 +22,30 @@ Result<double> bare_start_ms(const Options& options) {
 }  // namespace
 
 Result<void> bench_restart(const Options& options, Report& report) {
-  HF_TRY(const auto house,
-         make_house(options, "restart",
-                    {"queue.max_requests=10000000", "queue.max_tenant_requests=10000000"}));
-  HF_CHECKED(house->add_model("{}", 8));
+  HOLDFAST_TRY(const auto cluster, start_cluster(options, "restart",
+                                                 {"queue.max_requests=10000000",
+                                                  "queue.max_tenant_requests=10000000"}));
+  HOLDFAST_CHECKED(cluster->add_model("{}", 8));
   const std::int64_t queued = options.count(100'000, 500);
-  const LoadResult filled = closed_load(house->clients_endpoint(), 2, 512, queued,
+  const LoadResult filled = closed_load(cluster->clients_endpoint(), 2, 512, queued,
                                         [](std::int64_t i) { return ids_submit(i, 16); });
   if (filled.accepted != queued) {
     return Error{Errc::kInternal, "the queue could not be filled: " + filled.first_failure};
   }
-  HF_TRY(const double start_ms, bare_start_ms(options));
+  HOLDFAST_TRY(const double start_ms, bare_start_ms(options));
   std::vector<double> up_ms;
   for (int i = 0; i < options.count(20, 2); ++i) {
-    house->kill_daemon();
+    cluster->kill_daemon();
     const std::int64_t begin = now_us();
-    HF_CHECKED(house->start_daemon());
-    // A client that waits: its submission is answered once it is durable again.
-    const LoadResult one = closed_load(house->clients_endpoint(), 1, 1, 1, [&](std::int64_t) {
+    HOLDFAST_CHECKED(cluster->start_daemon());
+    // A client that waits: its submission is answered once it is durable.
+    const LoadResult one = closed_load(cluster->clients_endpoint(), 1, 1, 1, [&](std::int64_t) {
       return ids_submit(10'000'000 + i, 16);
     });
     up_ms.push_back(static_cast<double>(now_us() - begin) / 1000);
     if (one.accepted != 1) return Error{Errc::kInternal, "no answer after a restart"};
   }
-  HF_TRY(const double live, house->status("/queue/live_requests"));
+  HOLDFAST_TRY(const double live, cluster->status("/queue/live_requests"));
   const double expected = static_cast<double>(queued + options.count(20, 2));
   if (live != expected) {
     report.problem("restart: " + std::to_string(live) + " requests live instead of " +

@@ -1,4 +1,4 @@
-// Tokens: how many a second are persisted and streamed, and how old a token is at its client.
+// Measures how many tokens a second are persisted and streamed, and their age at the client.
 #include "bench/control_plane/cases.h"
 
 namespace holdfast::bench {
@@ -15,20 +15,20 @@ std::string stamping(const Shape& shape) {
 }
 
 struct Run {
-  TokenAges::Result heard;
+  TokenAges::Result result;
   double persisted_per_s = 0;
   double chunks_per_s = 0;
   double busy = 0;
 };
 
-/// Long requests on one worker, all streamed to one client; `seconds` of them are counted.
+/// Runs long requests on one worker, all streamed to one client; `seconds` of them count.
 Result<Run> run_streams(const Options& options, const std::string& name, const Shape& shape,
                         double seconds, double admissions_per_s) {
-  HF_TRY(const auto house, make_house(options, name));
-  HF_CHECKED(house->add_model(stamping(shape), shape.streams));
-  HF_CHECKED(house->start_worker("w0"));
-  HF_CHECKED(house->wait_ready(1));
-  HF_TRY(const auto client, house->connect());
+  HOLDFAST_TRY(const auto cluster, start_cluster(options, name));
+  HOLDFAST_CHECKED(cluster->add_model(stamping(shape), shape.streams));
+  HOLDFAST_CHECKED(cluster->start_worker("w0"));
+  HOLDFAST_CHECKED(cluster->wait_ready(1));
+  HOLDFAST_TRY(const auto client, cluster->connect());
   TokenAges ages;
   for (int i = 0; i < shape.streams; ++i) {
     auto answer = client->submit(client::Principal::local(), ids_submit(i, 4000));
@@ -39,24 +39,24 @@ Result<Run> run_streams(const Options& options, const std::string& name, const S
   std::unique_ptr<PacedLoad> admissions;
   if (admissions_per_s > 0) {
     admissions =
-        std::make_unique<PacedLoad>(house->clients_endpoint(), admissions_per_s,
+        std::make_unique<PacedLoad>(cluster->clients_endpoint(), admissions_per_s,
                                     [](std::int64_t i) { return ids_submit(1'000'000 + i, 1); });
   }
-  sleep_ms(seconds * 100);  // into the steady state
+  sleep_ms(seconds * 100);  // reach the steady state
   Run run;
-  HF_TRY(const double before, house->status("/counters/tokens"));
+  HOLDFAST_TRY(const double before, cluster->status("/counters/tokens"));
   const CpuTicks cpu = read_cpu_ticks();
   const std::int64_t begin = now_us();
   ages.begin();
   sleep_ms(seconds * 1000);
-  run.heard = ages.end();
+  run.result = ages.end();
   const double took_s = static_cast<double>(now_us() - begin) / 1e6;
-  HF_TRY(const double after, house->status("/counters/tokens"));
+  HOLDFAST_TRY(const double after, cluster->status("/counters/tokens"));
   run.busy = busy_percent(cpu, read_cpu_ticks());
   run.persisted_per_s = (after - before) / took_s;
   if (admissions) (void)admissions->stop();
-  if (run.heard.failures > 0) return Error{Errc::kInternal, "a stream failed"};
-  if (run.heard.tokens == 0) return Error{Errc::kInternal, "no token was heard"};
+  if (run.result.failures > 0) return Error{Errc::kInternal, "a stream failed"};
+  if (run.result.tokens == 0) return Error{Errc::kInternal, "no token was heard"};
   return run;
 }
 
@@ -67,23 +67,23 @@ Result<void> bench_tokens(const Options& options, Report& report) {
     report.skip("tokens", "the fake engine alone stamps its tokens with the time");
     return {};
   }
-  // 64 streams whose engine needs 1 ms a step ask for 64,000 tokens a second; they end after 4,000.
-  HF_TRY(const Run flood, run_streams(options, "flood", {64, 1000}, options.seconds(3), 0));
+  // 64 streams with an engine step of 1 ms request 64,000 tokens a second; they end after 4,000.
+  HOLDFAST_TRY(const Run flood, run_streams(options, "flood", {64, 1000}, options.seconds(3), 0));
   report.add("tokens.persisted_rate", flood.persisted_per_s, "1/s", Goal{50'000, Better::kHigher},
              "64 streams, a step each ms, all streamed to a client");
-  report.add("tokens.events_rate", static_cast<double>(flood.heard.events) / options.seconds(3),
+  report.add("tokens.events_rate", static_cast<double>(flood.result.events) / options.seconds(3),
              "1/s");
-  report.add("tokens.age_at_full_rate_ms", summarize(flood.heard.age_ms), "ms");
+  report.add("tokens.age_at_full_rate_ms", summarize(flood.result.age_ms), "ms");
   report.add("tokens.busy_at_full_rate", flood.busy, "%");
   // 16 streams at 50 steps a second each: what one good machine serves.
   const Shape calm{16, 20'000};
-  HF_TRY(const Run alone, run_streams(options, "calm", calm, options.seconds(10), 0));
-  report.add("tokens.age_ms", summarize(alone.heard.age_ms), "ms", "p50",
+  HOLDFAST_TRY(const Run alone, run_streams(options, "calm", calm, options.seconds(10), 0));
+  report.add("tokens.age_ms", summarize(alone.result.age_ms), "ms", "p50",
              Goal{0.5, Better::kLower});
   const Figure* rate = report.find("admission.rate_128");
   const double half = rate != nullptr ? rate->value / 2 : 2000;
-  HF_TRY(const Run mixed, run_streams(options, "mixed", calm, options.seconds(10), half));
-  report.add("tokens.age_with_admissions_ms", summarize(mixed.heard.age_ms), "ms");
+  HOLDFAST_TRY(const Run mixed, run_streams(options, "mixed", calm, options.seconds(10), half));
+  report.add("tokens.age_with_admissions_ms", summarize(mixed.result.age_ms), "ms");
   report.add("tokens.admissions_beside", half, "1/s");
   return {};
 }

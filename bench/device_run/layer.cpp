@@ -1,6 +1,6 @@
-// A layer of OpenCL's loader (OPENCL_LAYERS names it) that times every launch on the device's own
-// clock and writes a table when the program ends, to the file that HOLDFAST_DEVICE_TIMES names or
-// to the standard error: all time of a kernel at a grid, launches, time of one, and how long the
+// A layer of OpenCL's loader (OPENCL_LAYERS names it) that times every launch by the device's own
+// clock. When the program ends, it writes a table to the file that HOLDFAST_DEVICE_TIMES names or
+// to the standard error: total time of a kernel at a grid, launches, time of one, and how long the
 // device had waited before it. bench/device runs a program with it.
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace {
 
-constexpr cl_ulong kLongestWaitNs = 1'000'000;  // beyond it the device had nothing to do
+constexpr cl_ulong kLongestWaitNs = 1'000'000;  // beyond it the device had no work
 
 struct Launch {
   cl_event event;
@@ -26,13 +26,13 @@ struct Times {
   cl_ulong launches = 0, ns = 0, waited_ns = 0;
 };
 
-std::mutex g_mutex;  // guards all that follows
+std::mutex g_mutex;  // guards all that follow
 std::vector<Launch> g_running;
 std::map<cl_kernel, std::string> g_names;
 std::map<std::string, Times> g_times;
 cl_ulong g_last_end = 0;
 
-/// "tile.2": kernels of the same name are of unlike programs.
+/// A name such as "tile.2": kernels of the same name belong to different programs.
 const std::string& name_of(cl_kernel kernel) {
   std::string& name = g_names[kernel];
   if (!name.empty()) return name;
@@ -48,7 +48,7 @@ cl_ulong clock_of(cl_event event, cl_profiling_info what) {
   return ns;
 }
 
-/// Those launches have ended.
+/// Adds up the launches in g_running, which have ended.
 void count() {
   for (const Launch& launch : g_running) {
     const cl_ulong begin = clock_of(launch.event, CL_PROFILING_COMMAND_START);

@@ -1,6 +1,6 @@
 #pragma once
-// The two entries by which OpenCL's loader takes a layer. Included once by a layer, which says in
-// take_over() which functions are its own.
+// The two entry points through which OpenCL's loader takes a layer. Included once by a layer, whose
+// take_over() says which functions are its own.
 
 #include <cstring>
 
@@ -8,8 +8,8 @@
 #include <CL/cl_layer.h>
 
 namespace {
-cl_icd_dispatch g_layer;                   // what the program calls
-const cl_icd_dispatch* g_below = nullptr;  // what the layer calls
+cl_icd_dispatch g_layer;                   // functions that the program calls
+const cl_icd_dispatch* g_below = nullptr;  // functions that the layer calls
 void take_over(cl_icd_dispatch& layer);
 }  // namespace
 

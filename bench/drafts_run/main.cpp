@@ -1,4 +1,4 @@
-// bench/drafts: what guessing tokens is worth for texts that are known (replay.h).
+// bench/drafts: what draft tokens are worth for given texts (replay.h).
 
 #include <algorithm>
 #include <cstdlib>
@@ -28,7 +28,7 @@ constexpr char kUsage[] =
     "--costs: what a step with 1 to 7 guesses takes, as multiples of one without (those of the\n"
     "0.5B shape, Q4_K_M, on two cores of a Zen 4).\n";
 
-struct Wish {
+struct DraftsOptions {
   std::vector<std::string> halves, edits, answers;
   std::string schema;
   StepCosts costs = {1, 1.04, 1.12, 1.19, 1.27, 1.35, 1.43, 1.52};
@@ -40,24 +40,24 @@ bool take_costs(const std::string& text, StepCosts& costs) {
   for (std::string one; std::getline(in, one, ',');) {
     char* end = nullptr;
     const double cost = std::strtod(one.c_str(), &end);
-    if (++n > kGuessesMost || end == one.c_str() || *end != '\0' || !(cost >= 1)) return false;
+    if (++n > kDraftTokensMax || end == one.c_str() || *end != '\0' || !(cost >= 1)) return false;
     costs[n] = cost;
   }
-  return n == kGuessesMost;
+  return n == kDraftTokensMax;
 }
 
-bool take(Wish& wish, int option, const char* value) {
+bool take(DraftsOptions& options, int option, const char* value) {
   switch (option) {
     case 'a':
-      return wish.answers.emplace_back(value), true;
+      return options.answers.emplace_back(value), true;
     case 'c':
-      return take_costs(value, wish.costs);
+      return take_costs(value, options.costs);
     case 'e':
-      return wish.edits.emplace_back(value), wish.edits.back().find(':') != std::string::npos;
+      return options.edits.emplace_back(value), options.edits.back().find(':') != std::string::npos;
     case 's':
-      return !(wish.schema = value).empty();
+      return !(options.schema = value).empty();
     default:
-      return wish.halves.emplace_back(value), true;
+      return options.halves.emplace_back(value), true;
   }
 }
 
@@ -68,39 +68,39 @@ Result<std::string> contents(const std::string& path) {
   return text;
 }
 
-/// Reads texts and replays them, each a figure.
+/// Reads texts and replays each as a figure.
 class Replays {
  public:
-  Replays(const Wish& wish, const text::Tokenizer& tokenizer, Report& report)
-      : wish_(wish), tokenizer_(tokenizer), report_(report) {}
+  Replays(const DraftsOptions& options, const text::Tokenizer& tokenizer, Report& report)
+      : options_(options), tokenizer_(tokenizer), report_(report) {}
 
   Result<void> halves() {
-    for (const std::string& path : wish_.halves) {
-      HF_TRY(const std::string text, contents(path));
+    for (const std::string& path : options_.halves) {
+      HOLDFAST_TRY(const std::string text, contents(path));
       const std::size_t half = text.size() / 2;
-      HF_CHECKED(add("half." + name_of(path), text.substr(0, half), text.substr(half)));
+      HOLDFAST_CHECKED(add("half." + name_of(path), text.substr(0, half), text.substr(half)));
     }
     return {};
   }
   Result<void> edits() {
-    for (const std::string& both : wish_.edits) {
+    for (const std::string& both : options_.edits) {
       const std::size_t colon = both.find(':');
       const std::string path = both.substr(colon + 1);
-      HF_TRY(const std::string before, contents(both.substr(0, colon)));
-      HF_TRY(const std::string text, contents(path));
-      HF_CHECKED(add("edit." + name_of(path), before, text));
+      HOLDFAST_TRY(const std::string before, contents(both.substr(0, colon)));
+      HOLDFAST_TRY(const std::string text, contents(path));
+      HOLDFAST_CHECKED(add("edit." + name_of(path), before, text));
     }
     return {};
   }
   Result<void> answers() {
-    if (wish_.answers.empty()) return {};
-    HF_TRY(const std::string schema, contents(wish_.schema));
-    HF_TRY(const grammar::GrammarPtr grammar, grammar::compile_json_schema(schema));
+    if (options_.answers.empty()) return {};
+    HOLDFAST_TRY(const std::string schema, contents(options_.schema));
+    HOLDFAST_TRY(const grammar::GrammarPtr grammar, grammar::compile_json_schema(schema));
     const auto table = grammar::TokenTable::make(tokenizer_);
-    for (const std::string& path : wish_.answers) {
-      HF_TRY(const std::string text, contents(path));
-      HF_TRY(masks_, grammar::TokenMasks::make(grammar, table));
-      HF_CHECKED(add("answer." + name_of(path), "", text));
+    for (const std::string& path : options_.answers) {
+      HOLDFAST_TRY(const std::string text, contents(path));
+      HOLDFAST_TRY(masks_, grammar::TokenMasks::make(grammar, table));
+      HOLDFAST_CHECKED(add("answer." + name_of(path), "", text));
     }
     return {};
   }
@@ -113,13 +113,13 @@ class Replays {
     text::EncodeOptions plain;
     plain.add_special = false;
     ReplayText one;
-    HF_TRY(one.before, tokenizer_.encode(before, plain));
-    HF_TRY(one.tokens, tokenizer_.encode(text, plain));
+    HOLDFAST_TRY(one.before, tokenizer_.encode(before, plain));
+    HOLDFAST_TRY(one.tokens, tokenizer_.encode(text, plain));
     if (one.tokens.size() < 2) {
       return Error{Errc::kFileInvalid, name + ": at least two tokens are wanted"};
     }
     one.masks = masks_;
-    const Result<Replayed> done = replay(one, wish_.costs);
+    const Result<Replayed> done = replay(one, options_.costs);
     if (!done) return Error{done.error().code, name + ": " + done.error().what};
     Figure figure;
     figure.name = name;
@@ -127,39 +127,39 @@ class Replays {
     figure.unit = "times";
     figure.better = Better::kHigher;
     figure.note = std::to_string(done->tokens) + " tokens, " + std::to_string(done->steps) +
-                  " steps, " + std::to_string(done->right) + " of " +
-                  std::to_string(done->guessed) + " guesses right";
+                  " steps, " + std::to_string(done->accepted) + " of " +
+                  std::to_string(done->drafted) + " guesses right";
     report_.add(std::move(figure));
     return {};
   }
 
-  const Wish& wish_;
+  const DraftsOptions& options_;
   const text::Tokenizer& tokenizer_;
   Report& report_;
   std::shared_ptr<grammar::TokenMasks> masks_;
 };
 
-Result<void> replay_all(const Wish& wish, const Place& place, Report& report) {
-  HF_TRY(const auto file, gguf::File::open(place.model));
-  HF_TRY(const auto tokenizer, text::Tokenizer::load(*file));
-  report.fact("vocabulary", std::filesystem::path(place.model).filename().string());
+Result<void> replay_all(const DraftsOptions& options, const RunPaths& paths, Report& report) {
+  HOLDFAST_TRY(const auto file, gguf::File::open(paths.model));
+  HOLDFAST_TRY(const auto tokenizer, text::Tokenizer::load(*file));
+  report.fact("vocabulary", std::filesystem::path(paths.model).filename().string());
   std::string costs;
-  for (std::size_t n = 1; n <= kGuessesMost; ++n) {
+  for (std::size_t n = 1; n <= kDraftTokensMax; ++n) {
     char one[32];
-    std::snprintf(one, sizeof one, "%s%g", n > 1 ? "," : "", wish.costs[n]);
+    std::snprintf(one, sizeof one, "%s%g", n > 1 ? "," : "", options.costs[n]);
     costs += one;
   }
   report.fact("costs", costs);
-  Replays replays(wish, *tokenizer, report);
-  HF_CHECKED(replays.halves());
-  HF_CHECKED(replays.edits());
+  Replays replays(options, *tokenizer, report);
+  HOLDFAST_CHECKED(replays.halves());
+  HOLDFAST_CHECKED(replays.edits());
   return replays.answers();
 }
 
-bool run(const Wish& wish, const Place& place, Report& report) {
-  if (wish.halves.empty() && wish.edits.empty() && wish.answers.empty()) return false;
-  if (wish.schema.empty() != wish.answers.empty()) return false;
-  if (const Result<void> done = replay_all(wish, place, report); !done) {
+bool run(const DraftsOptions& options, const RunPaths& paths, Report& report) {
+  if (options.halves.empty() && options.edits.empty() && options.answers.empty()) return false;
+  if (options.schema.empty() != options.answers.empty()) return false;
+  if (const Result<void> done = replay_all(options, paths, report); !done) {
     report.problem(done.error().what);
   }
   return true;
@@ -170,7 +170,7 @@ bool run(const Wish& wish, const Place& place, Report& report) {
 
 int main(int argc, char** argv) {
   using namespace holdfast::bench;
-  Wish wish;
+  DraftsOptions options;
   Program program;
   program.name = "drafts";
   program.usage = kUsage;
@@ -179,7 +179,7 @@ int main(int argc, char** argv) {
                      {"answer", required_argument, nullptr, 'a'},
                      {"schema", required_argument, nullptr, 's'},
                      {"costs", required_argument, nullptr, 'c'}};
-  program.take = [&](int option, const char* value) { return take(wish, option, value); };
-  program.run = [&](const Place& place, Report& report) { return run(wish, place, report); };
+  program.take = [&](int option, const char* value) { return take(options, option, value); };
+  program.run = [&](const RunPaths& paths, Report& report) { return run(options, paths, report); };
   return run_program(argc, argv, program);
 }

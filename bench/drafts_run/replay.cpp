@@ -22,33 +22,33 @@ Result<void> follow(std::optional<grammar::Matcher>& matcher, std::int32_t id, s
 Result<Replayed> replay(const ReplayText& text, const StepCosts& costs) {
   std::optional<grammar::Matcher> matcher;
   if (text.masks) matcher.emplace(text.masks);
-  const double row = (costs[kGuessesMost] - 1) / kGuessesMost;
+  const double row = (costs[kDraftTokensMax] - 1) / kDraftTokensMax;
   engine::Drafter drafter;
-  Ids seen = text.before, forced;
+  Ids history = text.before, forced;
   Replayed out;
   std::size_t at = 0;
   const auto take = [&]() -> Result<void> {
-    HF_CHECKED(follow(matcher, text.tokens[at], at));
-    seen.push_back(text.tokens[at++]);
+    HOLDFAST_CHECKED(follow(matcher, text.tokens[at], at));
+    history.push_back(text.tokens[at++]);
     return {};
   };
-  HF_CHECKED(take());  // the prompt's own step makes the first
+  HOLDFAST_CHECKED(take());  // the prompt's own step makes the first token
   while (at < text.tokens.size()) {
     const std::size_t left = text.tokens.size() - at;
     if (matcher) engine::forced_tokens(*matcher, forced);
-    const auto most = static_cast<std::int64_t>(std::min(kGuessesMost, left - 1));
-    const auto rows = drafter.guess(seen, 1, most, {row, 1}, forced);
-    const std::size_t guesses = rows.empty() ? 0 : rows.size() - 1;
-    std::size_t right = 0;
-    while (right < guesses && rows[right + 1] == text.tokens[at + right]) ++right;
-    if (guesses > 0) {
-      drafter.learn(static_cast<std::int32_t>(guesses), static_cast<std::int32_t>(right));
+    const auto most = static_cast<std::int64_t>(std::min(kDraftTokensMax, left - 1));
+    const auto rows = drafter.propose(history, 1, most, {row, 1}, forced);
+    const std::size_t drafted = rows.empty() ? 0 : rows.size() - 1;
+    std::size_t accepted = 0;
+    while (accepted < drafted && rows[accepted + 1] == text.tokens[at + accepted]) ++accepted;
+    if (drafted > 0) {
+      drafter.learn(static_cast<std::int32_t>(drafted), static_cast<std::int32_t>(accepted));
     }
     out.steps += 1;
-    out.guessed += static_cast<std::int64_t>(guesses);
-    out.right += static_cast<std::int64_t>(right);
-    out.cost += costs[guesses];
-    for (std::size_t i = 0; i <= right; ++i) HF_CHECKED(take());
+    out.drafted += static_cast<std::int64_t>(drafted);
+    out.accepted += static_cast<std::int64_t>(accepted);
+    out.cost += costs[drafted];
+    for (std::size_t i = 0; i <= accepted; ++i) HOLDFAST_CHECKED(take());
   }
   out.tokens = static_cast<std::int64_t>(text.tokens.size()) - 1;
   return out;

@@ -1,7 +1,6 @@
 #pragma once
-// What guessing the next tokens (worker/engine/draft.h) would have been worth for a text that is
-// known: the engine's own guesses, step by step, as if a model had written that text, with what
-// steps cost. No model runs.
+// Computes what draft tokens (worker/engine/draft.h) would be worth for a given text: the engine's
+// own drafts, step by step, as if a model wrote that text, with the costs of steps. No model runs.
 
 #include <array>
 #include <cstdint>
@@ -13,27 +12,29 @@
 
 namespace holdfast::bench {
 
-constexpr std::size_t kGuessesMost = plan::kDraftRows;  // of a step
-/// What a step with n guesses takes, as a multiple of one without.
-using StepCosts = std::array<double, kGuessesMost + 1>;
+constexpr std::size_t kDraftTokensMax = plan::kDraftRows;  // of one step
+/// The cost of a step with n draft tokens, as a multiple of a step without.
+using StepCosts = std::array<double, kDraftTokensMax + 1>;
 
+/// A text to replay.
 struct ReplayText {
   std::vector<std::int32_t> before;            // the prompt
-  std::vector<std::int32_t> tokens;            // what was written, at least two
-  std::shared_ptr<grammar::TokenMasks> masks;  // of the grammar that it follows; may be null
+  std::vector<std::int32_t> tokens;            // the answer, at least two
+  std::shared_ptr<grammar::TokenMasks> masks;  // of its grammar; may be null
 };
 
+/// Counts of a replay.
 struct Replayed {
   std::int64_t tokens = 0;  // made by steps: all but the first
   std::int64_t steps = 0;
-  std::int64_t guessed = 0;
-  std::int64_t right = 0;
-  double cost = 0;  // in steps without guesses
-  /// Times as fast as without guesses.
+  std::int64_t drafted = 0;
+  std::int64_t accepted = 0;
+  double cost = 0;  // in steps without draft tokens
+  /// Speed as a multiple of that without draft tokens.
   double gain() const { return cost > 0 ? static_cast<double>(tokens) / cost : 1; }
 };
 
-/// kFileInvalid: the text does not follow its grammar.
+/// Replays a text. kFileInvalid: it does not follow its grammar.
 Result<Replayed> replay(const ReplayText& text, const StepCosts& costs);
 
 }  // namespace holdfast::bench

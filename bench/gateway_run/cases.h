@@ -1,5 +1,5 @@
 #pragma once
-// The measurements of bench/gateway, each on a house of its own.
+// The measurements of bench/gateway, each on a cluster of its own.
 
 #include "bench/lib/options.h"
 #include "bench/lib/report.h"

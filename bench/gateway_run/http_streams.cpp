@@ -56,7 +56,7 @@ Result<void> send_all(int fd, const std::string& bytes) {
   return {};
 }
 
-/// Reads one answer of a known length; its status.
+/// Reads one answer of a known length; gives its status.
 Result<int> read_answer(int fd) {
   std::string text;
   char buffer[8192];
@@ -86,11 +86,11 @@ HttpStreams::~HttpStreams() {
 Result<void> HttpStreams::open(int port, std::int64_t max_tokens, std::int64_t number) {
   if (epoll_ < 0) epoll_ = epoll_create1(EPOLL_CLOEXEC);
   if (epoll_ < 0) return failed("epoll_create1");
-  HF_TRY(const int fd, connect_to(port));
+  HOLDFAST_TRY(const int fd, connect_to(port));
   Stream stream;
   stream.fd = fd;
   streams_.push_back(stream);
-  HF_CHECKED(send_all(fd, post(max_tokens, number, true)));
+  HOLDFAST_CHECKED(send_all(fd, post(max_tokens, number, true)));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = streams_.size() - 1;
@@ -98,24 +98,24 @@ Result<void> HttpStreams::open(int port, std::int64_t max_tokens, std::int64_t n
   return {};
 }
 
-/// An event ends with an empty line; the head of the answer counts as the first.
+/// Counts events. One ends with an empty line; the head of the answer counts as the first.
 void HttpStreams::take(Stream& stream, const char* bytes, std::size_t n, std::int64_t now,
-                       Heard* heard) {
+                       StreamStats* stats) {
   for (std::size_t i = 0; i < n; ++i) {
     if (bytes[i] == '\r') continue;
     stream.newlines = bytes[i] == '\n' ? stream.newlines + 1 : 0;
     if (stream.newlines != 2) continue;
     stream.any = true;
-    if (heard == nullptr) continue;
-    ++heard->events;
+    if (stats == nullptr) continue;
+    ++stats->events;
     if (stream.at_us >= 0) {
-      heard->gap_ms.push_back(static_cast<double>(now - stream.at_us) / 1000);
+      stats->gap_ms.push_back(static_cast<double>(now - stream.at_us) / 1000);
     }
     stream.at_us = now;
   }
 }
 
-void HttpStreams::read_once(Heard* heard, int timeout_ms) {
+void HttpStreams::read_once(StreamStats* stats, int timeout_ms) {
   epoll_event events[256];
   const int n = epoll_wait(epoll_, events, 256, timeout_ms);
   char buffer[65536];
@@ -123,7 +123,7 @@ void HttpStreams::read_once(Heard* heard, int timeout_ms) {
     Stream& stream = streams_[events[i].data.u64];
     const ssize_t got = recv(stream.fd, buffer, sizeof buffer, MSG_DONTWAIT);
     if (got > 0) {
-      take(stream, buffer, static_cast<std::size_t>(got), now_us(), heard);
+      take(stream, buffer, static_cast<std::size_t>(got), now_us(), stats);
     } else if (got == 0 || errno != EAGAIN) {
       stream.ended = true;
       epoll_ctl(epoll_, EPOLL_CTL_DEL, stream.fd, nullptr);
@@ -141,16 +141,16 @@ bool HttpStreams::wait_first_events(double seconds) {
   }
 }
 
-Heard HttpStreams::listen(double seconds) {
-  Heard heard;
+StreamStats HttpStreams::listen(double seconds) {
+  StreamStats stats;
   for (Stream& stream : streams_) stream.at_us = -1;
   const std::int64_t begin = now_us();
   const std::int64_t until = begin + static_cast<std::int64_t>(seconds * 1e6);
-  while (now_us() < until) read_once(&heard, 10);
-  heard.seconds = static_cast<double>(now_us() - begin) / 1e6;
-  heard.ended =
+  while (now_us() < until) read_once(&stats, 10);
+  stats.seconds = static_cast<double>(now_us() - begin) / 1e6;
+  stats.ended =
       std::count_if(streams_.begin(), streams_.end(), [](const Stream& s) { return s.ended; });
-  return heard;
+  return stats;
 }
 
 Result<std::int64_t> post_completions(int port, int connections, std::int64_t count) {
@@ -162,7 +162,7 @@ Result<std::int64_t> post_completions(int port, int connections, std::int64_t co
     if (fd) fds.push_back(*fd);
     if (!fd) done = fd.error();
   }
-  // As many in flight as there are connections: each is read and posted to again in turn.
+  // As many requests in flight as connections, each read and posted to again in turn.
   for (std::int64_t i = 0; i < count + connections && done; ++i) {
     const int fd = fds[static_cast<std::size_t>(i % connections)];
     if (i >= connections) {

@@ -1,4 +1,4 @@
-// bench/gateway: what the HTTP front costs, measured on the real programs with the fake engine.
+// bench/gateway: costs of the HTTP gateway, measured on the real programs with the fake engine.
 
 #include "bench/gateway_run/cases.h"
 

@@ -1,6 +1,6 @@
-// bench/grammar: what structured output costs. Compiles some schemas, walks one
-// fixed document through each, and prints the time of a mask and of accepting a token: first with
-// no masks known, then with all of them, as every later request with the same schema has it.
+// bench/grammar: costs of structured output. Compiles some schemas, walks one fixed document
+// through each, and prints the time of a mask and of accepting a token: first with an empty mask
+// cache, then with a full one, as every later request with the same schema has it.
 
 #include <algorithm>
 #include <chrono>

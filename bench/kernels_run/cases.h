@@ -1,6 +1,6 @@
 #pragma once
-// Single kernels of every family that runs here, as cases of Google Benchmark. Each is held against
-// the scalar family once before it is timed; a kernel that is wrong is an error and has no time.
+// Single kernels of every family that runs here, as cases of Google Benchmark. Each is compared
+// with the scalar family once before it is timed; a wrong kernel is an error and gets no time.
 
 #include <cmath>
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace holdfast::bench {
 
 std::vector<const cpu::Kernels*> runnable_kernels();
 
-/// Whether a family's results are the scalar family's: the same bits in its numeric class, else
-/// within 1 % of their length (the project's bound on logits).
+/// True if a family's results agree with the scalar family's: the same bits in its numerics class,
+/// else within 1 % of their length (the project's bound on logits).
 inline bool agrees(const cpu::Kernels& kernels, const std::vector<float>& got,
                    const std::vector<float>& expected) {
   if (std::string_view(kernels.numerics) == cpu::scalar_kernels().numerics) return got == expected;
@@ -29,7 +29,7 @@ inline bool agrees(const cpu::Kernels& kernels, const std::vector<float>& got,
   return error <= 1e-4 * length;
 }
 
-/// Values as activations have them: a normal distribution, no subnormals, which cost time.
+/// Values distributed like activations: normal, without subnormals, which cost time.
 inline std::vector<float> normal_values(std::int64_t n, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> value(0, 1);
@@ -39,8 +39,8 @@ inline std::vector<float> normal_values(std::int64_t n, std::uint32_t seed) {
 }
 
 void register_products();   // weights of 4,864 x 1,024 by 1 to 512 rows: GFLOP/s, bytes of weights
-void register_attention();  // a token, or 32, behind a context: GB/s of keys and values
-void register_rows();       // norms, activation, quantising of rows: GB/s
+void register_attention();  // a token, or 32, after a context: GB/s of keys and values
+void register_rows();       // norms, activation, quantizing of rows: GB/s
 void register_sampling();   // a token of 151,936: the engine's sampler, no family
 
 }  // namespace holdfast::bench

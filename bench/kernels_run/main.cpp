@@ -10,8 +10,8 @@ std::vector<const cpu::Kernels*> runnable_kernels() {
   std::vector<const cpu::Kernels*> out;
   for (const std::string& name : cpu::runnable_families()) {
     const auto found = cpu::select_family(name);
-    // One that reads with another's kernels is measured as those two.
-    if (found && (*found)->reading == nullptr) out.push_back(*found);
+    // A family with prefill-heavy kernels of another one is measured as those two.
+    if (found && (*found)->prefill_heavy == nullptr) out.push_back(*found);
   }
   return out;
 }

@@ -1,4 +1,4 @@
-// Matrix products of one thread, weights in the caches' reach.
+// Matrix products of one thread, with weights within reach of the caches.
 
 #include <benchmark/benchmark.h>
 
@@ -17,7 +17,7 @@ using namespace cpu;
 
 constexpr std::int64_t kOut = 4864, kIn = 1024;
 
-/// Weights are made once a type.
+/// The weights of a type, made once.
 const TestMatrix& matrix_of(gguf::TensorType type) {
   static std::map<gguf::TensorType, std::unique_ptr<TestMatrix>> made;
   std::unique_ptr<TestMatrix>& m = made[type];
@@ -25,9 +25,9 @@ const TestMatrix& matrix_of(gguf::TensorType type) {
   return *m;
 }
 
-/// A product ready to be computed, its activations quantised where the family wants that.
+/// A product ready to be computed, its activations quantized where the family requires it.
 struct Product {
-  Product(const Kernels& kernels, const TestMatrix& m, std::int64_t rows, bool coarse)
+  Product(const Kernels& kernels, const TestMatrix& m, std::int64_t rows, bool int8)
       : x(normal_values(rows * kIn, 9)),
         y(static_cast<std::size_t>(rows * m.packed.panels * kLanes)),
         scratch(Region::take(kUnpackFloats * sizeof(float), "bench").value()) {
@@ -35,16 +35,18 @@ struct Product {
     args.p1 = m.packed.panels;
     args.x = x.data();
     args.x_stride = kIn;
-    if (const RowForm* form = kernels.row_form(m.packed.format, coarse); form != nullptr) {
-      args.q_stride = (kIn / kActivationBlock + 1) * form->block_bytes;
+    if (const ActivationFormat* activation_format =
+            kernels.activation_format(m.packed.format, int8);
+        activation_format != nullptr) {
+      args.q_stride = (kIn / kActivationBlock + 1) * activation_format->block_bytes;
       q.resize(static_cast<std::size_t>(rows * args.q_stride));
       for (std::int64_t r = 0; r < rows; ++r) {
-        form->make(x.data() + r * args.x_stride, kIn, q.data() + r * args.q_stride);
+        activation_format->make(x.data() + r * args.x_stride, kIn, q.data() + r * args.q_stride);
       }
       args.q = q.data();
     }
     args.rows = rows;
-    args.coarse = coarse;
+    args.int8 = int8;
     args.y = y.data();
     args.y_stride = m.packed.panels * kLanes;
     args.scratch = scratch.floats();
@@ -55,26 +57,27 @@ struct Product {
   MatmulArgs args;
 };
 
-/// The scalar family's, which takes seconds for many rows: a row's bits are the same among any.
-const std::vector<float>& expected_rows(gguf::TensorType type, bool coarse) {
+/// The scalar family's results, which take seconds for many rows: a row's bits are the same among
+/// any others.
+const std::vector<float>& expected_rows(gguf::TensorType type, bool int8) {
   static std::map<std::pair<gguf::TensorType, bool>, std::vector<float>> made;
-  std::vector<float>& y = made[{type, coarse}];
+  std::vector<float>& y = made[{type, int8}];
   if (y.empty()) {
-    Product p(scalar_kernels(), matrix_of(type), 4, coarse);
+    Product p(scalar_kernels(), matrix_of(type), 4, int8);
     scalar_kernels().matmul(p.args);
     y = p.y;
   }
   return y;
 }
 
-void run(benchmark::State& state, const Kernels* kernels, gguf::TensorType type, bool coarse) {
+void run(benchmark::State& state, const Kernels* kernels, gguf::TensorType type, bool int8) {
   const std::int64_t rows = state.range(0);
   const TestMatrix& m = matrix_of(type);
-  Product p(*kernels, m, rows, coarse);
+  Product p(*kernels, m, rows, int8);
   kernels->matmul(p.args);
-  const std::vector<float>& expected = expected_rows(type, coarse);
-  const std::size_t known = std::min(expected.size(), p.y.size());
-  const auto middle = static_cast<std::ptrdiff_t>(known);
+  const std::vector<float>& expected = expected_rows(type, int8);
+  const std::size_t compared = std::min(expected.size(), p.y.size());
+  const auto middle = static_cast<std::ptrdiff_t>(compared);
   if (!agrees(*kernels, {p.y.begin(), p.y.begin() + middle},
               {expected.begin(), expected.begin() + middle})) {
     return state.SkipWithError("not what the scalar family computes");
@@ -91,20 +94,20 @@ void run(benchmark::State& state, const Kernels* kernels, gguf::TensorType type,
       Counter(static_cast<double>(m.packed.bytes()) * count, Counter::kIsRate);
 }
 
-void register_product(const Kernels* kernels, gguf::TensorType type, bool coarse) {
-  const std::string name = std::string(coarse ? "matmul_coarse/" : "matmul/") + kernels->name +
-                           "/" + std::string(gguf::type_traits(type)->name);
+void register_product(const Kernels* kernels, gguf::TensorType type, bool int8) {
+  const std::string name = std::string(int8 ? "matmul_coarse/" : "matmul/") + kernels->name + "/" +
+                           std::string(gguf::type_traits(type)->name);
   auto* one = benchmark::RegisterBenchmark(
-      name.c_str(), [=](benchmark::State& state) { run(state, kernels, type, coarse); });
+      name.c_str(), [=](benchmark::State& state) { run(state, kernels, type, int8); });
   for (const std::int64_t rows : {1, 4, 8, 16, 128, 512}) {
-    if (kernels == &scalar_kernels() && rows > 4) continue;  // seconds, of no interest
+    if (kernels == &scalar_kernels() && rows > 4) continue;  // takes seconds, and is of no interest
     one->Arg(rows)->Unit(benchmark::kMicrosecond);
   }
 }
 
-/// Whether rows of 8 bits are others than those of 15.
-bool has_coarse(const Kernels* kernels, cpu::Format format) {
-  return kernels->row_form(format, true) != kernels->row_form(format, false);
+/// True if rows of 8 bits differ from those of 15.
+bool has_int8(const Kernels* kernels, cpu::Format format) {
+  return kernels->activation_format(format, true) != kernels->activation_format(format, false);
 }
 
 }  // namespace
@@ -114,7 +117,7 @@ void register_products() {
   for (const Kernels* kernels : runnable_kernels()) {
     for (const T type : {T::kQ4_0, T::kQ4_K, T::kQ5_0, T::kQ6_K, T::kQ8_0, T::kF16, T::kBF16}) {
       register_product(kernels, type, false);
-      if (has_coarse(kernels, *format_of(type))) register_product(kernels, type, true);
+      if (has_int8(kernels, *format_of(type))) register_product(kernels, type, true);
     }
   }
 }

@@ -1,4 +1,4 @@
-// Attention over pages, what is done to rows between products, and sampling.
+// Attention over pages, operations on rows between products, and sampling.
 
 #include <benchmark/benchmark.h>
 
@@ -17,7 +17,7 @@ using namespace cpu;
 
 constexpr std::int32_t kHeadDim = 128, kGroup = 4, kQueries = 32;
 
-/// One kv head's pages behind `context` tokens, and queries of the last `tokens` of them.
+/// One KV head's pages after `context` tokens, and queries of the last `tokens` of them.
 struct Attention {
   Attention(const Kernels& kernels, std::int32_t context, std::int32_t tokens)
       : pages(static_cast<std::size_t>((context + kPageTokens - 1) / kPageTokens)),
@@ -76,7 +76,7 @@ void run_attention(benchmark::State& state, const Kernels* kernels) {
 
 constexpr std::int64_t kWidth = 4096;
 
-/// Something that is done to a row of kWidth floats, in place or into `out`.
+/// An operation on a row of kWidth floats, in place or into `out`.
 struct RowCase {
   const char* name;
   void (*call)(const Kernels& kernels, const float* x, const float* w, float* out);
@@ -111,12 +111,12 @@ void run_row(benchmark::State& state, const Kernels* kernels, const RowCase& one
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * kWidth * 4);
 }
 
-void run_quantize(benchmark::State& state, const RowForm* form) {
+void run_quantize(benchmark::State& state, const ActivationFormat* activation_format) {
   const std::vector<float> x = normal_values(kWidth, 3);
   std::vector<std::uint8_t> out(static_cast<std::size_t>(kWidth / kActivationBlock + 1) *
                                 sizeof(ActivationBlock));
   for ([[maybe_unused]] auto _ : state) {
-    form->make(x.data(), kWidth, out.data());
+    activation_format->make(x.data(), kWidth, out.data());
     benchmark::DoNotOptimize(out.data());
   }
   state.SetBytesProcessed(static_cast<std::int64_t>(state.iterations()) * kWidth * 4);
@@ -139,7 +139,7 @@ void run_sampling(benchmark::State& state, float temperature, std::int32_t top_k
   input.tokens = tokens.data();
   input.prompt_n = 3;
   for ([[maybe_unused]] auto _ : state) {
-    benchmark::DoNotOptimize(sampler.pick({logits.data(), maxima.data()}, input));
+    benchmark::DoNotOptimize(sampler.sample({logits.data(), maxima.data()}, input));
   }
 }
 
@@ -168,10 +168,10 @@ void register_rows() {
       add(std::string(one.name) + "/" + kernels->name,
           [=, &one](benchmark::State& state) { run_row(state, kernels, one); });
     }
-    for (const bool coarse : {false, true}) {
-      const RowForm* form = kernels->row_form(Format::kQ8_0, coarse);
-      add(std::string(coarse ? "quantize_coarse/" : "quantize/") + kernels->name,
-          [=](benchmark::State& state) { run_quantize(state, form); });
+    for (const bool int8 : {false, true}) {
+      const ActivationFormat* activation_format = kernels->activation_format(Format::kQ8_0, int8);
+      add(std::string(int8 ? "quantize_coarse/" : "quantize/") + kernels->name,
+          [=](benchmark::State& state) { run_quantize(state, activation_format); });
     }
   }
 }

@@ -40,7 +40,7 @@ nlohmann::json last_json(const std::string& out) {
 }
 
 Result<nlohmann::json> json_of_command(const std::string& command) {
-  HF_TRY(const Ended ended, run_command(command));
+  HOLDFAST_TRY(const Ended ended, run_command(command));
   nlohmann::json json = last_json(ended.out);
   if (ended.status == 0 && json.is_object()) return json;
   const std::size_t end = ended.out.size();

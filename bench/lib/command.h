@@ -1,5 +1,5 @@
 #pragma once
-// Programs that print JSON: other engines beside ours, and our own command line.
+// Runs programs that print JSON: other engines, and our own command line.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -11,21 +11,23 @@ namespace holdfast::bench {
 /// The text as one word of a shell command.
 std::string shell_word(const std::string& text);
 
-/// `text` with every `name` in it replaced.
+/// `text` with every occurrence of `name` replaced by `value`.
 std::string replaced(std::string text, const std::string& name, const std::string& value);
 
+/// An ended command.
 struct Ended {
   int status = 0;   // exit status; 128 + the signal
-  std::string out;  // what it printed
+  std::string out;  // its standard output
 };
 /// Runs a shell command to its end. kIo: no shell.
 Result<Ended> run_command(const std::string& command);
 
-/// The last JSON object in what a command printed, each line of which may be something else before
-/// it; null if there is none.
+/// The last JSON object in a command's output; any line before it may be something else. Null if
+/// there is none.
 nlohmann::json last_json(const std::string& out);
 
-/// As above; kIo with the end of its output where the command fails or prints none.
+/// Runs a command and gives its last JSON object; kIo with the end of its output where it fails or
+/// prints none.
 Result<nlohmann::json> json_of_command(const std::string& command);
 
 }  // namespace holdfast::bench

@@ -27,26 +27,28 @@ int on_wal(void* pages, sqlite3*, const char*, int count) {
 class BareRows {
  public:
   Result<void> prepare(sqlite3* db) {
-    HF_TRY(request_, store::Statement::prepare(
-                         db,
-                         "INSERT INTO requests(seq, id, tenant, idem_key, body_hash, model,"
-                         " model_sha, state, priority, class, config_version, n, max_tokens,"
-                         " on_disconnect, created_ms) VALUES (?,?,'default',NULL,?,'bench',?,"
-                         "'queued',1,'',0,1,16,0,1700000000000)"));
-    HF_TRY(payload_, store::Statement::prepare(
-                         db,
-                         "INSERT INTO payloads(seq, params, meta, prompts, prompt_text, crc)"
-                         " VALUES (?,?,'',?,NULL,12345)"));
-    HF_TRY(choice_,
-           store::Statement::prepare(
-               db, "INSERT INTO choices(seq, choice, prompt, prompt_tokens) VALUES (?,0,0,16)"));
+    HOLDFAST_TRY(request_, store::Statement::prepare(
+                               db,
+                               "INSERT INTO requests(seq, id, tenant, idem_key, body_hash, model,"
+                               " model_sha, state, priority, class, config_version, n, max_tokens,"
+                               " on_disconnect, created_ms) VALUES (?,?,'default',NULL,?,'bench',?,"
+                               "'queued',1,'',0,1,16,0,1700000000000)"));
+    HOLDFAST_TRY(payload_, store::Statement::prepare(
+                               db,
+                               "INSERT INTO payloads(seq, params, meta, prompts, prompt_text, crc)"
+                               " VALUES (?,?,'',?,NULL,12345)"));
+    HOLDFAST_TRY(
+        choice_,
+        store::Statement::prepare(
+            db, "INSERT INTO choices(seq, choice, prompt, prompt_tokens) VALUES (?,0,0,16)"));
     return {};
   }
   Result<void> insert(std::int64_t seq) {
     char id[32];
     std::snprintf(id, sizeof id, "01hf%022lld", static_cast<long long>(seq));
-    HF_CHECKED(request_.use().bind(seq).bind(std::string_view(id)).bind(hash_).bind(hash_).run());
-    HF_CHECKED(payload_.use().bind(seq).bind(params_).bind_blob(prompts_).run());
+    HOLDFAST_CHECKED(
+        request_.use().bind(seq).bind(std::string_view(id)).bind(hash_).bind(hash_).run());
+    HOLDFAST_CHECKED(payload_.use().bind(seq).bind(params_).bind_blob(prompts_).run());
     return choice_.use().bind(seq).run();
   }
 
@@ -80,20 +82,20 @@ Result<Summary> measure_sync(const std::string& dir, int writes) {
 
 Result<BareSqlite> measure_bare_sqlite(const std::string& dir, int group, double seconds) {
   std::filesystem::create_directories(dir);
-  HF_TRY(store::Db db, store::open_database(store::real_disk(), dir));
+  HOLDFAST_TRY(store::Db db, store::open_database(store::real_disk(), dir));
   int wal_pages = 0;
   sqlite3_wal_hook(db.get(), &on_wal, &wal_pages);
   BareRows rows;
-  HF_CHECKED(rows.prepare(db.get()));
+  HOLDFAST_CHECKED(rows.prepare(db.get()));
   std::vector<double> commits;
   std::int64_t seq = 0;
   const std::int64_t begin = now_us();
   const auto limit = static_cast<std::int64_t>(seconds * 1e6);
   while (now_us() - begin < limit) {
-    HF_CHECKED(store::exec(db.get(), "BEGIN IMMEDIATE"));
-    for (int i = 0; i < group; ++i) HF_CHECKED(rows.insert(++seq));
+    HOLDFAST_CHECKED(store::exec(db.get(), "BEGIN IMMEDIATE"));
+    for (int i = 0; i < group; ++i) HOLDFAST_CHECKED(rows.insert(++seq));
     const std::int64_t commit = now_us();
-    HF_CHECKED(store::exec(db.get(), "COMMIT"));
+    HOLDFAST_CHECKED(store::exec(db.get(), "COMMIT"));
     commits.push_back(static_cast<double>(now_us() - commit) / 1000);
     if (wal_pages < kCheckpointPages) continue;
     sqlite3_wal_checkpoint_v2(db.get(), nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);

@@ -45,7 +45,7 @@ wire::Submit text_submit(std::int64_t number, std::int64_t max_tokens) {
 
 namespace {
 
-/// State of a closed load; callbacks of several I/O threads work on it.
+/// State of a closed load; callbacks of several I/O threads use it.
 struct Closed {
   const MakeSubmit& make;
   const std::function<void(const wire::RequestInfo&)>& on_accepted;
@@ -218,7 +218,7 @@ Spinners::Spinners(int count) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(0);
       for (;;) {
-        asm volatile("" ::: "memory");  // a loop that the compiler may not drop
+        asm volatile("" ::: "memory");  // a loop that the compiler may not remove
       }
     }
     pids_.push_back(pid);

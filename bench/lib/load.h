@@ -1,6 +1,6 @@
 #pragma once
 // Load from clients: a fixed number of submissions in flight, or a fixed rate; and streams that
-// measure how old each token is.
+// measure the age of each token.
 
 #include <atomic>
 #include <condition_variable>
@@ -16,6 +16,7 @@
 
 namespace holdfast::bench {
 
+/// Counts and times of a load.
 struct LoadResult {
   std::vector<double> latency_ms;  // of accepted ones, from the call (or its due time) to ACCEPTED
   std::int64_t accepted = 0;
@@ -26,17 +27,18 @@ struct LoadResult {
 };
 
 using MakeSubmit = std::function<wire::Submit(std::int64_t number)>;
-/// Prompt ids: the daemon accepts them itself. Text: goes through an ingress helper first.
+/// Submissions of prompt ids, which the daemon accepts itself; of text, which goes through an
+/// ingress helper first.
 wire::Submit ids_submit(std::int64_t number, std::int64_t max_tokens);
 wire::Submit text_submit(std::int64_t number, std::int64_t max_tokens);
 
-/// Keeps `in_flight` submissions open over `clients` connections until `count` were made.
+/// Keeps `in_flight` submissions open over `clients` connections until `count` have been made.
 LoadResult closed_load(const std::string& endpoint, int clients, int in_flight, std::int64_t count,
                        const MakeSubmit& make,
                        const std::function<void(const wire::RequestInfo&)>& on_accepted = {});
 
-/// Submissions at a fixed rate on one connection, late or not, from construction to stop().
-/// Latency counts from the time at which each was due.
+/// Submissions at a fixed rate on one connection, from construction to stop(), however late the
+/// answers are. Latency counts from the time at which each submission was due.
 class PacedLoad {
  public:
   PacedLoad(const std::string& endpoint, double per_second, MakeSubmit make);
@@ -53,17 +55,17 @@ class PacedLoad {
   std::thread thread_;
 };
 
-/// Streams of requests whose engine stamps its ids with the time: how old is each token when the
-/// client has it? Thread-safe.
+/// Streams of requests whose engine stamps its ids with the time: measures the age of each token
+/// when the client has it. Thread-safe.
 class TokenAges {
  public:
   void watch(client::Client& client, const std::string& request_id);
-  /// Forgets what was heard so far and begins to count.
+  /// Forgets all earlier events and begins to count.
   void begin();
   struct Result {
     std::int64_t tokens = 0;
     std::int64_t events = 0;
-    std::vector<double> age_ms;  // a sample of them
+    std::vector<double> age_ms;  // of a sample of the tokens
     std::int64_t failures = 0;
   };
   Result end();
@@ -76,7 +78,7 @@ class TokenAges {
   std::atomic<std::int64_t> finished_{0};
 };
 
-/// Processes that spin, to keep every core busy. They end with this.
+/// Processes that spin, to keep every core busy. They end with this object.
 class Spinners {
  public:
   explicit Spinners(int count);

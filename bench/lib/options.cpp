@@ -8,26 +8,26 @@
 
 namespace holdfast::bench {
 
-Result<std::unique_ptr<House>> make_house(const Options& options, const std::string& name,
-                                          const std::vector<std::string>& config) {
-  HouseOptions house;
-  house.programs = options.programs;
-  house.model = options.model;
-  house.dir = options.scratch + "/" + name;
-  house.engine = options.engine;
-  house.daemon_config = config;
-  auto made = std::make_unique<House>(std::move(house));
-  HF_CHECKED(made->start());
+Result<std::unique_ptr<LocalCluster>> start_cluster(const Options& options, const std::string& name,
+                                                    const std::vector<std::string>& config) {
+  ClusterOptions cluster;
+  cluster.programs = options.programs;
+  cluster.model = options.model;
+  cluster.dir = options.scratch + "/" + name;
+  cluster.engine = options.engine;
+  cluster.daemon_config = config;
+  auto made = std::make_unique<LocalCluster>(std::move(cluster));
+  HOLDFAST_CHECKED(made->start());
   return made;
 }
 
 namespace {
 
-const option kMore[] = {{"engine", required_argument, nullptr, 'e'},
-                        {"minutes", required_argument, nullptr, 'm'},
-                        {"spinners", required_argument, nullptr, 's'}};
+const option kExtraOptions[] = {{"engine", required_argument, nullptr, 'e'},
+                                {"minutes", required_argument, nullptr, 'm'},
+                                {"spinners", required_argument, nullptr, 's'}};
 
-/// False if `only` names none of them.
+/// Runs the cases that `only` names, or all; false if it names none of them.
 bool run_named(const std::vector<Case>& cases, const std::string& only, const Options& options,
                bool tells_engine, Report& report) {
   report.fact("mode", options.quick ? "quick: figures mean little" : "full");
@@ -58,7 +58,7 @@ int run_cases(int argc, char** argv, const char* name, const char* usage,
   Program program{name, usage, {}, {}, {}};
   program.options = {{"quick", no_argument, nullptr, 'q'},
                      {"only", required_argument, nullptr, 'o'}};
-  for (const option& one : kMore) {
+  for (const option& one : kExtraOptions) {
     if (takes(one.name)) program.options.push_back(one);
   }
   program.take = [&](int option, const char* value) {
@@ -70,10 +70,10 @@ int run_cases(int argc, char** argv, const char* name, const char* usage,
     return (options.engine == "fake" || options.engine == "model") && options.minutes > 0 &&
            options.spinners >= 0;
   };
-  program.run = [&](const Place& place, Report& report) {
-    options.programs = place.programs;
-    options.model = place.model;
-    options.scratch = place.scratch;
+  program.run = [&](const RunPaths& paths, Report& report) {
+    options.programs = paths.programs;
+    options.model = paths.model;
+    options.scratch = paths.scratch;
     return run_named(cases, only, options, takes("engine"), report);
   };
   return run_program(argc, argv, program);

@@ -1,40 +1,41 @@
 #pragma once
-// What the cases of a bench share: where things are, and whether the run is a quick one.
+// The common part of a bench's cases: paths, and the quick mode.
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "bench/lib/house.h"
+#include "bench/lib/local_cluster.h"
 
 namespace holdfast::bench {
 
+/// Options of a run, for all its cases.
 struct Options {
   std::string programs;         // folder of the binaries
   std::string model;            // GGUF file
-  std::string scratch;          // a folder of this run; gone afterwards
+  std::string scratch;          // a folder of this run; deleted afterwards
   bool quick = false;           // shows that everything works, in seconds; the figures mean little
-  std::string engine = "fake";  // or "model": the real one, for cases that can have both
-  double minutes = 60;          // of cases that last as long as they are told to
-  int spinners = 4;             // processes that spin beside such a case
+  std::string engine = "fake";  // or "model": the real one, for cases that support both
+  double minutes = 60;          // of cases that last as long as requested
+  int spinners = 4;             // processes that spin during such a case
   /// `full`, or `quick` in a quick run.
   int count(int full, int quick_count) const { return quick ? quick_count : full; }
   double seconds(double full) const { return quick ? full / 20 : full; }
 };
 
-/// A house of its own below options.scratch, started.
-Result<std::unique_ptr<House>> make_house(const Options& options, const std::string& name,
-                                          const std::vector<std::string>& config = {});
+/// Starts a cluster of its own below options.scratch.
+Result<std::unique_ptr<LocalCluster>> start_cluster(const Options& options, const std::string& name,
+                                                    const std::vector<std::string>& config = {});
 
-/// One measurement of a bench, on a house of its own.
+/// One measurement of a bench, on a cluster of its own.
 struct Case {
   const char* name;
   Result<void> (*run)(const Options&, class Report&);
 };
 
-/// A whole program of cases: beside the options of run_program() it takes --quick and
-/// --only CASE[,CASE…], and of --engine, --minutes and --spinners those that `more` names. Each
-/// case has the steal time beside it.
+/// Runs a whole program of cases: besides the options of run_program() it takes --quick and --only
+/// CASE[,CASE…], and those of --engine, --minutes and --spinners that `more` names. The steal time
+/// during each case is reported with it.
 int run_cases(int argc, char** argv, const char* name, const char* usage,
               const std::vector<Case>& cases, const std::vector<std::string>& more = {});
 

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 enum Common : int { kJson = 1000, kDir, kModel, kRecord, kHelp };
 
 struct Arguments {
-  Place place;
+  RunPaths paths;
   bool json = false;
   bool help = false;
   std::string dir = fs::temp_directory_path().string();
@@ -38,9 +38,9 @@ bool parse(int argc, char** argv, const Program& program, Arguments& a) {
     } else if (c == kDir) {
       a.dir = optarg;
     } else if (c == kModel) {
-      a.place.model = optarg;
+      a.paths.model = optarg;
     } else if (c == kRecord) {
-      a.place.record = optarg;
+      a.paths.record = optarg;
     } else if (!program.take(c, optarg)) {
       return false;
     }
@@ -48,12 +48,12 @@ bool parse(int argc, char** argv, const Program& program, Arguments& a) {
   return optind == argc;
 }
 
-/// Which sources were measured: the bench/ scripts know.
+/// Reports which sources were measured; the bench/ scripts set it.
 void describe_build(Report& report) {
   if (const char* build = std::getenv("HOLDFAST_BENCH_BUILD")) report.fact("build", build);
 }
 
-Result<void> keep(const Report& report, const std::string& record) {
+Result<void> write_record(const Report& report, const std::string& record) {
   if (record.empty()) return {};
   return write_report(report, record);
 }
@@ -62,27 +62,27 @@ Result<void> keep(const Report& report, const std::string& record) {
 
 int run_program(int argc, char** argv, const Program& program) {
   Arguments a;
-  a.place.model = HOLDFAST_BENCH_MODEL;
+  a.paths.model = HOLDFAST_BENCH_MODEL;
   if (!parse(argc, argv, program, a)) return std::fputs(program.usage, stderr), 2;
   if (a.help) return std::fputs(program.usage, stdout), 0;
-  a.place.programs = fs::read_symlink("/proc/self/exe").parent_path().string();
-  a.place.scratch = a.dir + "/hf-bench-XXXXXX";
-  if (mkdtemp(a.place.scratch.data()) == nullptr) {
+  a.paths.programs = fs::read_symlink("/proc/self/exe").parent_path().string();
+  a.paths.scratch = a.dir + "/hf-bench-XXXXXX";
+  if (mkdtemp(a.paths.scratch.data()) == nullptr) {
     std::fprintf(stderr, "bench: cannot make a folder in %s; give another with --dir\n",
                  a.dir.c_str());
     return 1;
   }
   Report report(program.name);
-  describe_machine(a.place.scratch, report);
+  describe_machine(a.paths.scratch, report);
   describe_build(report);
-  const bool sensible = program.run(a.place, report);
+  const bool sensible = program.run(a.paths, report);
   std::error_code ignored;
-  fs::remove_all(a.place.scratch, ignored);
+  fs::remove_all(a.paths.scratch, ignored);
   if (!sensible) return std::fputs(program.usage, stderr), 2;
   std::printf("%s\n", a.json ? report.json().c_str() : report.table().c_str());
-  const std::string record = program.keeps_record ? "" : a.place.record;
-  if (const Result<void> kept = keep(report, record); !kept) {
-    return std::fprintf(stderr, "bench: %s\n", kept.error().what.c_str()), 1;
+  const std::string record = program.writes_record ? "" : a.paths.record;
+  if (const Result<void> written = write_record(report, record); !written) {
+    return std::fprintf(stderr, "bench: %s\n", written.error().what.c_str()), 1;
   }
   return report.problems().empty() ? 0 : 1;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// What every bench program does around its measuring: options that all have, a folder of its own,
-// the machine's description, and the report as table, JSON and record.
+// The frame of every bench program: common options, a folder of its own, the machine's description,
+// and the report as table, JSON and record.
 
 #include <getopt.h>
 
@@ -12,28 +12,29 @@
 
 namespace holdfast::bench {
 
-/// Where a run finds its programs and keeps its files.
-struct Place {
+/// Paths of a run.
+struct RunPaths {
   std::string programs;  // folder of the programs
   std::string model;     // a GGUF file
-  std::string scratch;   // empty, removed afterwards
-  std::string record;    // where the report's JSON will be written; may be empty
+  std::string scratch;   // empty at first, removed afterwards
+  std::string record;    // file for the report's JSON; may be empty
 };
 
+/// A bench program.
 struct Program {
-  const char* name;   // of the record
+  const char* name;   // the record's kind
   const char* usage;  // ends with a newline
-  /// Beside --json, --dir, --model, --record and --help.
+  /// Options besides --json, --dir, --model, --record and --help.
   std::vector<option> options;
-  /// One of `options`, by its val. False: a bad value.
+  /// Takes one of `options`, by its val. False: a bad value.
   std::function<bool(int option, const char* value)> take;
-  /// False: the arguments make no sense together. What goes wrong in the run is a problem of the
+  /// Measures. False: the arguments make no sense together. Failures of the run are problems of the
   /// report.
-  std::function<bool(const Place& place, Report& report)> run;
-  bool keeps_record = false;  // run() writes it, piece by piece
+  std::function<bool(const RunPaths& paths, Report& report)> run;
+  bool writes_record = false;  // run() writes it, figure by figure
 };
 
-/// The exit status: 0, 1 when the report has problems, 2 for arguments that are wrong.
+/// Gives the exit status: 0, 1 when the report has problems, 2 for wrong arguments.
 int run_program(int argc, char** argv, const Program& program);
 
 }  // namespace holdfast::bench

@@ -34,7 +34,7 @@ Figure figure_of(const ordered_json& one) {
   return figure;
 }
 
-/// What `holdfast --json bench` prints, as a record.
+/// A report from what `holdfast --json bench` prints.
 Report bench_report(const ordered_json& document) {
   Report report("bench");
   for (const char* name : {"kernels", "threads", "streams", "context", "prompt_tokens"}) {
@@ -43,7 +43,7 @@ Report bench_report(const ordered_json& document) {
   }
   for (const char* name : {"prefill", "decode"}) {
     auto samples = document.at(std::string(name) + "_samples").get<std::vector<double>>();
-    if (samples.empty()) continue;  // that was not asked for
+    if (samples.empty()) continue;  // that was not requested
     report.add_samples(name, std::move(samples), "tokens/s", Better::kHigher);
   }
   return report;

@@ -22,7 +22,7 @@ std::string number(double v) {
 
 }  // namespace
 
-bool Figure::met() const {
+bool Figure::meets_goal() const {
   if (!goal) return true;
   return goal->better == Better::kLower ? value <= goal->value : value >= goal->value;
 }
@@ -79,7 +79,7 @@ std::string Report::json() const {
     one["unit"] = figure.unit;
     if (figure.goal) {
       one["goal"] = rounded(figure.goal->value);
-      one["met"] = figure.met();
+      one["met"] = figure.meets_goal();
     }
     if (figure.goal || figure.better) {
       const Better better = figure.goal ? figure.goal->better : *figure.better;
@@ -104,7 +104,7 @@ std::string Report::table() const {
     std::string goal;
     if (figure.goal) {
       goal = (figure.goal->better == Better::kLower ? "<= " : ">= ") + number(figure.goal->value) +
-             (figure.met() ? "  ok" : "  MISSED");
+             (figure.meets_goal() ? "  ok" : "  MISSED");
     }
     std::snprintf(line, sizeof line, "%-36s %11s %-10s %s", figure.name.c_str(),
                   number(figure.value).c_str(), figure.unit.c_str(), goal.c_str());

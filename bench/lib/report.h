@@ -1,6 +1,6 @@
 #pragma once
-// What a bench found: figures with their goals, in the order in which they were added, as a table
-// and as one JSON document. Not thread-safe.
+// The results of a bench: figures with their goals, in the order in which they were added, as a
+// table and as one JSON document. Not thread-safe.
 
 #include <optional>
 #include <string>
@@ -24,12 +24,13 @@ struct Figure {
   double value = 0;
   std::optional<Goal> goal;
   std::string note;
-  std::optional<Better> better;  // where there is no goal that says it
-  std::vector<double> samples;   // of which `value` is the median, for bench/compare
+  std::optional<Better> better;  // the good direction where no goal says it
+  std::vector<double> samples;   // their median is `value`; for bench/compare
   /// True without a goal.
-  bool met() const;
+  bool meets_goal() const;
 };
 
+/// Figures, facts about the machine, skipped figures and problems of one run.
 class Report {
  public:
   explicit Report(std::string kind) : kind_(std::move(kind)) {}
@@ -37,20 +38,20 @@ class Report {
   void add(Figure figure);
   void add(const std::string& name, double value, const std::string& unit,
            std::optional<Goal> goal = std::nullopt, const std::string& note = "");
-  /// name.p50, .p95, .p99, .max and .n; `goal` belongs to the percentile that is named.
+  /// Adds name.p50, .p95, .p99, .max and .n; `goal` belongs to the percentile `goal_of`.
   void add(const std::string& name, const Summary& summary, const std::string& unit,
            const std::string& goal_of = "", std::optional<Goal> goal = std::nullopt);
-  /// A figure of an earlier run, as it was.
+  /// Adds a figure of an earlier run, unchanged.
   void restore(Figure figure) { figures_.push_back(std::move(figure)); }
-  /// The median of the samples; they are kept.
+  /// Adds the median of the samples, and the samples themselves.
   void add_samples(const std::string& name, std::vector<double> samples, const std::string& unit,
                    Better better, std::optional<Goal> goal = std::nullopt,
                    const std::string& note = "");
-  /// What was not measured, and why.
+  /// Notes a figure that is not measured, and the reason.
   void skip(const std::string& name, const std::string& reason) {
     skipped_.push_back({name, reason});
   }
-  /// Something that went wrong in the run itself: the figures are not to be trusted.
+  /// Notes a failure of the run itself: its figures are not to be trusted.
   void problem(const std::string& what) { problems_.push_back(what); }
 
   const Figure* find(const std::string& name) const;
@@ -73,15 +74,16 @@ class Report {
   std::vector<std::string> problems_;
 };
 
-/// A report's JSON (a record) as a report again, or what `holdfast --json bench` prints.
-/// kFileInvalid with what is wrong.
+/// A report from a report's JSON (a record), or from what `holdfast --json bench` prints.
+/// kFileInvalid with the cause.
 Result<Report> parse_report(const std::string& text);
-/// As above from a file. kNotFound, kIo.
+/// The same from a file. kNotFound, kIo.
 Result<Report> read_report(const std::string& path);
-/// The JSON into a file, at once or not at all. kIo.
+/// Writes the JSON to a file, whole or not at all. kIo.
 Result<void> write_report(const Report& report, const std::string& path);
 
-/// The facts that stand beside every figure: processor, kernel, file system of `dir`, load.
+/// Adds the facts that a record has with its figures: processor, kernel, file system of `dir`,
+/// load.
 void describe_machine(const std::string& dir, Report& report);
 
 }  // namespace holdfast::bench

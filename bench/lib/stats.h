@@ -21,13 +21,13 @@ Summary summarize(std::vector<double> values);
 /// The middle value, or the mean of the middle two; 0 for none.
 double median(std::vector<double> values);
 
-/// The middle 95 % of what a median is when the values are drawn again with replacement; the same
-/// numbers each time. {0, 0} for no values.
+/// The middle 95 % of the medians of resamples with replacement; the same numbers each time. {0, 0}
+/// for no values.
 struct Interval {
   double low = 0, high = 0;
 };
 Interval median_interval(const std::vector<double>& values);
-/// Likewise of median(over) / median(under), both drawn again, each for itself.
+/// The same for median(over) / median(under), each resampled on its own.
 Interval ratio_interval(const std::vector<double>& over, const std::vector<double>& under);
 
 /// Least-squares slope of y over x; 0 for fewer than two points or one x.
@@ -41,17 +41,17 @@ CpuTicks read_cpu_ticks();
 double steal_percent(const CpuTicks& from, const CpuTicks& to);
 double busy_percent(const CpuTicks& from, const CpuTicks& to);
 
-/// -1 where the process is gone.
+/// Values of a process; -1 where it has ended.
 std::int64_t rss_bytes(pid_t pid);
 std::int64_t open_descriptors(pid_t pid);
-/// User and system time of all threads, milliseconds.
+/// User and system time of all threads in milliseconds.
 std::int64_t cpu_ms(pid_t pid);
 
 std::int64_t now_us();   // monotonic
 std::int64_t wall_ms();  // Unix
 void sleep_ms(double ms);
 
-/// What a record says about the machine: no names of hosts or users, no paths.
+/// Facts about the machine for a record: no names of hosts or users, no paths.
 struct MachineFacts {
   std::string processor, kernel, filesystem;
   int processors = 0;

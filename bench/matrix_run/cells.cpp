@@ -75,38 +75,40 @@ std::vector<Cell> cells_of(const Axes& axes, const std::string& only) {
   return out;
 }
 
-void Pace::learn(const Cell& cell, double prefill_tok_s, double decode_tok_s) {
+void CellTimeModel::learn(const Cell& cell, double prefill_tok_s, double decode_tok_s) {
   if (prefill_tok_s > 0) prefill_.push_back({cell, prefill_tok_s});
   if (decode_tok_s > 0) decode_.push_back({cell, decode_tok_s / cell.streams});
 }
 
-/// Of the same model if there is one, and then of the nearest context.
-const Pace::Known* Pace::nearest(const std::vector<Known>& known, const Cell& cell) {
-  const auto distance = [&](const Known& k) {
+/// The measurement nearest to a cell: of the same model if there is one, then of the nearest
+/// context.
+const CellTimeModel::Measurement* CellTimeModel::nearest(const std::vector<Measurement>& measured,
+                                                         const Cell& cell) {
+  const auto distance = [&](const Measurement& k) {
     const double model = std::fabs(std::log(k.cell.file_bytes() / cell.file_bytes()));
     const double context = std::fabs(std::log(static_cast<double>(k.cell.context) / cell.context));
     const double streams = std::fabs(std::log(static_cast<double>(k.cell.streams) / cell.streams));
     return 1e6 * model + 1e3 * context + streams;
   };
-  const auto at = std::min_element(known.begin(), known.end(), [&](const auto& a, const auto& b) {
-    return distance(a) < distance(b);
-  });
-  return at == known.end() ? nullptr : &*at;
+  const auto at =
+      std::min_element(measured.begin(), measured.end(),
+                       [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
+  return at == measured.end() ? nullptr : &*at;
 }
 
-std::optional<double> Pace::prefill_seconds(const Cell& cell) const {
+std::optional<double> CellTimeModel::prefill_seconds(const Cell& cell) const {
   if (!cell.times_prefill()) return 0;
-  const Known* known = nearest(prefill_, cell);
-  if (known == nullptr) return std::nullopt;
-  const double larger = cell.shape.parameters / known->cell.shape.parameters;
-  return cell.file_bytes() / 1e9 + cell.prompt_tokens() * larger / known->rate;
+  const Measurement* measured = nearest(prefill_, cell);
+  if (measured == nullptr) return std::nullopt;
+  const double larger = cell.shape.parameters / measured->cell.shape.parameters;
+  return cell.file_bytes() / 1e9 + cell.prompt_tokens() * larger / measured->rate;
 }
 
-std::optional<double> Pace::decode_seconds(const Cell& cell) const {
-  const Known* known = nearest(decode_, cell);
-  if (known == nullptr) return std::nullopt;
-  const double larger = cell.shape.parameters / known->cell.shape.parameters;
-  const double step = larger / known->rate;  // of about as many streams
+std::optional<double> CellTimeModel::decode_seconds(const Cell& cell) const {
+  const Measurement* measured = nearest(decode_, cell);
+  if (measured == nullptr) return std::nullopt;
+  const double larger = cell.shape.parameters / measured->cell.shape.parameters;
+  const double step = larger / measured->rate;  // of about as many streams
   return cell.file_bytes() / 1e9 + step * kDecodeSteps * kDecodeSamples;
 }
 

@@ -27,39 +27,39 @@ constexpr char kUsage[] =
     "--markdown: the table for docs/benchmarks.md. --quick shows that it works, with a tiny "
     "model.\n";
 
-bool take(MatrixWish& wish, int option, const char* value) {
+bool take(MatrixOptions& options, int option, const char* value) {
   switch (option) {
     case 'o':
-      return !(wish.only = value).empty();
+      return !(options.only = value).empty();
     case 'k':
-      return !(wish.kernels = value).empty();
+      return !(options.kernels = value).empty();
     case 'm':
-      return (wish.minutes = std::atof(value)) > 0;
+      return (options.minutes = std::atof(value)) > 0;
     case 't':
-      return (wish.threads = std::atoi(value)) > 0;
+      return (options.threads = std::atoi(value)) > 0;
     case 'w':
-      return !(wish.markdown = value).empty();
+      return !(options.markdown = value).empty();
     default:
-      return wish.quick = true;
+      return options.quick = true;
   }
 }
 
-bool run(const MatrixWish& wish, const Place& place, Report& report) {
-  const auto cells = cells_of(wish.quick ? quick_axes() : standard_axes(), wish.only);
+bool run(const MatrixOptions& options, const RunPaths& paths, Report& report) {
+  const auto cells = cells_of(options.quick ? quick_axes() : standard_axes(), options.only);
   if (cells.empty()) return false;
-  report.fact("threads", std::to_string(wish.threads));
-  report.fact("kernels", wish.kernels.empty() ? "default" : wish.kernels);
-  report.fact("mode", wish.quick ? "quick: figures mean little" : "full");
+  report.fact("threads", std::to_string(options.threads));
+  report.fact("kernels", options.kernels.empty() ? "default" : options.kernels);
+  report.fact("mode", options.quick ? "quick: figures mean little" : "full");
   report.fact("contexts", "assumed");
-  MatrixRunner runner(wish, place, report);
+  MatrixRunner runner(options, paths, report);
   auto done = runner.resume();
   const bool ours = done.has_value();
   if (done) done = runner.run(cells);
   if (!done) report.problem(done.error().what);
-  if (ours && !wish.markdown.empty()) {
-    std::ofstream file(wish.markdown);
+  if (ours && !options.markdown.empty()) {
+    std::ofstream file(options.markdown);
     file << matrix_markdown(report);
-    if (!file.flush()) report.problem("markdown " + wish.markdown + ": cannot be written");
+    if (!file.flush()) report.problem("markdown " + options.markdown + ": cannot be written");
   }
   return true;
 }
@@ -67,7 +67,7 @@ bool run(const MatrixWish& wish, const Place& place, Report& report) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  MatrixWish wish;
+  MatrixOptions options;
   Program program;
   program.name = "matrix";
   program.usage = kUsage;
@@ -75,8 +75,8 @@ int main(int argc, char** argv) {
       {"only", required_argument, nullptr, 'o'},    {"quick", no_argument, nullptr, 'q'},
       {"threads", required_argument, nullptr, 't'}, {"kernels", required_argument, nullptr, 'k'},
       {"minutes", required_argument, nullptr, 'm'}, {"markdown", required_argument, nullptr, 'w'}};
-  program.take = [&](int option, const char* value) { return take(wish, option, value); };
-  program.keeps_record = true;
-  program.run = [&](const Place& place, Report& report) { return run(wish, place, report); };
+  program.take = [&](int option, const char* value) { return take(options, option, value); };
+  program.writes_record = true;
+  program.run = [&](const RunPaths& paths, Report& report) { return run(options, paths, report); };
   return run_program(argc, argv, program);
 }

@@ -37,13 +37,13 @@ double available_memory() {
   return 0;
 }
 
-/// The cell's numbers, as a record or this run has them.
-void learn(const std::vector<Cell>& cells, const Report& report, Pace& pace) {
+/// Takes the numbers of all cells from the report, which has a record's or this run's.
+void learn(const std::vector<Cell>& cells, const Report& report, CellTimeModel& time_model) {
   for (const Cell& cell : cells) {
     const Figure* prefill = report.find(cell.name() + ".prefill");
     const Figure* decode = report.find(cell.name() + ".decode");
-    pace.learn(cell, prefill == nullptr ? 0 : prefill->value,
-               decode == nullptr ? 0 : decode->value);
+    time_model.learn(cell, prefill == nullptr ? 0 : prefill->value,
+                     decode == nullptr ? 0 : decode->value);
   }
 }
 
@@ -61,15 +61,15 @@ std::string last_line(const std::string& text) {
 }  // namespace
 
 std::string MatrixRunner::holdfast() const {
-  return shell_word(place_.programs + "/holdfast") + " --json";
+  return shell_word(paths_.programs + "/holdfast") + " --json";
 }
 
 Result<void> MatrixRunner::resume() {
-  if (place_.record.empty() || !fs::exists(place_.record)) return {};
-  HF_TRY(const Report old, read_report(place_.record));
+  if (paths_.record.empty() || !fs::exists(paths_.record)) return {};
+  HOLDFAST_TRY(const Report old, read_report(paths_.record));
   const auto refuse = [&](const std::string& what, const std::string& there,
                           const std::string& here) {
-    return Error{Errc::kConflict, place_.record + ": a run with " + what + " \"" + there +
+    return Error{Errc::kConflict, paths_.record + ": a run with " + what + " \"" + there +
                                       "\", this one has \"" + here +
                                       "\"; name another record or remove this one"};
   };
@@ -82,50 +82,50 @@ Result<void> MatrixRunner::resume() {
   }
   for (const Figure& figure : old.figures()) {
     report_.restore(figure);
-    known_.insert(figure.name.substr(0, figure.name.rfind('.')));
+    completed_.insert(figure.name.substr(0, figure.name.rfind('.')));
   }
   for (const auto& skipped : old.skipped()) {
     report_.skip(skipped.name, skipped.value);
-    known_.insert(skipped.name);
+    completed_.insert(skipped.name);
   }
   return {};
 }
 
 Result<void> MatrixRunner::run(const std::vector<Cell>& cells) {
-  learn(cells, report_, pace_);
+  learn(cells, report_, time_model_);
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    if (known_.count(cells[i].name()) != 0) continue;
+    if (completed_.count(cells[i].name()) != 0) continue;
     show_progress(cells, i);
     run_cell(cells[i]);
-    known_.insert(cells[i].name());
-    if (!place_.record.empty()) HF_CHECKED(write_report(report_, place_.record));
+    completed_.insert(cells[i].name());
+    if (!paths_.record.empty()) HOLDFAST_CHECKED(write_report(report_, paths_.record));
   }
   drop_model();
-  if (!place_.record.empty()) HF_CHECKED(write_report(report_, place_.record));
+  if (!paths_.record.empty()) HOLDFAST_CHECKED(write_report(report_, paths_.record));
   return {};
 }
 
 void MatrixRunner::show_progress(const std::vector<Cell>& cells, std::size_t at) const {
-  double known = 0;
-  std::size_t guessed = 0;
+  double seconds = 0;
+  std::size_t estimated = 0;
   std::size_t left = 0;
   for (const Cell& cell : cells) {
-    if (known_.count(cell.name()) != 0) continue;
+    if (completed_.count(cell.name()) != 0) continue;
     ++left;
-    const auto prefill = pace_.prefill_seconds(cell);
-    const auto decode = pace_.decode_seconds(cell);
+    const auto prefill = time_model_.prefill_seconds(cell);
+    const auto decode = time_model_.decode_seconds(cell);
     if (!prefill || !decode) continue;
-    ++guessed;
-    if (!takes_too_long(prefill)) known += *prefill;
-    if (!takes_too_long(decode)) known += *decode;
+    ++estimated;
+    if (!takes_too_long(prefill)) seconds += *prefill;
+    if (!takes_too_long(decode)) seconds += *decode;
   }
-  std::string guess = "time unknown yet";
-  if (guessed > 0) {
-    const double all = known * static_cast<double>(left) / static_cast<double>(guessed);
-    guess = "about " + std::to_string(static_cast<int>(std::ceil(all / 60))) + " min";
+  std::string estimate = "time unknown yet";
+  if (estimated > 0) {
+    const double all = seconds * static_cast<double>(left) / static_cast<double>(estimated);
+    estimate = "about " + std::to_string(static_cast<int>(std::ceil(all / 60))) + " min";
   }
   std::fprintf(stderr, "[%zu of %zu] %s; %zu left, %s\n", at + 1, cells.size(),
-               cells[at].name().c_str(), left, guess.c_str());
+               cells[at].name().c_str(), left, estimate.c_str());
 }
 
 bool MatrixRunner::takes_too_long(const std::optional<double>& seconds) const {
@@ -138,26 +138,28 @@ void MatrixRunner::run_cell(const Cell& cell) {
     report_.skip(name, reason);
   };
   char text[64];
-  std::snprintf(text, sizeof text, "more than %g minutes, by the cells before it", wish_.minutes);
-  if (takes_too_long(pace_.decode_seconds(cell))) return skip(cell.name(), text);
+  std::snprintf(text, sizeof text, "more than %g minutes, by the cells before it",
+                options_.minutes);
+  if (takes_too_long(time_model_.decode_seconds(cell))) return skip(cell.name(), text);
   const Result<std::string> file = model_file(cell);
   if (!file) return skip(cell.name(), file.error().what);
   if (!fits_memory(cell, *file)) return skip(cell.name(), "more memory than the machine has free");
   time_decode(cell, *file);
   if (!cell.times_prefill()) return;
-  if (takes_too_long(pace_.prefill_seconds(cell))) return skip(cell.name() + " prefill", text);
+  if (takes_too_long(time_model_.prefill_seconds(cell)))
+    return skip(cell.name() + " prefill", text);
   time_prefill(cell, *file);
 }
 
-/// Made at the first cell that wants it; the one before it goes.
+/// The model file of a cell, made for the first cell that uses it; the previous one is deleted.
 Result<std::string> MatrixRunner::model_file(const Cell& cell) {
   if (model_ != cell.model()) {
     drop_model();
     model_ = cell.model();
     model_failure_.clear();
-    file_ = place_.scratch + "/model.gguf";
+    file_ = paths_.scratch + "/model.gguf";
     std::error_code failed;
-    const fs::space_info disk = fs::space(place_.scratch, failed);
+    const fs::space_info disk = fs::space(paths_.scratch, failed);
     if (!failed && cell.file_bytes() * 1.1 > static_cast<double>(disk.available)) {
       model_failure_ = "the scratch folder's disk has too little room for " +
                        gigabytes(cell.file_bytes()) + "; name another folder with --dir";
@@ -179,7 +181,8 @@ void MatrixRunner::drop_model() {
   model_.clear();
 }
 
-/// By the envelope that the daemon would reserve: a machine that runs out ends other programs.
+/// Uses the envelope that the daemon would reserve: a machine that runs out of memory kills other
+/// programs.
 bool MatrixRunner::fits_memory(const Cell& cell, const std::string& file) {
   const auto found = json_of_command(holdfast() + " inspect " + shell_word(file) + " --context " +
                                      std::to_string(cell.context + cell.context / 8) +
@@ -200,7 +203,7 @@ void MatrixRunner::time_prefill(const Cell& cell, const std::string& file) {
         shell_word(file) + flag("-p", cell.context) + " -n 0" + flag("-r", cell.prefill_samples()));
 }
 
-/// Behind contexts that are assumed: to compute them for each of 64 streams would take hours.
+/// Decodes after assumed contexts: to compute them for each of 64 streams would take hours.
 void MatrixRunner::time_decode(const Cell& cell, const std::string& file) {
   const std::int64_t grown = std::int64_t{kDecodeSteps} * kDecodeSamples;
   bench(cell, "decode",
@@ -211,8 +214,8 @@ void MatrixRunner::time_decode(const Cell& cell, const std::string& file) {
 void MatrixRunner::bench(const Cell& cell, const std::string& what, const std::string& flags) {
   const long seconds = std::max(1L, std::lround(limit_s()));
   std::string command = "timeout --foreground -k 5 " + std::to_string(seconds) + " " + holdfast() +
-                        " bench " + flags + flag("-t", wish_.threads);
-  if (!wish_.kernels.empty()) command += " --kernels " + shell_word(wish_.kernels);
+                        " bench " + flags + flag("-t", options_.threads);
+  if (!options_.kernels.empty()) command += " --kernels " + shell_word(options_.kernels);
   const CpuTicks before = read_cpu_ticks();
   const Result<Ended> ended = run_command(command + " 2>&1");
   const double steal = steal_percent(before, read_cpu_ticks());
@@ -244,7 +247,7 @@ void MatrixRunner::take_figures(const Cell& cell, const std::string& what, const
     report_.add(cell.name() + ".of_memory", found.value("stream_percent", 0.0), "%", std::nullopt,
                 "weights read a second, of what reading memory alone gives");
   }
-  learn({cell}, report_, pace_);
+  learn({cell}, report_, time_model_);
 }
 
 }  // namespace holdfast::bench

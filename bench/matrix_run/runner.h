@@ -1,5 +1,5 @@
 #pragma once
-// One cell after the other: made-up weights in a scratch folder, `holdfast bench` on them, the
+// Runs one cell after the other: made-up weights in a scratch folder, `holdfast bench` on them, the
 // figures into the report and its record.
 
 #include <optional>
@@ -12,23 +12,24 @@
 
 namespace holdfast::bench {
 
-struct MatrixWish {
+struct MatrixOptions {
   std::string only, kernels, markdown;
   int threads = 2;
-  double minutes = 10;  // of a cell at most
+  double minutes = 10;  // at most, for a cell
   bool quick = false;
 };
 
+/// Measures cells. Not thread-safe.
 class MatrixRunner {
  public:
-  MatrixRunner(const MatrixWish& wish, const Place& place, Report& report)
-      : wish_(wish), place_(place), report_(report) {}
+  MatrixRunner(const MatrixOptions& options, const RunPaths& paths, Report& report)
+      : options_(options), paths_(paths), report_(report) {}
 
-  /// Takes over what the record has from an earlier run. kConflict where that was measured with
-  /// other sources, on another machine or in another way; errors of read_report but kNotFound.
+  /// Takes over the record of an earlier run. kConflict where it was measured with other sources,
+  /// on another machine or in another mode; errors of read_report except kNotFound.
   Result<void> resume();
-  /// Every cell that is not in the report yet. What goes wrong with one is a problem of the report
-  /// and the next one's turn. Errors: the record cannot be written.
+  /// Measures every cell that the report does not have yet. A failure is a problem of the report,
+  /// and the next cell follows. Errors: the record cannot be written.
   Result<void> run(const std::vector<Cell>& cells);
 
  private:
@@ -43,16 +44,16 @@ class MatrixRunner {
                     double steal);
   void drop_model();
   void show_progress(const std::vector<Cell>& cells, std::size_t at) const;
-  double limit_s() const { return 60 * wish_.minutes; }
+  double limit_s() const { return 60 * options_.minutes; }
   std::string holdfast() const;
 
-  const MatrixWish& wish_;
-  const Place& place_;
+  const MatrixOptions& options_;
+  const RunPaths& paths_;
   Report& report_;
-  Pace pace_;
-  std::set<std::string> known_;  // cells
-  std::string model_, file_;     // the one that lies in the scratch folder
-  std::string model_failure_;    // why it does not
+  CellTimeModel time_model_;
+  std::set<std::string> completed_;  // cells
+  std::string model_, file_;         // the model in the scratch folder
+  std::string model_failure_;        // why it is missing
 };
 
 }  // namespace holdfast::bench

@@ -9,7 +9,7 @@
 namespace holdfast::bench {
 namespace {
 
-/// "0.5B/Q4_K_M/2048/16" and what was measured of it.
+/// The parts of a name such as "0.5B/Q4_K_M/2048/16".
 struct Name {
   std::string shape, type;
   std::int64_t context = 0, streams = 0;

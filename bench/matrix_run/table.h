@@ -8,7 +8,7 @@
 namespace holdfast::bench {
 
 /// One table a model: a row for each context with prefill, then decoding for each number of
-/// streams, tokens a second; what was skipped is a dash, and the reasons stand below.
+/// streams, in tokens a second; a skipped cell is a dash, and the reasons stand below.
 std::string matrix_markdown(const Report& report);
 
 }  // namespace holdfast::bench

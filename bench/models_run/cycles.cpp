@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kTokens = 8;
 constexpr int kCompared = 20;  // loads whose first request is compared with later ones
-constexpr int kSteady = 9;     // requests after the first of such a load
+constexpr int kSteady = 9;     // requests after the first one of such a load
 
 struct Cycles {
   std::vector<double> load_ms, first_ms, steady_ms;
@@ -15,32 +15,32 @@ struct Cycles {
   std::int64_t failures = 0;
 };
 
-Result<void> one_cycle(House& house, client::Client& client, int cycle, Cycles& out) {
+Result<void> one_cycle(LocalCluster& cluster, client::Client& client, int cycle, Cycles& out) {
   const std::int64_t begin = now_us();
-  HF_CHECKED(operate(house, "models.load", "bench"));
-  HF_CHECKED(wait_state(house, "bench", "ready", 600'000));
+  HOLDFAST_CHECKED(operate(cluster, "models.load", "bench"));
+  HOLDFAST_CHECKED(wait_state(cluster, "bench", "ready", 600'000));
   out.load_ms.push_back(static_cast<double>(now_us() - begin) / 1000);
   for (int i = 0; i <= (cycle < kCompared ? kSteady : 0); ++i) {
-    const Heard heard = ask(client, "bench", cycle * 100 + i, kTokens);
-    if (!heard.failure.empty() || heard.tokens != kTokens) ++out.failures;
-    if (cycle < kCompared) (i == 0 ? out.first_ms : out.steady_ms).push_back(heard.ms);
+    const RequestResult result = ask(client, "bench", cycle * 100 + i, kTokens);
+    if (!result.failure.empty() || result.tokens != kTokens) ++out.failures;
+    if (cycle < kCompared) (i == 0 ? out.first_ms : out.steady_ms).push_back(result.ms);
   }
-  HF_CHECKED(operate(house, "models.unload", "bench"));
-  HF_CHECKED(wait_state(house, "bench", "unloaded"));
-  out.rss.emplace_back(cycle, rss_bytes(house.worker("w0")));
+  HOLDFAST_CHECKED(operate(cluster, "models.unload", "bench"));
+  HOLDFAST_CHECKED(wait_state(cluster, "bench", "unloaded"));
+  out.rss.emplace_back(cycle, rss_bytes(cluster.worker("w0")));
   return {};
 }
 
 }  // namespace
 
 Result<void> bench_cycles(const Options& options, Report& report) {
-  HF_TRY(const auto house, patient_house(options, "cycles"));
-  HF_CHECKED(house->start_worker("w0", {"--threads", "2"}, "model"));
-  HF_CHECKED(add_model(*house, options, {"bench", "", 4, 512, false}));
-  HF_TRY(const auto client, house->connect());
+  HOLDFAST_TRY(const auto cluster, start_patient_cluster(options, "cycles"));
+  HOLDFAST_CHECKED(cluster->start_worker("w0", {"--threads", "2"}, "model"));
+  HOLDFAST_CHECKED(add_model(*cluster, options, {"bench", "", 4, 512, false}));
+  HOLDFAST_TRY(const auto client, cluster->connect());
   const int cycles = options.count(100, 10);
   Cycles found;
-  for (int i = 0; i < cycles; ++i) HF_CHECKED(one_cycle(*house, *client, i, found));
+  for (int i = 0; i < cycles; ++i) HOLDFAST_CHECKED(one_cycle(*cluster, *client, i, found));
   if (found.failures > 0) {
     report.problem("cycles: " + std::to_string(found.failures) + " requests failed");
   }

@@ -9,9 +9,8 @@ constexpr char kUsage[] =
     "                             [--model FILE.gguf] [--record FILE] [--minutes M]\n"
     "                             [--spinners N]\n"
     "Cases: cycles (100 loads of FILE with the real engine: memory, first requests), spinners\n"
-    "(three real models, loaded, unloaded and used for M minutes, 60, beside N spinning "
-    "processes,\n"
-    "4), collide, pressure (5 minutes), balance and guards (fake engine).\n";
+    "(three real models, loaded, unloaded and used for M minutes, 60, next to N spinning\n"
+    "processes, 4), collide, pressure (5 minutes), balance (fake engine).\n";
 
 }  // namespace
 
@@ -22,7 +21,6 @@ int main(int argc, char** argv) {
                     {"spinners", &bench_spinners},
                     {"collide", &bench_collide},
                     {"pressure", &bench_pressure},
-                    {"balance", &bench_balance},
-                    {"guards", &bench_guards}},
+                    {"balance", &bench_balance}},
                    {"minutes", "spinners"});
 }

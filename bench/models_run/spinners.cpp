@@ -1,5 +1,5 @@
-// Loading, unloading and serving on a machine on which others use every core: nobody is hurt, so
-// every worker that is given up, every load that fails and every request that is lost is ours.
+// Loads, unloads and serves on a machine on which others use every core. No worker is disturbed, so
+// every one that is given up, every load that fails and every request that is lost is our fault.
 #include <sys/wait.h>
 
 #include <atomic>
@@ -13,19 +13,20 @@ namespace holdfast::bench {
 namespace {
 
 constexpr int kHolders = 2;         // workers
-constexpr std::int64_t kKinds = 8;  // of requests for each model
+constexpr std::int64_t kKinds = 8;  // kinds of requests for each model
 constexpr std::int64_t kRequestTokens = 16;
-constexpr int kPauseMs = 4000;  // at most, between two steps of the one who loads and unloads
+constexpr int kPauseMs = 4000;  // at most, between two loads or unloads
 
 struct Served {
   std::string name, path;
-  std::vector<std::vector<wire::TokenId>> ids;  // of each kind, when nobody disturbed it
+  std::vector<std::vector<wire::TokenId>> ids;  // of each kind, from an undisturbed run
 };
 
 struct Counts {
-  std::atomic<std::int64_t> asked{0}, lost{0}, other{0}, loads_asked{0}, unloads_asked{0};
+  std::atomic<std::int64_t> requested{0}, lost{0}, other{0}, loads_requested{0},
+      unloads_requested{0};
   std::mutex mutex;
-  std::string first;  // of what went wrong
+  std::string first;  // the first failure
   void note(const std::string& what) {
     const std::lock_guard lock(mutex);
     if (first.empty()) first = what;
@@ -36,9 +37,9 @@ struct Counts {
 Result<std::string> synthesize(const Options& options, const std::string& shape,
                                const std::string& type) {
   const std::string path = options.scratch + "/" + shape + ".gguf";
-  HF_TRY(const pid_t pid,
-         spawn({options.programs + "/holdfast", "synth", shape, path, "--type", type},
-               options.scratch + "/synth.out"));
+  HOLDFAST_TRY(const pid_t pid,
+               spawn({options.programs + "/holdfast", "synth", shape, path, "--type", type},
+                     options.scratch + "/synth.out"));
   int status = 0;
   waitpid(pid, &status, 0);
   if (status != 0) return Error{Errc::kIo, "holdfast synth " + shape + " failed"};
@@ -47,40 +48,45 @@ Result<std::string> synthesize(const Options& options, const std::string& shape,
 
 /// The demo model and two shapes, each much larger than the one before; tiny ones in a quick run.
 Result<std::vector<Served>> make_models(const Options& options) {
-  HF_TRY(const std::string second, options.quick ? synthesize(options, "tiny", "Q8_0")
-                                                 : synthesize(options, "smollm2-135m", "Q8_0"));
-  HF_TRY(const std::string third, options.quick ? synthesize(options, "test-llama", "Q8_0")
-                                                : synthesize(options, "qwen2.5-0.5b", "Q4_0"));
+  HOLDFAST_TRY(const std::string second, options.quick
+                                             ? synthesize(options, "tiny", "Q8_0")
+                                             : synthesize(options, "smollm2-135m", "Q8_0"));
+  HOLDFAST_TRY(const std::string third, options.quick
+                                            ? synthesize(options, "test-llama", "Q8_0")
+                                            : synthesize(options, "qwen2.5-0.5b", "Q4_0"));
   return std::vector<Served>{{"a", options.model, {}}, {"b", second, {}}, {"c", third, {}}};
 }
 
-Result<void> hear_undisturbed(House& house, const Options& options, std::vector<Served>& models) {
-  HF_TRY(const auto client, house.connect());
+Result<void> collect_reference(LocalCluster& cluster, const Options& options,
+                               std::vector<Served>& models) {
+  HOLDFAST_TRY(const auto client, cluster.connect());
   for (Served& model : models) {
-    HF_CHECKED(add_model(house, options, {model.name, "{}", 4, 256, true, model.path}));
-    HF_CHECKED(wait_state(house, model.name, "ready", 600'000));
+    HOLDFAST_CHECKED(add_model(cluster, options, {model.name, "{}", 4, 256, true, model.path}));
+    HOLDFAST_CHECKED(wait_state(cluster, model.name, "ready", 600'000));
     for (std::int64_t kind = 0; kind < kKinds; ++kind) {
-      Heard heard = ask(*client, model.name, kind, kRequestTokens);
-      if (!heard.failure.empty()) return Error{Errc::kInternal, model.name + ": " + heard.failure};
-      model.ids.push_back(std::move(heard.ids));
+      RequestResult result = ask(*client, model.name, kind, kRequestTokens);
+      if (!result.failure.empty())
+        return Error{Errc::kInternal, model.name + ": " + result.failure};
+      model.ids.push_back(std::move(result.ids));
     }
   }
   return {};
 }
 
-/// Asks for one model until the time is over.
-void use(House& house, const Served& model, unsigned seed, std::int64_t until_us, Counts& counts) {
-  auto client = house.connect();
+/// Requests one model until the time is over.
+void use(LocalCluster& cluster, const Served& model, unsigned seed, std::int64_t until_us,
+         Counts& counts) {
+  auto client = cluster.connect();
   if (!client) return counts.note(client.error().what);
   std::mt19937 random(seed);
   while (now_us() < until_us) {
     const auto kind = static_cast<std::int64_t>(random() % kKinds);
-    const Heard heard = ask(**client, model.name, kind, kRequestTokens);
-    ++counts.asked;
-    if (!heard.failure.empty()) {
+    const RequestResult result = ask(**client, model.name, kind, kRequestTokens);
+    ++counts.requested;
+    if (!result.failure.empty()) {
       ++counts.lost;
-      counts.note("model " + model.name + ": " + heard.failure);
-    } else if (heard.ids != model.ids[static_cast<std::size_t>(kind)]) {
+      counts.note("model " + model.name + ": " + result.failure);
+    } else if (result.ids != model.ids[static_cast<std::size_t>(kind)]) {
       ++counts.other;
       counts.note("model " + model.name + ": other tokens than undisturbed");
     }
@@ -88,37 +94,38 @@ void use(House& house, const Served& model, unsigned seed, std::int64_t until_us
   }
 }
 
-/// Unloads and loads models at random. A request that waits for an unloaded one brings it back.
-Result<void> load_and_unload(House& house, const std::vector<Served>& models, std::int64_t until_us,
-                             Counts& counts) {
+/// Unloads and loads models at random. A request that waits for an unloaded one loads it again.
+Result<void> load_and_unload(LocalCluster& cluster, const std::vector<Served>& models,
+                             std::int64_t until_us, Counts& counts) {
   std::mt19937 random(7);
   while (now_us() < until_us) {
     const std::string& name = models[random() % models.size()].name;
-    HF_CHECKED(operate(house, "models.unload", name));
-    ++counts.unloads_asked;
+    HOLDFAST_CHECKED(operate(cluster, "models.unload", name));
+    ++counts.unloads_requested;
     sleep_ms(static_cast<double>(random() % kPauseMs));
-    HF_CHECKED(operate(house, "models.load", name));
-    ++counts.loads_asked;
+    HOLDFAST_CHECKED(operate(cluster, "models.load", name));
+    ++counts.loads_requested;
     sleep_ms(static_cast<double>(random() % kPauseMs));
   }
   return {};
 }
 
-Result<double> loads_that(const House& house, const std::string& state) {
-  HF_TRY(const auto count, query_numbers(house.dir(),
-                                         "SELECT count(*) FROM transitions WHERE subject='load' AND"
-                                         " to_state='" +
-                                             state + "'"));
+Result<double> loads_that(const LocalCluster& cluster, const std::string& state) {
+  HOLDFAST_TRY(const auto count,
+               query_numbers(cluster.dir(),
+                             "SELECT count(*) FROM transitions WHERE subject='load' AND"
+                             " to_state='" +
+                                 state + "'"));
   return count.at(0);
 }
 
-Result<void> report_counts(House& house, const Counts& counts, Report& report) {
-  HF_TRY(const double lost, house.status("/counters/workers_lost"));
-  HF_TRY(const double suspicions, house.status("/counters/suspicions"));
-  HF_TRY(const double well_again, house.status("/counters/false_suspicions"));
-  HF_TRY(const double ready, loads_that(house, "ready"));
-  HF_TRY(const double failed, loads_that(house, "failed"));
-  const std::vector<std::string> deaths = house.unexpected_deaths();
+Result<void> report_counts(LocalCluster& cluster, const Counts& counts, Report& report) {
+  HOLDFAST_TRY(const double lost, cluster.status("/counters/workers_lost"));
+  HOLDFAST_TRY(const double suspicions, cluster.status("/counters/suspicions"));
+  HOLDFAST_TRY(const double well_again, cluster.status("/counters/false_suspicions"));
+  HOLDFAST_TRY(const double ready, loads_that(cluster, "ready"));
+  HOLDFAST_TRY(const double failed, loads_that(cluster, "failed"));
+  const std::vector<std::string> deaths = cluster.unexpected_deaths();
   for (const std::string& death : deaths) report.problem("spinners: " + death);
   const Goal none{0, Better::kLower};
   const double given_up = lost - static_cast<double>(deaths.size());
@@ -128,26 +135,27 @@ Result<void> report_counts(House& house, const Counts& counts, Report& report) {
   report.add("spinners.other_text", static_cast<double>(counts.other.load()), "requests", none,
              "against the same request before, undisturbed");
   report.add("spinners.loads", ready, "loads", std::nullopt, "real engine");
-  report.add("spinners.requests", static_cast<double>(counts.asked.load()), "requests");
-  report.add("spinners.unloads_asked", static_cast<double>(counts.unloads_asked.load()), "times");
+  report.add("spinners.requests", static_cast<double>(counts.requested.load()), "requests");
+  report.add("spinners.unloads_asked", static_cast<double>(counts.unloads_requested.load()),
+             "times");
   report.add("spinners.suspicions", suspicions, "times", std::nullopt, "no new work, nothing lost");
   report.add("spinners.well_again", well_again, "times");
   if (given_up > 0) report.problem("spinners: a worker was given up that lives");
   if (failed > 0) report.problem("spinners: a load failed");
   if (!counts.first.empty()) report.problem("spinners: " + counts.first);
-  if (ready == 0 || counts.asked == 0) report.problem("spinners: nothing was done");
+  if (ready == 0 || counts.requested == 0) report.problem("spinners: nothing was done");
   return {};
 }
 
 }  // namespace
 
 Result<void> bench_spinners(const Options& options, Report& report) {
-  HF_TRY(std::vector<Served> models, make_models(options));
-  HF_TRY(const auto house, make_house(options, "spinners"));
+  HOLDFAST_TRY(std::vector<Served> models, make_models(options));
+  HOLDFAST_TRY(const auto cluster, start_cluster(options, "spinners"));
   for (int i = 0; i < kHolders; ++i) {
-    HF_CHECKED(house->start_worker("w" + std::to_string(i), {"--threads", "1"}, "model"));
+    HOLDFAST_CHECKED(cluster->start_worker("w" + std::to_string(i), {"--threads", "1"}, "model"));
   }
-  HF_CHECKED(hear_undisturbed(*house, options, models));
+  HOLDFAST_CHECKED(collect_reference(*cluster, options, models));
   Counts counts;
   const CpuTicks cpu = read_cpu_ticks();
   const double minutes = options.quick ? 0.1 : options.minutes;
@@ -157,16 +165,16 @@ Result<void> bench_spinners(const Options& options, Report& report) {
     const Spinners spinners(options.spinners);
     std::vector<std::thread> clients;
     for (unsigned i = 0; i < models.size(); ++i) {
-      clients.emplace_back([&, i] { use(*house, models[i], i, until, counts); });
+      clients.emplace_back([&, i] { use(*cluster, models[i], i, until, counts); });
     }
-    loaded = load_and_unload(*house, models, until, counts);
+    loaded = load_and_unload(*cluster, models, until, counts);
     for (std::thread& thread : clients) thread.join();
   }
-  HF_CHECKED(loaded);
+  HOLDFAST_CHECKED(loaded);
   report.add("spinners.minutes", minutes, "min");
   report.add("spinners.processes", options.spinners, "processes");
   report.add("spinners.busy", busy_percent(cpu, read_cpu_ticks()), "%");
-  return report_counts(*house, counts, report);
+  return report_counts(*cluster, counts, report);
 }
 
 }  // namespace holdfast::bench

@@ -9,11 +9,12 @@ namespace holdfast::bench {
 
 using nlohmann::json;
 
-Asker::Asker(int port, std::string key, bool kept, double pause_ms)
-    : thread_(
-          [this, port, key = std::move(key), kept, pause_ms] { run(port, key, kept, pause_ms); }) {}
+Asker::Asker(int port, std::string key, bool reuse_connection, double pause_ms)
+    : thread_([this, port, key = std::move(key), reuse_connection, pause_ms] {
+        run(port, key, reuse_connection, pause_ms);
+      }) {}
 
-void Asker::run(int port, const std::string& key, bool kept, double pause_ms) {
+void Asker::run(int port, const std::string& key, bool reuse_connection, double pause_ms) {
   const json::json_pointer at("/choices/0/text");
   const std::string request = request_text(
       "POST", "/v1/completions", key,
@@ -26,28 +27,28 @@ void Asker::run(int port, const std::string& key, bool kept, double pause_ms) {
         body.contains(at) && body[at].is_string() ? body[at].get<std::string>() : "";
     if (text_.empty()) text_ = text;
     if (answer.status != 200 || text.empty() || text != text_) {
-      if (heard_.failures++ == 0) {
-        heard_.first_failure = std::to_string(answer.status) + " " + answer.body.substr(0, 300);
+      if (stats_.failures++ == 0) {
+        stats_.first_failure = std::to_string(answer.status) + " " + answer.body.substr(0, 300);
       }
     } else {
-      heard_.ms.push_back(answer.ms);
+      stats_.ms.push_back(answer.ms);
     }
-    if (!kept) connection.close();
+    if (!reuse_connection) connection.close();
     sleep_ms(pause_ms);
   }
 }
 
-Asker::Heard Asker::stop() {
+Asker::Stats Asker::stop() {
   stop_ = true;
   if (thread_.joinable()) thread_.join();
-  return std::move(heard_);
+  return std::move(stats_);
 }
 
-Result<void> collect(const Asker::Heard& heard, std::vector<double>* ms) {
-  ms->insert(ms->end(), heard.ms.begin(), heard.ms.end());
-  if (heard.failures == 0) return {};
-  return Error{Errc::kInternal, std::to_string(heard.failures) +
-                                    " requests failed, the first: " + heard.first_failure};
+Result<void> collect(const Asker::Stats& stats, std::vector<double>* ms) {
+  ms->insert(ms->end(), stats.ms.begin(), stats.ms.end());
+  if (stats.failures == 0) return {};
+  return Error{Errc::kInternal, std::to_string(stats.failures) +
+                                    " requests failed, the first: " + stats.first_failure};
 }
 
 }  // namespace holdfast::bench

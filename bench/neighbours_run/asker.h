@@ -1,6 +1,6 @@
 #pragma once
-// A tenant who asks one small thing after the other, on a connection of its own, and keeps the
-// times. What goes wrong is kept too.
+// A tenant that sends one small request after the other, on a connection of its own, and records
+// the times and failures.
 
 #include <atomic>
 #include <string>
@@ -11,27 +11,28 @@
 
 namespace holdfast::bench {
 
+/// Sends requests from a thread of its own, from construction to stop().
 class Asker {
  public:
-  /// `kept`: on one connection; else each request has a new one.
-  Asker(int port, std::string key, bool kept, double pause_ms);
+  /// `reuse_connection`: one connection for all; else each request has a new one.
+  Asker(int port, std::string key, bool reuse_connection, double pause_ms);
   ~Asker() { (void)stop(); }
-  struct Heard {
+  struct Stats {
     std::vector<double> ms;
     int failures = 0;
     std::string first_failure;
   };
-  Heard stop();
+  Stats stop();
 
  private:
-  void run(int port, const std::string& key, bool kept, double pause_ms);
+  void run(int port, const std::string& key, bool reuse_connection, double pause_ms);
   std::atomic<bool> stop_ = false;
-  Heard heard_;
+  Stats stats_;
   std::string text_;
   std::thread thread_;
 };
 
-/// Adds what was heard to the times; a failure is an error.
-Result<void> collect(const Asker::Heard& heard, std::vector<double>* ms);
+/// Appends the times to `ms`; a failure is an error.
+Result<void> collect(const Asker::Stats& stats, std::vector<double>* ms);
 
 }  // namespace holdfast::bench

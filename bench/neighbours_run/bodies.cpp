@@ -16,7 +16,7 @@ json with_arguments(const std::string& arguments) {
            {{{"role", "assistant"}, {"content", nullptr}, {"tool_calls", json::array({call})}}}}};
 }
 
-/// So many tools of one name, and that name as often among the allowed ones.
+/// n tools of one name, and that name as often among the allowed ones.
 json with_tools(int n) {
   json tools = json::array();
   for (int i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
 #pragma once
-// Bodies that are made to grow on whoever reads them, each by another way.
+// Request bodies that grow in the process that reads them, each in another way.
 
 #include <string>
 #include <vector>
@@ -16,7 +16,7 @@ std::vector<Poison> poisons();
 
 /// A line of a batch's file.
 std::string batch_line(const std::string& id, const std::string& body);
-/// A body that nobody minds.
+/// A body without any of these.
 std::string good_body();
 
 }  // namespace holdfast::bench

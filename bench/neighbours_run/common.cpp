@@ -1,4 +1,4 @@
-// What the cases of bench/neighbours share.
+// Functions that the cases of bench/neighbours have in common.
 
 #include "bench/neighbours_run/cases.h"
 

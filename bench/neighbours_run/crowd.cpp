@@ -13,7 +13,7 @@
 #include <fstream>
 #include <vector>
 
-#include "bench/lib/house.h"
+#include "bench/lib/local_cluster.h"
 #include "bench/lib/stats.h"
 
 namespace holdfast::bench {
@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::int64_t kTickUs = 10'000;
 constexpr std::int64_t kSecondUs = 1'000'000;
-constexpr std::int64_t kReturnUs = 4'000'000;  // until who was thrown out is there again
-constexpr int kAddresses = 32;                 // 127.0.0.2 and on
+constexpr std::int64_t kReturnUs = 4'000'000;  // a dropped stranger returns after this time
+constexpr int kAddresses = 32;                 // from 127.0.0.2 on
 constexpr int kAtOnce = 40;                    // connections begun in a tick
 
 class Strangers {
@@ -49,7 +49,7 @@ class Strangers {
     Stranger kind = Stranger::kIdle;
     int fd = -1;
     bool connected = false;
-    std::int64_t due_us = 0;  // of its next words, or of its return
+    std::int64_t due_us = 0;  // time of its next text, or of its return
   };
 
   void tick() {
@@ -173,8 +173,8 @@ CrowdState parse_crowd(const std::string& output) {
 Result<Crowd> Crowd::start(int port, int count, const std::string& log) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   std::filesystem::remove(log);
-  HF_TRY(const pid_t pid,
-         spawn({program, "--crowd", std::to_string(port), std::to_string(count)}, log));
+  HOLDFAST_TRY(const pid_t pid,
+               spawn({program, "--crowd", std::to_string(port), std::to_string(count)}, log));
   return Crowd(pid, log);
 }
 

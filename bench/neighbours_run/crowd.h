@@ -1,6 +1,6 @@
 #pragma once
-// Connections of strangers, in a process of their own: they have no key, say little, and return
-// when they are thrown out. They cost the machine little, and the gateway what they can.
+// Connections of strangers, in a process of their own: they have no key, send little, and return
+// when they are dropped. They cost the machine little, and the gateway what they can.
 
 #include <sys/types.h>
 
@@ -11,27 +11,27 @@
 
 namespace holdfast::bench {
 
-/// What one connection does. In turn, so that there are as many of each.
+/// The behaviour of one connection. Kinds alternate, so that there are as many of each.
 enum class Stranger : std::uint8_t {
-  kIdle,      // says nothing
+  kIdle,      // sends nothing
   kHalfHead,  // half a head, then nothing
   kHalfBody,  // a head without a key, then half a body
-  kDrip       // a head that comes on by a byte a second
+  kDrip       // a head that continues by a byte a second
 };
-/// What it says when it is connected, and each second after that.
+/// The text that a stranger sends when it is connected, and each second after that.
 std::string first_words(Stranger kind);
 std::string next_words(Stranger kind);
 
 /// The program of that process: `count` connections to the port until it is killed. Once a tick it
-/// says on stdout what they came to.
+/// prints their counts to stdout.
 int run_crowd(int port, int count);
 
 struct CrowdState {
   std::int64_t open = 0;       // now
-  std::int64_t connected = 0;  // in all
-  std::int64_t dropped = 0;    // by the other side
+  std::int64_t connected = 0;  // in total
+  std::int64_t dropped = 0;    // by the gateway
 };
-/// The last whole line that the process said; all zero if there is none yet.
+/// The last whole line of the process's output; all zero if there is none yet.
 CrowdState parse_crowd(const std::string& output);
 
 /// The process, from construction to destruction.

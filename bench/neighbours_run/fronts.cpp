@@ -12,12 +12,12 @@ namespace {
 
 using nlohmann::json;
 
-/// One thing that a tenant does before the daemon has anything to do with it.
+/// A kind of work that the gateway does for a tenant before the daemon takes part.
 struct Front {
   std::string name;
-  /// All of one turn; kInternal: an answer was not as it should be.
+  /// All requests of one turn; kInternal: an answer is wrong.
   std::function<Result<void>(Connection&, const std::string& key)> turn_of_a;
-  /// The wait; negative: an answer was not as it should be.
+  /// The wait in ms; negative: an answer is wrong.
   std::function<double(Connection&, const std::string& key)> turn_of_b;
 };
 
@@ -27,8 +27,9 @@ std::string long_text(std::size_t bytes) {
   return text;
 }
 
-/// This status, or a refusal: who asks for more than the house can do may be told so, or be cut off
-/// over a body that it cannot take in time (status 0: the reset took that answer away). b may not.
+/// Accepts this status, or a refusal: a client that requests more than the server can do may be
+/// told so, or be cut off over a body that the gateway cannot take in time (status 0: the
+/// connection's reset discards that answer). Not for b, which must not be refused.
 Result<void> want(int status, const Answer& answer) {
   const bool told = answer.status == 0 || answer.status == 408 || answer.status == 429 ||
                     answer.status == 503 || answer.status == 504;
@@ -55,7 +56,7 @@ Front uploads() {
           }};
 }
 
-/// Prompts that are refused for their length once they are tokenized.
+/// Prompts that are refused for their length after tokenizing.
 Front helpers() {
   const std::string prompt = long_text(400'000);
   return {"helpers",
@@ -85,9 +86,10 @@ Front tokens() {
           }};
 }
 
-/// b's waits while a keeps so many of these under way.
-Result<std::vector<double>> beside(const Front& front, int port, const std::string& key_of_a,
-                                   const std::string& key_of_b, int many, int tries) {
+/// b's waits while a keeps `many` turns in flight.
+Result<std::vector<double>> waits_under_load(const Front& front, int port,
+                                             const std::string& key_of_a,
+                                             const std::string& key_of_b, int many, int tries) {
   std::atomic<bool> stop = false;
   std::vector<Result<void>> good_a(static_cast<std::size_t>(many));
   std::vector<std::thread> threads;
@@ -119,24 +121,25 @@ Result<std::vector<double>> beside(const Front& front, int port, const std::stri
 }  // namespace
 
 Result<void> bench_fronts(const Options& options, const std::string& engine, Report& report) {
-  HF_TRY(const auto served, serve(options, "fronts", engine, 1'000));
-  HF_TRY(const std::string a, served->make_key("a"));
-  HF_TRY(const std::string b, served->make_key("b"));
+  HOLDFAST_TRY(const auto served, serve(options, "fronts", engine, 1'000));
+  HOLDFAST_TRY(const std::string a, served->make_key("a"));
+  HOLDFAST_TRY(const std::string b, served->make_key("b"));
   const int tries = options.count(20, 5);
   for (const Front& front : {uploads(), helpers(), tokens()}) {
     std::vector<double> one, many;
     for (int round = 0; round < options.count(2, 1); ++round) {
-      HF_TRY(const auto few, beside(front, served->port(), a, b, 1, tries));
-      HF_TRY(const auto all, beside(front, served->port(), a, b, options.count(64, 16), tries));
-      one.insert(one.end(), few.begin(), few.end());
+      HOLDFAST_TRY(const auto with_one, waits_under_load(front, served->port(), a, b, 1, tries));
+      HOLDFAST_TRY(const auto all,
+                   waits_under_load(front, served->port(), a, b, options.count(64, 16), tries));
+      one.insert(one.end(), with_one.begin(), with_one.end());
       many.insert(many.end(), all.begin(), all.end());
     }
     const std::string name = "fronts." + front.name;
     add_waits(report, name + ".one", one);
     add_waits(report, name + ".many", many);
-    const Summary few = summarize(one), all = summarize(many);
-    report.add(name + ".p50_x", ratio(all.p50, few.p50), "of one", Goal{2, Better::kLower});
-    report.add(name + ".p95_x", ratio(all.p95, few.p95), "of one", Goal{2, Better::kLower});
+    const Summary with_one = summarize(one), all = summarize(many);
+    report.add(name + ".p50_x", ratio(all.p50, with_one.p50), "of one", Goal{2, Better::kLower});
+    report.add(name + ".p95_x", ratio(all.p95, with_one.p95), "of one", Goal{2, Better::kLower});
   }
   return {};
 }

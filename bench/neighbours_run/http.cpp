@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kPatienceS = 300;  // for the next byte
 
-/// The value of a header, whose name is in lower case; empty if it is not there.
+/// The value of a header, whose name is in lower case; empty if it is missing.
 std::string header_of(std::string head, const std::string& name) {
   std::transform(head.begin(), head.end(), head.begin(), ::tolower);
   const std::size_t at = head.find("\r\n" + name + ": ");
@@ -82,12 +82,12 @@ void Connection::close() {
 }
 
 void Connection::send(const std::string& request) {
-  if (!silent()) close();  // the other side has ended it in the meantime
+  if (!silent()) close();  // the other side has closed it in the meantime
   sent_us_ = now_us();
   if (!open()) return;
   for (std::size_t at = 0; at < request.size();) {
     const ssize_t n = ::send(fd_, request.data() + at, request.size() - at, MSG_NOSIGNAL);
-    if (n <= 0) return;  // an answer may be there all the same
+    if (n <= 0) return;  // there may be an answer nevertheless
     at += static_cast<std::size_t>(n);
   }
 }
@@ -129,7 +129,7 @@ bool Connection::take(std::size_t bytes, Answer* answer) {
   return true;
 }
 
-/// An event's id ends with the number of tokens so far.
+/// Finds the first token: an event's id ends with the number of tokens so far.
 void Connection::look_for_token(Answer* answer) {
   if (answer->first_ms >= 0) return;
   std::istringstream lines(answer->body);

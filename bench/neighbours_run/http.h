@@ -1,6 +1,6 @@
 #pragma once
-// HTTP as the tenants of this bench speak it: one request at a time on a connection that is kept,
-// from an address of choice, with the times of its answer.
+// HTTP for the tenants of this bench: one request at a time on a persistent connection, from an
+// address of choice, with the times of its answer.
 
 #include <cstdint>
 #include <string>
@@ -9,22 +9,23 @@
 
 namespace holdfast::bench {
 
+/// An answer and its times.
 struct Answer {
   int status = 0;  // 0: refused or cut before a whole head came
   std::string body;
-  bool complete = false;  // ended as HTTP says
+  bool complete = false;  // ended as HTTP requires
   double first_ms = -1;   // to the first token of a stream; -1: none came
   double ms = 0;          // to its end
 };
 
-/// A request as bytes. An empty key: none is sent.
+/// A request as bytes. With an empty key, no key is sent.
 std::string request_text(const std::string& method, const std::string& path, const std::string& key,
                          const std::string& body = "",
                          const std::string& type = "application/json");
-/// A small file for a batch, or a large one for nothing, as POST /v1/files takes it.
+/// An upload for POST /v1/files: a small file for a batch, or a large one.
 std::string upload_text(const std::string& key, const std::string& content);
 
-/// Opened when it is first needed, and again after an answer that closed it. Not thread-safe.
+/// A connection that opens at first use, and again after an answer that closed it. Not thread-safe.
 class Connection {
  public:
   explicit Connection(int port, std::string from = "127.0.0.1")
@@ -34,13 +35,13 @@ class Connection {
   Connection& operator=(Connection&&) = delete;
 
   Answer ask(const std::string& request);
-  /// The two halves of ask(). Where the sending failed, read() answers with status 0.
+  /// The two halves of ask(). Where sending fails, read() gives status 0.
   void send(const std::string& request);
   Answer read();
   void close();
 
  private:
-  bool silent() const;  // it is open and the other side has said nothing
+  bool silent() const;  // it is open and the other side has sent nothing
   bool open();
   bool fill();
   bool until(const std::string& mark, std::string* out);
@@ -54,7 +55,7 @@ class Connection {
   std::int64_t sent_us_ = 0;
 };
 
-/// All `text` of a streamed completion.
+/// The concatenated `text` of a streamed completion.
 std::string streamed_text(const std::string& body);
 
 }  // namespace holdfast::bench

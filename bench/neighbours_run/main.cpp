@@ -1,4 +1,4 @@
-// bench/neighbours: what one tenant, or who has no key at all, can do to another.
+// bench/neighbours: what a tenant, or a client without any key, can do to another tenant.
 
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +25,7 @@ constexpr char kUsage[] =
 struct NamedCase {
   const char* name;
   Result<void> (*run)(const Options&, const std::string&, Report&);
-  bool both_engines;  // else the first one that was asked for
+  bool both_engines;  // else the first one that was requested
 };
 constexpr NamedCase kCases[] = {{"fairness", &bench_fairness, true},
                                 {"fronts", &bench_fronts, false},
@@ -36,7 +36,7 @@ bool names(const std::string& list, const std::string& name) {
   return list.empty() || ("," + list + ",").find("," + name + ",") != std::string::npos;
 }
 
-/// False if `only` names no case.
+/// Runs the cases that `only` names, or all; false if it names none.
 bool run_named(const Options& options, const std::string& only,
                const std::vector<std::string>& engines, Report& report) {
   bool any = false;
@@ -75,10 +75,10 @@ int main(int argc, char** argv) {
     if (option == 'e') engines = {value};
     return engines.front() == "fake" || engines.front() == "model";
   };
-  program.run = [&](const Place& place, Report& report) {
+  program.run = [&](const RunPaths& paths, Report& report) {
     report.fact("mode", quick ? "quick: figures mean little" : "full");
     report.fact("configuration", "serve's own; 1 worker; fake: 16 slots");
-    return run_named({place.programs, place.model, place.scratch, quick}, only, engines, report);
+    return run_named({paths.programs, paths.model, paths.scratch, quick}, only, engines, report);
   };
   return run_program(argc, argv, program);
 }

@@ -16,12 +16,13 @@ using nlohmann::json;
 constexpr double kPauseMs = 20;
 constexpr double kGatewayMib = 256;
 
-/// The tenant who sends them. Problems are errors: an item that is not one of its own.
+/// The tenant that sends poison bodies. An item that does not end as an error of its own is an
+/// error here.
 class Poisoner {
  public:
   Poisoner(int port, std::string key) : key_(std::move(key)), connection_(port) {}
 
-  /// Each as a POST to each place that reads such bodies.
+  /// Sends each body as a POST to each path that reads such bodies.
   Result<void> post_all() {
     for (const char* path : {"/v1/chat/completions", "/tokenize"}) {
       for (const Poison& poison : poisons_) {
@@ -37,25 +38,25 @@ class Poisoner {
     return {};
   }
 
-  /// All of them as lines of a batch, a good one before and behind; its id.
+  /// Makes a batch of all of them as lines, with a good one first and last; gives its id.
   Result<std::string> make_batch() {
     std::string content = batch_line("first", good_body());
     for (const Poison& poison : poisons_) content += batch_line(poison.name, poison.body);
     content += batch_line("last", good_body());
-    HF_TRY(const json file, made(connection_.ask(upload_text(key_, content))));
+    HOLDFAST_TRY(const json file, made(connection_.ask(upload_text(key_, content))));
     const json body = {{"input_file_id", file["id"]},
                        {"endpoint", "/v1/chat/completions"},
                        {"completion_window", "24h"}};
-    HF_TRY(const json batch,
-           made(connection_.ask(request_text("POST", "/v1/batches", key_, body.dump()))));
+    HOLDFAST_TRY(const json batch,
+                 made(connection_.ask(request_text("POST", "/v1/batches", key_, body.dump()))));
     return batch["id"].get<std::string>();
   }
 
-  /// Each of them ended as an error of its own, and the two good ones well.
+  /// Checks that each of them ended as an error of its own, and the two good ones well.
   Result<void> judge_batch(const std::string& id) {
-    HF_TRY(const json batch, ended(id));
-    HF_TRY(const auto good, lines_of(batch["output_file_id"]));
-    HF_TRY(const auto bad, lines_of(batch["error_file_id"]));
+    HOLDFAST_TRY(const json batch, ended(id));
+    HOLDFAST_TRY(const auto good, lines_of(batch["output_file_id"]));
+    HOLDFAST_TRY(const auto bad, lines_of(batch["error_file_id"]));
     if (batch["status"] != "completed" || !good.contains("first") || !good.contains("last")) {
       return Error{Errc::kInternal, "a good line did not end well: " + batch.dump()};
     }
@@ -92,7 +93,7 @@ class Poisoner {
     return Error{Errc::kTimeout, "the batch does not end: " + batch.dump()};
   }
 
-  /// By their custom ids.
+  /// The lines of a file by custom id.
   Result<std::map<std::string, json>> lines_of(const json& file) {
     std::map<std::string, json> lines;
     if (!file.is_string()) return lines;
@@ -115,21 +116,21 @@ struct Pair {
   std::vector<double> alone, with;
 };
 
-/// The neighbour's times with nobody beside it, and while `poison` is done again and again.
+/// The neighbour's times alone, and while `poison` is repeated.
 template <class Do>
 Result<void> round_of(const Served& served, const std::string& key, double seconds, Do poison,
                       Pair* pair) {
   {
     Asker neighbour(served.port(), key, true, kPauseMs);
     sleep_ms(seconds * 1000);
-    HF_CHECKED(collect(neighbour.stop(), &pair->alone));
+    HOLDFAST_CHECKED(collect(neighbour.stop(), &pair->alone));
   }
   Asker neighbour(served.port(), key, true, kPauseMs);
   const std::int64_t until = now_us() + static_cast<std::int64_t>(seconds * 1e6);
   Result<void> done{};
   while (now_us() < until && done) done = poison();
-  const Result<void> heard = collect(neighbour.stop(), &pair->with);
-  return done ? heard : done;
+  const Result<void> collected = collect(neighbour.stop(), &pair->with);
+  return done ? collected : done;
 }
 
 void add_pair(Report& report, const std::string& name, const Pair& pair) {
@@ -140,37 +141,37 @@ void add_pair(Report& report, const std::string& name, const Pair& pair) {
 }
 
 Result<void> over_a_restart(Served& served, Poisoner& poisoner, double* peak) {
-  HF_TRY(const std::string id, poisoner.make_batch());
+  HOLDFAST_TRY(const std::string id, poisoner.make_batch());
   *peak = std::max(*peak, peak_mib(served.pid_of("gateway")));
-  HF_CHECKED(served.restart());
+  HOLDFAST_CHECKED(served.restart());
   return poisoner.judge_batch(id);
 }
 
 }  // namespace
 
 Result<void> bench_poison(const Options& options, const std::string& engine, Report& report) {
-  HF_TRY(const auto served, serve(options, "poison", engine, 2'000));
-  HF_TRY(const std::string a, served->make_key("a"));
-  HF_TRY(const std::string b, served->make_key("b"));
+  HOLDFAST_TRY(const auto served, serve(options, "poison", engine, 2'000));
+  HOLDFAST_TRY(const std::string a, served->make_key("a"));
+  HOLDFAST_TRY(const std::string b, served->make_key("b"));
   Poisoner poisoner(served->port(), a);
   Pair posts, lines, warm;
   const double seconds = options.seconds(10);
   const auto post = [&] { return poisoner.post_all(); };
   const auto batch = [&]() -> Result<void> {
-    HF_TRY(const std::string id, poisoner.make_batch());
+    HOLDFAST_TRY(const std::string id, poisoner.make_batch());
     return poisoner.judge_batch(id);
   };
-  HF_CHECKED(round_of(*served, b, options.seconds(2), post, &warm));
+  HOLDFAST_CHECKED(round_of(*served, b, options.seconds(2), post, &warm));
   for (int round = 0; round < options.count(3, 1); ++round) {
-    HF_CHECKED(round_of(*served, b, seconds, post, &posts));
-    HF_CHECKED(round_of(*served, b, seconds, batch, &lines));
+    HOLDFAST_CHECKED(round_of(*served, b, seconds, post, &posts));
+    HOLDFAST_CHECKED(round_of(*served, b, seconds, batch, &lines));
   }
   double peak = peak_mib(served->pid_of("gateway"));
   if (served->restarts_of("gateway") != 0) {
     return Error{Errc::kInternal, "a gateway died"};
   }
   for (int i = 0; i < options.count(3, 1); ++i) {
-    HF_CHECKED(over_a_restart(*served, poisoner, &peak));
+    HOLDFAST_CHECKED(over_a_restart(*served, poisoner, &peak));
     peak = std::max(peak, peak_mib(served->pid_of("gateway")));
     if (served->restarts_of("gateway") != 0) return Error{Errc::kInternal, "a gateway died"};
   }

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "bench/lib/command.h"
-#include "bench/lib/house.h"
+#include "bench/lib/local_cluster.h"
 #include "bench/lib/stats.h"
 #include "shared/base/json_text.h"
 
@@ -25,7 +25,7 @@ std::string file_text(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// What the supervisor says of a child; null if it says nothing.
+/// The supervisor's entry for a child; null if there is none.
 json child_of(const std::string& dir, const std::string& name) {
   const json document = try_parse_json<json>(file_text(dir + "/run/supervisor.json"));
   if (!document.is_object()) return nullptr;
@@ -35,7 +35,7 @@ json child_of(const std::string& dir, const std::string& name) {
   return nullptr;
 }
 
-/// Waits for the end of our child; SIGKILL when patience is over.
+/// Waits for the end of a child; sends SIGKILL after kPatienceMs.
 void reap(pid_t pid) {
   const std::int64_t until = now_us() + kPatienceMs * 1000;
   while (waitpid(pid, nullptr, WNOHANG) == 0) {
@@ -49,7 +49,7 @@ void reap(pid_t pid) {
 Result<std::unique_ptr<Served>> Served::start(const ServedOptions& options) {
   std::unique_ptr<Served> served(new Served(options));
   std::filesystem::create_directories(options.dir);
-  HF_CHECKED(served->begin());
+  HOLDFAST_CHECKED(served->begin());
   return Result<std::unique_ptr<Served>>(std::move(served));
 }
 
@@ -74,7 +74,7 @@ Result<void> Served::begin() {
   if (!options_.engine_options.empty()) {
     args.insert(args.end(), {"--engine-options", options_.engine_options});
   }
-  HF_TRY(pid_, spawn(args, log()));
+  HOLDFAST_TRY(pid_, spawn(args, log()));
   const std::int64_t until = now_us() + kPatienceMs * 1000;
   while (now_us() < until) {
     const std::string text = file_text(log());
@@ -103,9 +103,10 @@ Result<void> Served::restart() {
 }
 
 Result<std::string> Served::make_key(const std::string& tenant) const {
-  HF_TRY(const json made, json_of_command(shell_word(options_.programs + "/holdfast") +
-                                          " --state " + shell_word(options_.dir) +
-                                          " --json keys create " + tenant + " --tenant " + tenant));
+  HOLDFAST_TRY(const json made,
+               json_of_command(shell_word(options_.programs + "/holdfast") + " --state " +
+                               shell_word(options_.dir) + " --json keys create " + tenant +
+                               " --tenant " + tenant));
   return made.value("key", "");
 }
 
@@ -127,7 +128,8 @@ Result<std::unique_ptr<client::Client>> Served::connect() const {
 
 Result<std::int64_t> Served::status(const std::string& pointer) {
   if (operator_ == nullptr) {
-    HF_TRY(operator_, client::Client::connect("ipc://" + options_.dir + "/run/operator.sock"));
+    HOLDFAST_TRY(operator_,
+                 client::Client::connect("ipc://" + options_.dir + "/run/operator.sock"));
   }
   const auto answer = operator_->op(client::AllTenants::local(), "status", "{}");
   if (const auto* failure = std::get_if<client::Failure>(&answer)) {

@@ -1,5 +1,5 @@
 #pragma once
-// A whole house as its users start it: `holdfast serve` on a state directory and a port of its own.
+// A whole server as users start it: `holdfast serve` on a state directory and a port of its own.
 
 #include <sys/types.h>
 
@@ -12,6 +12,7 @@
 
 namespace holdfast::bench {
 
+/// Options of a server.
 struct ServedOptions {
   std::string programs;  // folder of holdfast, holdfastd, …
   std::string model;     // GGUF file, served as "demo"
@@ -20,23 +21,23 @@ struct ServedOptions {
   std::string engine_options = {};
 };
 
-/// Not thread-safe. Everything that it started ends with it.
+/// A running server. Not thread-safe. All processes that it started end with it.
 class Served {
  public:
-  /// Returns when it serves. kInternal with what it wrote if it does not.
+  /// Returns when it serves. kInternal, with its output, if it does not.
   static Result<std::unique_ptr<Served>> start(const ServedOptions& options);
   ~Served();
   Served(const Served&) = delete;
   Served& operator=(const Served&) = delete;
 
   int port() const { return port_; }
-  /// SIGTERM to all of it, and a start on the same port.
+  /// Sends SIGTERM to all of it, and starts it on the same port.
   Result<void> restart();
   /// A key of this tenant, as `keys create` prints it.
   Result<std::string> make_key(const std::string& tenant) const;
-  /// A child's process by its name ("gateway"); 0 if it has none now.
+  /// A child's process id by its name ("gateway"); 0 if it has none now.
   pid_t pid_of(const std::string& child) const;
-  /// How often the supervisor started it again; -1 if nobody knows.
+  /// How often the supervisor restarted it; -1 if that is unknown.
   std::int64_t restarts_of(const std::string& child) const;
   Result<std::unique_ptr<client::Client>> connect() const;
   /// One number of the operator's status document, by JSON pointer ("/counters/accepted").
@@ -54,7 +55,7 @@ class Served {
   std::unique_ptr<client::Client> operator_;
 };
 
-/// The most memory that the process has had, in MiB; -1 where it is gone.
+/// The peak memory of the process in MiB; -1 where it has ended.
 double peak_mib(pid_t pid);
 
 }  // namespace holdfast::bench

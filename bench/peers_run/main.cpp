@@ -1,5 +1,6 @@
-// bench/peers: this engine beside another one on the same file, in one run: pairs A B B A, so that
-// what else the machine does hits both, and the median of the pairs' ratios with an interval.
+// bench/peers: compares this engine with another one on the same file, in one run: pairs A B B A,
+// so that other load on the machine affects both, and the median of the pairs' ratios with an
+// interval.
 
 #include <cstdio>
 #include <cstdlib>
@@ -26,7 +27,7 @@ constexpr char kUsage[] =
     "package node-llama-cpp. --note says in the record who the peer is.\n"
     "Defaults: 15 pairs, 512 tokens of prefill, 64 of decode, 1 stream, context 1, 2 threads.\n";
 
-struct Wish {
+struct PeersOptions {
   std::string peer, kernels, note;
   int pairs = 15, prompt = 512, decode = 64, streams = 1, context = 1, threads = 2;
 };
@@ -37,7 +38,7 @@ struct Rates {
 };
 
 Result<Rates> measure(const std::string& command) {
-  HF_TRY(const nlohmann::json json, json_of_command(command));
+  HOLDFAST_TRY(const nlohmann::json json, json_of_command(command));
   Rates rates{json.value("prefill_tok_s", 0.0), json.value("decode_tok_s", 0.0),
               json.value("class", "")};
   return rates;
@@ -62,24 +63,24 @@ void add_ratio(Report& report, const std::string& name, const std::vector<Rates>
   report.add_samples(name + ".ratio", ratios, "x", Better::kHigher, std::nullopt, note);
 }
 
-bool run(const Wish& wish, const Place& place, Report& report) {
+bool run(const PeersOptions& options, const RunPaths& paths, Report& report) {
   const auto filled = [&](std::string text) {
-    text = replaced(text, "{file}", shell_word(place.model));
-    text = replaced(text, "{streams}", std::to_string(wish.streams));
-    text = replaced(text, "{context}", std::to_string(wish.context));
-    text = replaced(text, "{prompt}", std::to_string(wish.prompt));
-    text = replaced(text, "{decode}", std::to_string(wish.decode));
-    return replaced(text, "{threads}", std::to_string(wish.threads));
+    text = replaced(text, "{file}", shell_word(paths.model));
+    text = replaced(text, "{streams}", std::to_string(options.streams));
+    text = replaced(text, "{context}", std::to_string(options.context));
+    text = replaced(text, "{prompt}", std::to_string(options.prompt));
+    text = replaced(text, "{decode}", std::to_string(options.decode));
+    return replaced(text, "{threads}", std::to_string(options.threads));
   };
   const std::string ours =
-      filled(shell_word(place.programs + "/holdfast") +
+      filled(shell_word(paths.programs + "/holdfast") +
              " --json bench {file} --prompt-tokens {prompt} --decode-tokens {decode} --threads "
              "{threads} --streams {streams} --context {context}" +
-             (wish.kernels.empty() ? "" : " --kernels " + shell_word(wish.kernels)));
-  const std::string theirs = filled(wish.peer);
+             (options.kernels.empty() ? "" : " --kernels " + shell_word(options.kernels)));
+  const std::string theirs = filled(options.peer);
   std::vector<Rates> a, b;
   const CpuTicks before = read_cpu_ticks();
-  for (int pair = 0; pair < wish.pairs; ++pair) {
+  for (int pair = 0; pair < options.pairs; ++pair) {
     const bool ours_first = pair % 2 == 0;
     for (const bool mine : {ours_first, !ours_first}) {
       const Result<Rates> rates = measure(mine ? ours : theirs);
@@ -94,38 +95,38 @@ bool run(const Wish& wish, const Place& place, Report& report) {
   }
   // "cpu/FAMILY/…": the family that was measured, and its revision.
   report.fact("class", a.back().numerics_class);
-  report.fact("threads", std::to_string(wish.threads));
-  report.fact("streams", std::to_string(wish.streams));
-  report.fact("context", std::to_string(wish.context));
-  report.fact("file", place.model.substr(place.model.rfind('/') + 1));
-  if (!wish.note.empty()) report.fact("peer", wish.note);
+  report.fact("threads", std::to_string(options.threads));
+  report.fact("streams", std::to_string(options.streams));
+  report.fact("context", std::to_string(options.context));
+  report.fact("file", paths.model.substr(paths.model.rfind('/') + 1));
+  if (!options.note.empty()) report.fact("peer", options.note);
   add_ratio(report, "prefill", a, b, &Rates::prefill);
   add_ratio(report, "decode", a, b, &Rates::decode);
   report.add("steal", steal_percent(before, read_cpu_ticks()), "%");
   return true;
 }
 
-bool take(Wish& wish, int option, const char* value) {
+bool take(PeersOptions& options, int option, const char* value) {
   const auto number = [&](int* out, int least) { return (*out = std::atoi(value)) >= least; };
   switch (option) {
     case 'c':
-      return !(wish.peer = value).empty();
+      return !(options.peer = value).empty();
     case 'k':
-      return !(wish.kernels = value).empty();
+      return !(options.kernels = value).empty();
     case 'n':
-      return number(&wish.pairs, 1);
+      return number(&options.pairs, 1);
     case 'p':
-      return number(&wish.prompt, 0);
+      return number(&options.prompt, 0);
     case 'd':
-      return number(&wish.decode, 0);
+      return number(&options.decode, 0);
     case 's':
-      return number(&wish.streams, 1);
+      return number(&options.streams, 1);
     case 'x':
-      return number(&wish.context, 1);
+      return number(&options.context, 1);
     case 'o':
-      return !(wish.note = value).empty();
+      return !(options.note = value).empty();
     default:
-      return number(&wish.threads, 1);
+      return number(&options.threads, 1);
   }
 }
 
@@ -134,7 +135,7 @@ bool take(Wish& wish, int option, const char* value) {
 
 int main(int argc, char** argv) {
   using namespace holdfast::bench;
-  Wish wish;
+  PeersOptions options;
   Program program;
   program.name = "peers";
   program.usage = kUsage;
@@ -144,9 +145,9 @@ int main(int argc, char** argv) {
       {"decode", required_argument, nullptr, 'd'},   {"threads", required_argument, nullptr, 't'},
       {"streams", required_argument, nullptr, 's'},  {"context", required_argument, nullptr, 'x'},
       {"note", required_argument, nullptr, 'o'}};
-  program.take = [&](int option, const char* value) { return take(wish, option, value); };
-  program.run = [&](const Place& place, Report& report) {
-    return !wish.peer.empty() && run(wish, place, report);
+  program.take = [&](int option, const char* value) { return take(options, option, value); };
+  program.run = [&](const RunPaths& paths, Report& report) {
+    return !options.peer.empty() && run(options, paths, report);
   };
   return run_program(argc, argv, program);
 }

@@ -23,18 +23,18 @@ std::vector<std::int32_t> random_prompt(std::int64_t n, int vocab) {
 
 using Prompts = std::vector<std::vector<std::int32_t>>;
 
-Prompts random_prompts(const Asked& asked, int first, int count) {
+Prompts random_prompts(const Workload& workload, int first, int count) {
   Prompts out;
   for (int i = 0; i < count; ++i) {
-    out.push_back(random_prompt(prompt_length(asked.prompt, first + i), asked.vocab));
+    out.push_back(random_prompt(prompt_length(workload.prompt, first + i), workload.vocab));
   }
   return out;
 }
 
-/// Answers of several threads into one block.
+/// Collects the answers of several threads in one block.
 class Gathering {
  public:
-  /// False: it failed, and so has the block.
+  /// Sends a request. False: it failed, and so has the block.
   bool ask(const Endpoint& to, const std::vector<std::int32_t>& prompt, std::int64_t max_tokens) {
     const Result<Answered> answered = complete(to, prompt, max_tokens);
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -72,33 +72,33 @@ void Block::join(const Block& more) {
   seconds += more.seconds;
 }
 
-Block closed_block(const Endpoint& to, const Asked& asked, int clients, int rounds) {
+Block closed_block(const Endpoint& to, const Workload& workload, int clients, int rounds) {
   std::vector<Prompts> prompts;
-  for (int c = 0; c < clients; ++c) prompts.push_back(random_prompts(asked, c, rounds));
+  for (int c = 0; c < clients; ++c) prompts.push_back(random_prompts(workload, c, rounds));
   Gathering gathering;
   std::vector<std::thread> threads;
   for (const Prompts& mine : prompts) {
     threads.emplace_back([&] {
       for (const auto& prompt : mine) {
-        if (!gathering.ask(to, prompt, asked.max_tokens)) return;
+        if (!gathering.ask(to, prompt, workload.max_tokens)) return;
       }
     });
   }
   return gathering.end(threads);
 }
 
-Block open_block(const Endpoint& to, const Asked& asked, double per_second, int requests,
+Block open_block(const Endpoint& to, const Workload& workload, double per_second, int requests,
                  unsigned seed) {
   std::mt19937 random(seed);
   std::exponential_distribution<double> pause(per_second);
-  const Prompts prompts = random_prompts(asked, 0, requests);
+  const Prompts prompts = random_prompts(workload, 0, requests);
   Gathering gathering;
   std::vector<std::thread> threads;
   double due_ms = 0;
   const std::int64_t begin = now_us();
   for (const auto& prompt : prompts) {
     sleep_ms(due_ms - static_cast<double>(now_us() - begin) / 1000);
-    threads.emplace_back([&] { gathering.ask(to, prompt, asked.max_tokens); });
+    threads.emplace_back([&] { gathering.ask(to, prompt, workload.max_tokens); });
     due_ms += 1000 * pause(random);
   }
   return gathering.end(threads);

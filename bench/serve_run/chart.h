@@ -1,5 +1,5 @@
 #pragma once
-// A chart of lines over a few steps as SVG, for docs and eyes.
+// Line charts over a few steps as SVG, for the documents.
 
 #include <string>
 #include <vector>
@@ -12,12 +12,12 @@ struct ChartLine {
 };
 
 struct Chart {
-  std::string title;  // what is drawn, with its unit
+  std::string title;  // the quantity, with its unit
   std::vector<std::string> steps;
   std::vector<ChartLine> lines;
 };
 
-/// The charts below each other, axes from 0, with names and values as text.
+/// The charts one below the other, axes from 0, with names and values as text.
 std::string svg_of(const std::vector<Chart>& charts);
 
 }  // namespace holdfast::bench

@@ -20,7 +20,7 @@ using nlohmann::json;
 
 constexpr int kPatienceS = 600;  // for the next byte: a long prompt on a small machine
 
-/// The body of one answer as it comes, whether in chunks or with a length.
+/// The body of one answer while it arrives, in chunks or with a length.
 class Answer {
  public:
   explicit Answer(int port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -38,7 +38,7 @@ class Answer {
   Answer(const Answer&) = delete;
   Answer& operator=(const Answer&) = delete;
 
-  /// False: nobody listens, or the connection broke.
+  /// False: no server listens, or the connection broke.
   bool ask(const std::string& request) {
     if (!connected_) return false;
     for (std::size_t at = 0; at < request.size();) {
@@ -55,7 +55,7 @@ class Answer {
     if (!chunked_) left_ = std::strtoull(head.c_str() + length + 16, nullptr, 10);
     return true;
   }
-  /// The next piece of the body; empty at its end.
+  /// The next chunk of the body; empty at its end.
   std::string next() {
     if (left_ == 0 && chunked_) {
       std::string size;
@@ -63,14 +63,14 @@ class Answer {
       left_ = std::strtoull(size.c_str(), nullptr, 16);
     }
     if (left_ == 0 || (in_.empty() && !fill())) return {};
-    std::string piece = in_.substr(0, left_);
-    in_.erase(0, piece.size());
-    left_ -= piece.size();
-    return piece;
+    std::string chunk = in_.substr(0, left_);
+    in_.erase(0, chunk.size());
+    left_ -= chunk.size();
+    return chunk;
   }
   std::string rest() {
     std::string all;
-    for (std::string piece = next(); !piece.empty(); piece = next()) all += piece;
+    for (std::string chunk = next(); !chunk.empty(); chunk = next()) all += chunk;
     return all;
   }
   int status = 0;
@@ -108,7 +108,7 @@ std::string request_text(const Endpoint& to, const std::string& what, const std:
   return out + "\r\n" + body;
 }
 
-/// Whether an event has text; its usage is taken.
+/// Takes an event's usage; true if the event has text.
 bool take_event(const json& event, Answered& out) {
   const auto usage = event.find("usage");
   if (usage != event.end() && usage->is_object()) {
@@ -171,8 +171,8 @@ Result<Answered> complete(const Endpoint& to, const std::vector<std::int32_t>& p
   }
   std::string in;
   std::int64_t last = 0;
-  for (std::string piece = answer.next(); !piece.empty(); piece = answer.next()) {
-    in += piece;
+  for (std::string chunk = answer.next(); !chunk.empty(); chunk = answer.next()) {
+    in += chunk;
     for (std::size_t end = 0; (end = in.find('\n')) != std::string::npos;) {
       const std::string line = in.substr(0, end);
       in.erase(0, end + 1);

@@ -1,6 +1,6 @@
 // bench/serve: what clients of an OpenAI-compatible server get: tokens a second, time to the first
-// token, gaps between tokens, over how many ask at once and how long their prompts are; of two
-// servers in turn, so that what else the machine does hits both.
+// token, gaps between tokens, by the number of clients and the length of their prompts; of two
+// servers in turn, so that other load on the machine affects both.
 
 #include <algorithm>
 #include <cstdio>
@@ -33,13 +33,13 @@ constexpr char kUsage[] =
     "--pairs blocks of each.\n"
     "--vocab: ids are below it (32000). A key is taken from HOLDFAST_API_KEY.\n";
 
-struct Wish {
+struct ServeOptions {
   std::string url, against, svg, note;
   std::vector<std::string> concurrency = {"1", "4", "16"};
   std::vector<std::string> prompts = {"64", "1024", "mixed"};
   std::vector<std::string> rates;
   int max_tokens = 128, rounds = 2, vocab = 32'000, pairs = 2, requests = 64;
-  Asked asked(const std::string& prompt) const { return {prompt, max_tokens, vocab}; }
+  Workload workload(const std::string& prompt) const { return {prompt, max_tokens, vocab}; }
 };
 
 std::vector<std::string> split(const std::string& text) {
@@ -70,7 +70,7 @@ double first_p95(const Block& block) {
   return summarize(block.first_ms).p95;
 }
 
-/// What the pairs of blocks say, the first server over the second.
+/// Adds the ratios of the pairs of blocks, the first server over the second.
 void add_ratios(Report& report, const std::string& name, const std::vector<Block>& a,
                 const std::vector<Block>& b) {
   std::vector<double> rates, firsts;
@@ -91,15 +91,15 @@ void add_ratios(Report& report, const std::string& name, const std::vector<Block
                      note(firsts));
 }
 
-/// All blocks of one setting, A B B A with two servers. False: one failed.
-bool run_setting(const std::vector<Endpoint>& servers, const Wish& wish, const std::string& kind,
-                 int clients, Report& report, Charts& charts) {
+/// Runs all blocks of one setting, A B B A with two servers. False: one failed.
+bool run_setting(const std::vector<Endpoint>& servers, const ServeOptions& options,
+                 const std::string& kind, int clients, Report& report, Charts& charts) {
   const std::string name = "p" + kind + ".c" + std::to_string(clients);
   std::vector<std::vector<Block>> blocks(servers.size());
-  for (int pair = 0; pair < wish.pairs; ++pair) {
+  for (int pair = 0; pair < options.pairs; ++pair) {
     for (std::size_t turn = 0; turn < servers.size(); ++turn) {
       const std::size_t i = pair % 2 == 0 ? turn : servers.size() - 1 - turn;
-      Block block = closed_block(servers[i], wish.asked(kind), clients, wish.rounds);
+      Block block = closed_block(servers[i], options.workload(kind), clients, options.rounds);
       std::fprintf(stderr, "%s, prompt %s, %d clients: %.1f tokens/s, first p95 %.0f ms\n",
                    servers[i].name.c_str(), kind.c_str(), clients, block.rate(), first_p95(block));
       if (!block.failure.empty()) {
@@ -119,49 +119,49 @@ bool run_setting(const std::vector<Endpoint>& servers, const Wish& wish, const s
   return true;
 }
 
-RatesWish rates_wish(const Wish& wish) {
-  RatesWish out;
-  for (const std::string& one : wish.rates) out.percents.push_back(std::atoi(one.c_str()));
-  out.clients = std::atoi(wish.concurrency[0].c_str());
-  out.rounds = wish.rounds;
-  out.requests = wish.requests;
-  out.blocks = wish.pairs;
+RatesOptions rates_options(const ServeOptions& options) {
+  RatesOptions out;
+  for (const std::string& one : options.rates) out.percents.push_back(std::atoi(one.c_str()));
+  out.clients = std::atoi(options.concurrency[0].c_str());
+  out.rounds = options.rounds;
+  out.requests = options.requests;
+  out.blocks = options.pairs;
   return out;
 }
 
-bool run(const Wish& wish, Report& report) {
+bool run(const ServeOptions& options, Report& report) {
   const char* key = std::getenv("HOLDFAST_API_KEY");
   std::vector<Endpoint> servers;
-  for (const auto& [name, url] : {std::pair{"a", wish.url}, std::pair{"b", wish.against}}) {
+  for (const auto& [name, url] : {std::pair{"a", options.url}, std::pair{"b", options.against}}) {
     if (url.empty()) continue;
     Result<Endpoint> server = open_endpoint(name, url, key != nullptr ? key : "");
     if (!server) {
       report.problem(server.error().what);
       return true;
     }
-    // Some servers name a model by its file: folders are nobody's business in a record.
+    // Some servers name a model by its file: folders do not belong in a record.
     report.fact(std::string("server_") + name, server->model.substr(server->model.rfind('/') + 1));
     servers.push_back(std::move(server).value());
   }
-  if (!wish.note.empty()) report.fact("servers", wish.note);
+  if (!options.note.empty()) report.fact("servers", options.note);
   const CpuTicks before = read_cpu_ticks();
-  if (!wish.rates.empty()) {
-    run_rates(servers[0], wish.asked(wish.prompts[0]), rates_wish(wish), report);
+  if (!options.rates.empty()) {
+    run_rates(servers[0], options.workload(options.prompts[0]), rates_options(options), report);
     report.add("steal", steal_percent(before, read_cpu_ticks()), "%");
     return true;
   }
   Charts charts;
-  for (const std::string& clients : wish.concurrency) charts.rate.steps.push_back(clients);
+  for (const std::string& clients : options.concurrency) charts.rate.steps.push_back(clients);
   charts.first.steps = charts.gap.steps = charts.rate.steps;
-  for (const std::string& kind : wish.prompts) {
-    for (const std::string& clients : wish.concurrency) {
-      if (!run_setting(servers, wish, kind, std::atoi(clients.c_str()), report, charts))
+  for (const std::string& kind : options.prompts) {
+    for (const std::string& clients : options.concurrency) {
+      if (!run_setting(servers, options, kind, std::atoi(clients.c_str()), report, charts))
         return true;
     }
   }
   report.add("steal", steal_percent(before, read_cpu_ticks()), "%");
-  if (!wish.svg.empty()) {
-    std::ofstream(wish.svg) << svg_of({charts.rate, charts.first, charts.gap});
+  if (!options.svg.empty()) {
+    std::ofstream(options.svg) << svg_of({charts.rate, charts.first, charts.gap});
   }
   return true;
 }
@@ -176,32 +176,32 @@ bool whole_numbers(const std::vector<std::string>& list, bool mixed) {
   });
 }
 
-bool take(Wish& wish, int option, const char* value) {
+bool take(ServeOptions& options, int option, const char* value) {
   switch (option) {
     case 'u':
-      return !(wish.url = value).empty();
+      return !(options.url = value).empty();
     case 'a':
-      return !(wish.against = value).empty();
+      return !(options.against = value).empty();
     case 'c':
-      return whole_numbers(wish.concurrency = split(value), false);
+      return whole_numbers(options.concurrency = split(value), false);
     case 'p':
-      return whole_numbers(wish.prompts = split(value), true);
+      return whole_numbers(options.prompts = split(value), true);
     case 'm':
-      return positive(value, &wish.max_tokens);
+      return positive(value, &options.max_tokens);
     case 'r':
-      return positive(value, &wish.rounds);
+      return positive(value, &options.rounds);
     case 'n':
-      return positive(value, &wish.pairs);
+      return positive(value, &options.pairs);
     case 'q':
-      return positive(value, &wish.requests);
+      return positive(value, &options.requests);
     case 'e':
-      return whole_numbers(wish.rates = split(value), false);
+      return whole_numbers(options.rates = split(value), false);
     case 'o':
-      return !(wish.note = value).empty();
+      return !(options.note = value).empty();
     case 'v':
-      return positive(value, &wish.vocab) && wish.vocab > 10;
+      return positive(value, &options.vocab) && options.vocab > 10;
     default:
-      return !(wish.svg = value).empty();
+      return !(options.svg = value).empty();
   }
 }
 
@@ -210,7 +210,7 @@ bool take(Wish& wish, int option, const char* value) {
 
 int main(int argc, char** argv) {
   using namespace holdfast::bench;
-  Wish wish;
+  ServeOptions options;
   Program program;
   program.name = "serve";
   program.usage = kUsage;
@@ -226,9 +226,9 @@ int main(int argc, char** argv) {
                      {"note", required_argument, nullptr, 'o'},
                      {"vocab", required_argument, nullptr, 'v'},
                      {"svg", required_argument, nullptr, 's'}};
-  program.take = [&](int option, const char* value) { return take(wish, option, value); };
-  program.run = [&](const Place&, Report& report) {
-    return !wish.url.empty() && run(wish, report);
+  program.take = [&](int option, const char* value) { return take(options, option, value); };
+  program.run = [&](const RunPaths&, Report& report) {
+    return !options.url.empty() && run(options, report);
   };
   return run_program(argc, argv, program);
 }

@@ -32,19 +32,20 @@ void add_ratios(Report& report, int low, int high, const std::map<int, Block>& f
 
 }  // namespace
 
-void run_rates(const Endpoint& server, const Asked& asked, const RatesWish& wish, Report& report) {
-  const Block full = closed_block(server, asked, wish.clients, wish.rounds);
+void run_rates(const Endpoint& server, const Workload& workload, const RatesOptions& options,
+               Report& report) {
+  const Block full = closed_block(server, workload, options.clients, options.rounds);
   if (!full.failure.empty()) return report.problem("capacity: " + full.failure);
   report.add("capacity.requests", full.requests_rate(), "requests/s");
   report.add("capacity.rate", full.rate(), "tokens/s");
   std::map<int, Block> found;
-  for (int block = 0; block < wish.blocks; ++block) {
-    std::vector<int> order = wish.percents;
+  for (int block = 0; block < options.blocks; ++block) {
+    std::vector<int> order = options.percents;
     if (block % 2 == 1) std::reverse(order.begin(), order.end());
     for (const int percent : order) {
       const double per_second = full.requests_rate() * percent / 100;
-      const Block one =
-          open_block(server, asked, per_second, wish.requests, static_cast<unsigned>(block + 1));
+      const Block one = open_block(server, workload, per_second, options.requests,
+                                   static_cast<unsigned>(block + 1));
       if (!one.failure.empty()) {
         return report.problem(std::to_string(percent) + " %: " + one.failure);
       }

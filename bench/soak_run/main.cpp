@@ -45,11 +45,11 @@ int main(int argc, char** argv) {
     if (option == 'k') options.kill_every_s = number;
     return option == 'k' ? number >= 0 : number > 0;
   };
-  program.run = [&](const Place& place, Report& report) {
+  program.run = [&](const RunPaths& paths, Report& report) {
     if (!options.sum.empty() && options.state.empty()) return false;
-    options.programs = place.programs;
-    options.model = place.model;
-    options.scratch = place.scratch;
+    options.programs = paths.programs;
+    options.model = paths.model;
+    options.scratch = paths.scratch;
     const holdfast::Result<void> done = run_soak(options, report);
     if (!done) report.problem(done.error().what);
     return true;

@@ -18,8 +18,8 @@ constexpr int kSlots = 16;
 constexpr int kStepUs = 5000;
 constexpr double kTokensEach = 65;         // the prefill's step and 64 tokens
 constexpr std::int64_t kTokens = 64;       // of each request
-constexpr double kCalibrateS = 20;         // how long the real engine's rate is measured at least
-constexpr double kSlopesCountFromS = 600;  // of a life: below, caches still fill
+constexpr double kCalibrateS = 20;         // least seconds of measuring the real engine's rate
+constexpr double kSlopesCountFromS = 600;  // seconds of a life: below, caches still fill
 
 struct Sample {
   double at_s = 0;
@@ -37,33 +37,34 @@ double wal_bytes(const std::string& state_dir) {
 /// Kills in turn: worker, worker, helper, and each sixth time the daemon, unless it is spared.
 class Killer {
  public:
-  Killer(House& house, std::string engine) : house_(house), engine_(std::move(engine)) {}
+  Killer(LocalCluster& cluster, std::string engine)
+      : cluster_(cluster), engine_(std::move(engine)) {}
   Result<void> next(bool spare_daemon) {
     const int turn = kills_++ % 6;
     if (turn == 5 && !spare_daemon) {
-      house_.kill_daemon();
+      cluster_.kill_daemon();
       ++daemon_kills_;
       daemon_since_us_ = now_us();
-      return house_.start_daemon();
+      return cluster_.start_daemon();
     }
-    if (turn % 3 == 2) return house_.restart_ingress();
+    if (turn % 3 == 2) return cluster_.restart_ingress();
     const std::string key = "w" + std::to_string(turn % 3);
-    house_.kill_worker(key);
-    return house_.start_worker(key, {}, engine_);
+    cluster_.kill_worker(key);
+    return cluster_.start_worker(key, {}, engine_);
   }
   int kills() const { return kills_; }
   int daemon_kills() const { return daemon_kills_; }
   double daemon_age_s() const { return static_cast<double>(now_us() - daemon_since_us_) / 1e6; }
 
  private:
-  House& house_;
+  LocalCluster& cluster_;
   std::string engine_;
   int kills_ = 0;
   int daemon_kills_ = 0;
   std::int64_t daemon_since_us_ = now_us();
 };
 
-/// The samples of the daemon that lived longest, without the first fifth of its life: there caches
+/// The samples of the daemon that lived longest, without the first fifth of its life, while caches
 /// fill.
 std::vector<Sample> longest_life(const std::vector<Sample>& samples) {
   std::map<int, std::vector<Sample>> lives;
@@ -89,30 +90,30 @@ double largest(const std::vector<Sample>& samples, double Sample::*what) {
   return most;
 }
 
-Result<std::unique_ptr<House>> open_house(const SoakOptions& options) {
-  HouseOptions house_options;
-  house_options.programs = options.programs;
-  house_options.model = options.model;
-  house_options.dir = options.state.empty() ? options.scratch + "/soak" : options.state;
-  // Each start reads its queue in many pieces, as a start with a very long one does.
-  house_options.daemon_config = {"queue.read_requests=4"};
-  auto house = std::make_unique<House>(std::move(house_options));
-  HF_CHECKED(house->start());
+Result<std::unique_ptr<LocalCluster>> start_soak_cluster(const SoakOptions& options) {
+  ClusterOptions cluster_options;
+  cluster_options.programs = options.programs;
+  cluster_options.model = options.model;
+  cluster_options.dir = options.state.empty() ? options.scratch + "/soak" : options.state;
+  // Each start reads its queue in many batches, as a start with a very long queue does.
+  cluster_options.daemon_config = {"queue.read_requests=4"};
+  auto cluster = std::make_unique<LocalCluster>(std::move(cluster_options));
+  HOLDFAST_CHECKED(cluster->start());
   const std::string fake =
       R"({"slots":16,"pages":1024,"prefill_chunk":4096,"step_us":)" + std::to_string(kStepUs) + "}";
-  HF_CHECKED(house->add_model(options.engine == "fake" ? fake : "{}", kSlots, 512));
+  HOLDFAST_CHECKED(cluster->add_model(options.engine == "fake" ? fake : "{}", kSlots, 512));
   for (int i = 0; i < kWorkers; ++i) {
-    HF_CHECKED(house->start_worker("w" + std::to_string(i), {}, options.engine));
+    HOLDFAST_CHECKED(cluster->start_worker("w" + std::to_string(i), {}, options.engine));
   }
-  HF_CHECKED(house->wait_ready(kWorkers));
-  return house;
+  HOLDFAST_CHECKED(cluster->wait_ready(kWorkers));
+  return cluster;
 }
 
-/// Requests a second that the workers can do: of the fake engine by its steps, of the real one by
-/// what it does with twice as many requests as it has slots.
-Result<double> capacity_of(const SoakOptions& options, House& house) {
+/// Requests a second that the workers can do: of the fake engine by its steps, of the real one
+/// measured with twice as many requests as slots.
+Result<double> capacity_of(const SoakOptions& options, LocalCluster& cluster) {
   if (options.engine == "fake") return kWorkers * kSlots * 1e6 / kStepUs / kTokensEach;
-  HF_TRY(auto client, house.connect());
+  HOLDFAST_TRY(auto client, cluster.connect());
   std::mutex mutex;
   std::int64_t ended = 0, number = 0;
   const std::int64_t begin = now_us();
@@ -146,7 +147,7 @@ Result<double> capacity_of(const SoakOptions& options, House& house) {
     sleep_ms(5);
   }
   const double seconds = elapsed();
-  client.reset();  // its thread ends: nobody counts any more
+  client.reset();  // its thread ends, so that nothing counts any more
   if (ended == 0) return Error{Errc::kInternal, "soak: calibration: no request ended"};
   return static_cast<double>(ended) / seconds;
 }
@@ -200,38 +201,38 @@ void report_slopes(const std::vector<Sample>& samples, Report& report) {
 }  // namespace
 
 Result<void> run_soak(const SoakOptions& options, Report& report) {
-  HF_TRY(const auto house, open_house(options));
-  HF_TRY(const double capacity, capacity_of(options, *house));
-  HF_TRY(auto client, house->connect());
+  HOLDFAST_TRY(const auto cluster, start_soak_cluster(options));
+  HOLDFAST_TRY(const double capacity, capacity_of(options, *cluster));
+  HOLDFAST_TRY(auto client, cluster->connect());
   FirstTokens first;
   if (!options.state.empty()) {
-    HF_TRY(first, read_first_tokens(options.state));
+    HOLDFAST_TRY(first, read_first_tokens(options.state));
   }
   report.fact("engine", options.engine);
   report.fact("share", std::to_string(options.share));
   report.fact("kill_every_s", std::to_string(options.kill_every_s));
   report.add("soak.rate", options.share * capacity, "1/s", std::nullopt, "of requests");
   SteadyLoad load(std::move(client), options.share * capacity, std::move(first));
-  Killer killer(*house, options.engine);
+  Killer killer(*cluster, options.engine);
   const CpuTicks cpu = read_cpu_ticks();
   const double seconds = options.hours * 3600;
   const std::int64_t begin = now_us();
   const auto elapsed = [&] { return static_cast<double>(now_us() - begin) / 1e6; };
   std::vector<Sample> samples;
-  std::set<std::string> died;  // that nobody killed: a crash, or memory that was not there
+  std::set<std::string> died;  // without a kill: a crash, or lack of memory
   double next_kill = options.kill_every_s;
   for (double next_sample = 1; elapsed() < seconds; next_sample += 1) {
     sleep_ms(1000 * (next_sample - elapsed()));
     if (options.kill_every_s > 0 && elapsed() >= next_kill) {
-      // In the second half the daemon lives, so that whatever grows in it shows.
-      HF_CHECKED(killer.next(elapsed() > seconds / 2));
+      // In the second half the daemon lives on, so that growth in it shows.
+      HOLDFAST_CHECKED(killer.next(elapsed() > seconds / 2));
       next_kill += options.kill_every_s;
     }
-    for (const std::string& death : house->unexpected_deaths()) died.insert(death);
+    for (const std::string& death : cluster->unexpected_deaths()) died.insert(death);
     samples.push_back({elapsed(), killer.daemon_kills(), killer.daemon_age_s(),
-                       static_cast<double>(rss_bytes(house->daemon())),
-                       static_cast<double>(open_descriptors(house->daemon())),
-                       wal_bytes(house->dir()), static_cast<double>(load.open())});
+                       static_cast<double>(rss_bytes(cluster->daemon())),
+                       static_cast<double>(open_descriptors(cluster->daemon())),
+                       wal_bytes(cluster->dir()), static_cast<double>(load.open())});
   }
   report_load(load.finish(60), report);
   report_slopes(samples, report);
@@ -244,7 +245,7 @@ Result<void> run_soak(const SoakOptions& options, Report& report) {
   report.add("soak.busy", busy_percent(cpu, read_cpu_ticks()), "%");
   report.add("soak.steal", steal_percent(cpu, read_cpu_ticks()), "%");
   if (options.state.empty()) return {};
-  HF_CHECKED(write_first_tokens(options.state, load.first_tokens()));
+  HOLDFAST_CHECKED(write_first_tokens(options.state, load.first_tokens()));
   return options.sum.empty() ? Result<void>() : add_to_sum(report, options.sum);
 }
 

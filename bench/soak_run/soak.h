@@ -1,5 +1,5 @@
 #pragma once
-// A steady load with deaths: requests at a fixed rate, each followed to its end and compared with
+// A steady load with kills: requests at a fixed rate, each followed to its end and compared with
 // the first run of its kind, while processes are killed in turn.
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/lib/house.h"
+#include "bench/lib/local_cluster.h"
 #include "bench/lib/report.h"
 
 namespace holdfast::bench {
@@ -19,17 +19,19 @@ struct SoakOptions {
   std::string programs, model, scratch;
   double hours = 24;
   double kill_every_s = 10;     // 0: never
-  double share = 0.7;           // of what the workers can do
+  double share = 0.7;           // of the workers' capacity
   std::string engine = "fake";  // or "model": the real one
-  /// A state directory that stays, so that runs of several days add up; empty: one of this run.
+  /// A state directory that outlives the run, so that runs of several days add up; empty: a
+  /// temporary one.
   std::string state;
-  std::string sum;  // the record that the runs on `state` add up in; empty: none
+  std::string sum;  // the record in which the runs on `state` add up; empty: none
 };
 
 using FirstTokens = std::map<std::int64_t, std::vector<wire::TokenId>>;  // by kind of request
 
-/// Requests from a pool of kinds, so that every kind comes again: its tokens must be the same each
-/// time, whoever was killed meanwhile. One thread submits; handlers run on the client's own.
+/// Requests from a pool of kinds, so that every kind repeats: its tokens must be the same each
+/// time, whichever process was killed meanwhile. One thread submits; handlers run on the client's
+/// own.
 class SteadyLoad {
  public:
   /// `first`: the tokens of each kind from an earlier run, which these must equal.
@@ -40,7 +42,7 @@ class SteadyLoad {
     std::vector<double> took_ms;  // submission to FIN
     std::string first_problem;
   };
-  /// Submits no more and waits until everything has ended, at most `patience_s`.
+  /// Stops submitting and waits until all requests have ended, at most `patience_s`.
   Counts finish(double patience_s);
   std::int64_t open() const;
   FirstTokens first_tokens() const;
@@ -58,11 +60,11 @@ class SteadyLoad {
   std::int64_t open_ = 0;
   FirstTokens first_;
   bool stop_ = false;
-  std::unique_ptr<client::Client> client_;  // its thread ends before the rest goes
+  std::unique_ptr<client::Client> client_;  // its thread ends before the rest is destroyed
   std::thread thread_;
 };
 
-/// The whole run; figures and problems go into the report.
+/// Runs the whole soak; figures and problems go into the report.
 Result<void> run_soak(const SoakOptions& options, Report& report);
 
 }  // namespace holdfast::bench

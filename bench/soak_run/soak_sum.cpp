@@ -80,7 +80,7 @@ Result<void> write_first_tokens(const std::string& state_dir, const FirstTokens&
 Result<void> add_to_sum(const Report& run, const std::string& path) {
   Report before("soak-sum");
   if (std::filesystem::exists(path)) {
-    HF_TRY(before, read_report(path));
+    HOLDFAST_TRY(before, read_report(path));
   }
   Report sum("soak-sum");
   add_facts(before, run, sum);

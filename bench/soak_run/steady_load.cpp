@@ -43,7 +43,7 @@ void SteadyLoad::run(double per_second) {
 void SteadyLoad::submit(std::int64_t number) {
   const std::int64_t kind = number % kKinds;
   const std::int64_t begin = now_us();
-  // Half of them as text, so that the ingress helper's deaths matter.
+  // Half of them as text, so that the ingress helper's kills matter.
   wire::Submit request = kind % 2 == 0 ? ids_submit(kind, kTokens) : text_submit(kind, kTokens);
   client_->submit_async(client::Principal::local(), std::move(request),
                         [=, this](client::Answer<wire::Accepted> answer) {

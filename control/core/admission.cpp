@@ -31,7 +31,7 @@ std::optional<std::string> check_sampling(const wire::Sampling& s) {
     return "repetition_penalty: expected above 0, to 100";
   if (!in(s.presence_penalty, -100, 100)) return "presence_penalty: expected -100 to 100";
   if (!in(s.frequency_penalty, -100, 100)) return "frequency_penalty: expected -100 to 100";
-  // The grammar of a call that must come has all tools in it, as a text in a text.
+  // The grammar of a required tool call holds all tools, as a text in a text.
   if (s.extra.size() > kExtraBytesMax) {
     return "sampling extra: expected at most " + std::to_string(kExtraBytesMax) + " bytes";
   }
@@ -59,7 +59,8 @@ void tighten(TokenBounds& bounds, const SubjectConfig& subject, const std::strin
   tighten(bounds.pages, subject.max_pages, of + ".max_pages");
 }
 
-/// Bounds on one request beside those on its tokens, which are not known yet.
+/// Refuses what is over the bounds on one request, but for those on its tokens, which are not known
+/// yet.
 std::optional<wire::Refusal> check_counts(const wire::Submit& submit, const Config& config) {
   const auto over = [](const char* what, const char* name, std::int64_t needed,
                        std::int64_t bound) {
@@ -133,7 +134,7 @@ Bounds bounds_of(const SubjectConfig& subject) {
 }
 
 std::optional<wire::Refusal> check_full(const std::string& whose, const std::string& knobs,
-                                        const Bounds& bounds, const Tally& now,
+                                        const Bounds& bounds, const UsageCounters& now,
                                         std::int64_t bytes) {
   const auto over = [&](std::int64_t have, std::int64_t more, std::int64_t bound, const char* knob,
                         const char* what) -> std::optional<wire::Refusal> {
@@ -215,28 +216,28 @@ ContextVerdict admit_context(const std::vector<std::int64_t>& prompt_tokens,
   if (bounds.output.value > 0 && max_tokens.value_or(0) > bounds.output.value) {
     return over("max_tokens: ", bounds.output, *max_tokens);
   }
-  const std::int64_t wanted = max_tokens.value_or(1);
-  std::int64_t room = std::min(context, pool_tokens);
-  if (longest + wanted > room) {
-    verdict.refusal =
-        refuse(Errc::kContextExceeded,
-               which + " of " + std::to_string(longest) + " tokens + " +
-                   (max_tokens ? "max_tokens " + std::to_string(wanted) : std::string("1 token")) +
-                   " = " + std::to_string(longest + wanted) + " do not fit the context of " +
-                   std::to_string(room) + " tokens; at most " +
-                   std::to_string(std::max<std::int64_t>(room - longest, 0)) +
-                   " can be generated after this prompt");
-    verdict.refusal->needed = longest + wanted;
-    verdict.refusal->largest = room;
-    verdict.refusal->free = std::max<std::int64_t>(room - longest, 0);
+  const std::int64_t output_tokens = max_tokens.value_or(1);
+  std::int64_t token_limit = std::min(context, pool_tokens);
+  if (longest + output_tokens > token_limit) {
+    verdict.refusal = refuse(
+        Errc::kContextExceeded,
+        which + " of " + std::to_string(longest) + " tokens + " +
+            (max_tokens ? "max_tokens " + std::to_string(output_tokens) : std::string("1 token")) +
+            " = " + std::to_string(longest + output_tokens) + " do not fit the context of " +
+            std::to_string(token_limit) + " tokens; at most " +
+            std::to_string(std::max<std::int64_t>(token_limit - longest, 0)) +
+            " can be generated after this prompt");
+    verdict.refusal->needed = longest + output_tokens;
+    verdict.refusal->largest = token_limit;
+    verdict.refusal->free = std::max<std::int64_t>(token_limit - longest, 0);
     return verdict;
   }
   if (bounds.pages.value > 0) {
-    const std::int64_t pages = pages_for(longest + wanted, kPageTokens);
+    const std::int64_t pages = pages_for(longest + output_tokens, kPageTokens);
     if (pages > bounds.pages.value) return over("KV pages of a choice: ", bounds.pages, pages);
-    room = std::min(room, bounds.pages.value * kPageTokens);
+    token_limit = std::min(token_limit, bounds.pages.value * kPageTokens);
   }
-  verdict.max_tokens = max_tokens.value_or(room - longest);
+  verdict.max_tokens = max_tokens.value_or(token_limit - longest);
   if (bounds.output.value > 0)
     verdict.max_tokens = std::min(verdict.max_tokens, bounds.output.value);
   return verdict;

@@ -8,8 +8,8 @@ namespace {
 
 constexpr std::uint64_t kGolden = 0x9e3779b97f4a7c15ull;
 
-/// Finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result hangs on every bit of
-/// x.
+/// Finalizer of SplitMix64 (Steele, Lea, Flood 2014): every bit of the result depends on every bit
+/// of x.
 std::uint64_t mix(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
   x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;

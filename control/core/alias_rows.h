@@ -1,5 +1,5 @@
 #pragma once
-// Rows of aliases and canaries (schema/003_aliases.sql) and the changes of them.
+// Rows of aliases and canaries (schema/003_aliases.sql) and their changes.
 
 #include <cstdint>
 #include <string>
@@ -19,14 +19,14 @@ struct AliasRow {
   std::string name;
   std::int64_t id = 0;  // part of the routing hash
   AliasTargets targets;
-  AliasTargets pending;  // take the targets' place when their models are ready; empty = none
+  AliasTargets pending;  // replace the targets when their models are ready; empty = none
   std::string pending_who;
   std::int64_t pending_ms = 0;  // wall
   std::int64_t created_ms = 0;
   std::int64_t changed_ms = 0;
 };
 
-/// One change of an alias, also those that a canary made.
+/// One change of an alias, also one that a canary made.
 struct AliasHistoryRow {
   std::string alias;
   std::int64_t at_ms = 0;
@@ -37,8 +37,8 @@ struct AliasHistoryRow {
   std::string reason;
 };
 
-/// Share and bounds of one canary: the knobs `canary.*` as they were when it began, and what the
-/// operator said beside them.
+/// Share and bounds of one canary: the knobs `canary.*` as they were when it began, overridden by
+/// what the operator asked for.
 struct CanarySettings {
   std::int64_t percent = 5;  // of the alias's new requests
   std::int64_t window_ms = 60'000;
@@ -67,23 +67,23 @@ struct CanaryRow {
   CanaryState state = CanaryState::kLoading;
   CanarySettings settings;
   std::int64_t windows = 0;  // judged so far
-  std::int64_t passed = 0;   // of these, in a row without a breach
-  bool suspect = false;      // the last one had a breach
+  std::int64_t passed = 0;   // of these, the last in a row without a breach
+  bool suspect = false;      // the last window had a breach
   std::int64_t started_ms = 0;
   std::int64_t ended_ms = 0;
   std::string who;
   std::string reason;
 };
 
-/// What was counted of one side in one window.
+/// Numbers that were counted for one side of an alias in one window.
 struct SideEvidence {
   std::int64_t accepted = 0;
   std::int64_t refused = 0;
-  std::int64_t ended = 0;          // succeeded, failed or expired; not: cancelled
+  std::int64_t ended = 0;          // succeeded, failed or expired; not cancelled
   std::int64_t failed = 0;         // of these: failed or expired
   std::int64_t interrupted = 0;    // choices whose worker died under them, by its own fault
-  std::int64_t queue_percent = 0;  // waiting choices for 100 slots, mean
-  std::int64_t ttft_count = 0;     // those still without a token count with their age
+  std::int64_t queue_percent = 0;  // waiting choices per 100 slots, mean
+  std::int64_t ttft_count = 0;     // requests still without a token count with their age
   std::int64_t ttft_p95_us = 0;
   std::int64_t itl_count = 0;
   std::int64_t itl_p95_us = 0;
@@ -117,7 +117,7 @@ struct PutCanary {
 struct InsertCanaryWindow {
   CanaryWindowRow row;
 };
-/// A request without a committed token goes to another model.
+/// Moves a request without a committed token to another model.
 struct RerouteRequest {
   std::int64_t seq = 0;
   std::string model;

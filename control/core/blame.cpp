@@ -1,12 +1,11 @@
 #include "control/core/blame.h"
 
-#include "control/core/planted.h"
 #include "shared/base/progress.h"
 
 namespace holdfast::core {
 
 bool death_counts(const WorkerExit& exit) {
-  if (exit.oom || planted(Bug::kBlameAnyDeath)) return true;
+  if (exit.oom) return true;
   if (exit.signal == 0 && exit.status == kExitStuck) return true;
   switch (exit.signal) {  // Linux numbers, as the supervisor reports them
     case 4:               // SIGILL

@@ -1,6 +1,7 @@
 #pragma once
-// A circuit breaker: who fails again and again gets no work for a while, longer each time, and then
-// one piece of work at a time until one succeeds. One for each worker and each model.
+// A circuit breaker: a worker or model that fails again and again gets no work for a while, longer
+// each time, and then one piece of work at a time until one succeeds. Each worker and each model
+// has one.
 
 #include <cstdint>
 
@@ -10,14 +11,14 @@ namespace holdfast::core {
 
 class Breaker {
  public:
-  /// True if it is open from here on.
+  /// Counts a failure. Returns true if the breaker is open from here on.
   bool failed(const Config& config, std::int64_t now_us);
   void succeeded() { *this = Breaker(); }
-  /// May work be given out, with `running` pieces of it out already?
+  /// Returns true if work may be given out, with `running` pieces of it out already.
   bool allows(std::int64_t now_us, std::int64_t running) const {
     return !tripped_ || (now_us >= open_until_us_ && running == 0);
   }
-  /// Neither trusted again nor given anything now.
+  /// Returns true while no work is given out at all.
   bool open(std::int64_t now_us) const { return tripped_ && now_us < open_until_us_; }
   bool tripped() const { return tripped_; }
   std::int64_t failures() const { return failures_; }  // in a row

@@ -11,7 +11,7 @@ namespace {
 constexpr std::array<std::string_view, 4> kStates = {"loading", "running", "rolled_back",
                                                      "promoted"};
 
-/// Failures in 10,000 of what ended.
+/// Failures per 10,000 of what ended.
 std::int64_t error_share(const SideEvidence& side) {
   const std::int64_t all = side.ended + side.interrupted;
   return all == 0 ? 0 : (side.failed + side.interrupted) * 10'000 / all;
@@ -31,7 +31,7 @@ std::string in_ms(std::int64_t us) {
   return std::to_string(us / 1000) + "." + std::to_string(us / 100 % 10) + " ms";
 }
 
-/// What one window found, the worst first.
+/// Breaches of one window, the worst first.
 struct Findings {
   bool clear = false;
   std::vector<std::string> broken;
@@ -41,7 +41,8 @@ struct Findings {
   }
 };
 
-/// `share` may lie `bound` percent points above that of the stable side.
+/// Adds a breach if `share` is more than `bound` percent points above that of the stable side;
+/// shares are parts of 10,000.
 void check_share(Findings& found, const char* what, std::int64_t share, std::int64_t stable,
                  std::int64_t bound) {
   const std::int64_t excess = share - stable;

@@ -1,6 +1,6 @@
 #pragma once
-// Judging a canary: what both sides of an alias did in one window, and what follows from it. Pure
-// functions of counted numbers, so that a decision can be made again from its row.
+// Judgement of canaries: what both sides of an alias did in one window, and what follows from it.
+// Pure functions of counted numbers, so that a decision can be made again from its row.
 
 #include <cstdint>
 #include <span>
@@ -13,14 +13,15 @@
 
 namespace holdfast::core {
 
-/// What is counted of one side while a window lasts.
+/// Numbers of one side, counted while a window lasts.
 struct SideStats {
-  SideEvidence counted;  // but for the fields that are means and percentiles
+  SideEvidence counted;  // all but the means and percentiles
   Histogram ttft;        // microseconds
   Histogram itl;
-  std::int64_t queue_sum = 0;  // of samples of queue_percent
+  std::int64_t queue_sum = 0;  // over the samples of queue_percent
   std::int64_t samples = 0;
-  /// The numbers as of now. Time histograms: `ttft` with those that still wait, `itl` as counted.
+  /// Returns the numbers as of now. `ttft_with_waiting` is `ttft` with the requests that still
+  /// wait.
   SideEvidence evidence(const Histogram& ttft_with_waiting) const;
 };
 
@@ -29,23 +30,25 @@ std::string_view decision_name(CanaryDecision decision);  // "continue", "roll b
 
 struct CanaryVerdict {
   CanaryDecision decision = CanaryDecision::kContinue;
-  bool enough = false;   // requests to say anything; if not, the next window goes on counting
+  bool enough = false;   // requests for a verdict; if not, the next window goes on counting
   bool suspect = false;  // a bound is broken: once more and it is rolled back
   std::string reason;
 };
 
-/// At the end of a window. `suspect`: the window before had a breach; `passed`: windows without one
-/// in a row before this. A breach that is clear (twice the bound, or failures as in
-/// clearly_failing) rolls back at once, another one when the next window has one too.
+/// Judges a window at its end. `suspect`: the window before had a breach; `passed`: windows without
+/// one in a row before this. A clear breach (twice the bound, or failures as in clearly_failing)
+/// rolls back at once, another one when the next window has one too.
 CanaryVerdict judge_window(const CanarySettings& settings, const SideEvidence& canary,
                            const SideEvidence& stable, bool suspect, std::int64_t passed);
 
-/// At any moment: at least `clear_errors` failures, most of what ended on the canary failed, and
-/// less than half as large a share did on the stable side. Empty: no.
+/// Says why the canary clearly fails, at any moment: at least `clear_errors` failures, at least
+/// half of what ended on the canary failed, and less than half as large a share did on the stable
+/// side. Empty if it does not.
 std::string clearly_failing(const CanarySettings& settings, const SideEvidence& canary,
                             const SideEvidence& stable);
 
-/// The settings by name, for rows, documents and commands; `knob` is empty where there is none.
+/// One of the settings by name, for rows, documents and commands; `knob` is empty where there is
+/// none.
 struct CanaryField {
   const char* name;
   std::int64_t CanarySettings::*field;
@@ -53,16 +56,17 @@ struct CanaryField {
 };
 std::span<const CanaryField> canary_fields();
 
-/// The same for the numbers of a side.
+/// One of the numbers of a side by name.
 struct EvidenceField {
   const char* name;
   std::int64_t SideEvidence::*field;
 };
 std::span<const EvidenceField> evidence_fields();
 
-/// Every field -1.
+/// Settings of which none is given: every field is -1.
 CanarySettings nothing_said();
-/// What the operator said, else what the knobs say now. kUsage: no percent, or out of range.
+/// Resolves settings: what the operator gave, else the knobs of now. kUsage: no percent, or out of
+/// range.
 Result<CanarySettings> canary_settings(const CanarySettings& said, const Config& config);
 
 }  // namespace holdfast::core

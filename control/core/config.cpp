@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kSubjectBytes = 128;
 
-constexpr std::int64_t SubjectConfig::*kOwnFields[] = {
+constexpr std::int64_t SubjectConfig::*kSubjectFields[] = {
     &SubjectConfig::weight,
     &SubjectConfig::max_requests,
     &SubjectConfig::max_waiting,
@@ -27,13 +27,13 @@ constexpr std::int64_t SubjectConfig::*kOwnFields[] = {
     &SubjectConfig::max_open_batches,
 };
 
-/// Its own values over those of all ("*") over `rest`.
+/// The subject's own values over those of all ("*") over `rest`.
 SubjectConfig resolve(const Subjects& subjects, std::string_view name, SubjectConfig rest) {
   if (subjects.empty()) return rest;
   for (const std::string_view who : {std::string_view("*"), name}) {
     const auto it = subjects.find(who);
     if (it == subjects.end()) continue;
-    for (const auto field : kOwnFields) {
+    for (const auto field : kSubjectFields) {
       if (it->second.*field != SubjectConfig::kUnset) rest.*field = it->second.*field;
     }
     if (!it->second.share_prefixes.empty()) rest.share_prefixes = it->second.share_prefixes;
@@ -43,7 +43,7 @@ SubjectConfig resolve(const Subjects& subjects, std::string_view name, SubjectCo
 
 const SubjectConfig kUnbounded = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}};
 
-std::string known_near(std::string_view name) {
+std::string knobs_of_same_group(std::string_view name) {
   std::string near;
   const auto add = [&](std::string text) { near += (near.empty() ? "" : ", ") + text; };
   const std::string_view group = name.substr(0, name.find('.'));
@@ -62,9 +62,9 @@ std::string known_near(std::string_view name) {
 }  // namespace
 
 SubjectConfig Config::tenant(std::string_view name) const {
-  SubjectConfig own = resolve(tenants, name, kUnbounded);
-  if (own.max_requests == 0) own.max_requests = queue_max_tenant_requests;
-  return own;
+  SubjectConfig limits = resolve(tenants, name, kUnbounded);
+  if (limits.max_requests == 0) limits.max_requests = queue_max_tenant_requests;
+  return limits;
 }
 
 std::string Config::prefix_group(std::string_view name) const {
@@ -91,13 +91,13 @@ std::string NamedKnob::name() const {
 std::int64_t NamedKnob::get(const Config& config) const {
   CHECK_MSG(!is_text(), "a knob that holds a number");
   if (kind_ == nullptr) return config.*knob_->field;
-  return (config.*kind_->effective)(subject_).*knob_->own;
+  return (config.*kind_->effective)(subject_).*knob_->subject_field;
 }
 
 KnobValue NamedKnob::value(const Config& config) const {
   if (!is_text()) return get(config);
   if (kind_ == nullptr) return config.*knob_->text;
-  return (config.*kind_->effective)(subject_).*knob_->own_text;
+  return (config.*kind_->effective)(subject_).*knob_->subject_text;
 }
 
 Result<void> NamedKnob::set_text(Config& config, std::string_view text) const {
@@ -107,7 +107,7 @@ Result<void> NamedKnob::set_text(Config& config, std::string_view text) const {
     if (kind_ == nullptr) {
       config.*knob_->text = text;
     } else {
-      (config.*kind_->map)[subject_].*knob_->own_text = text;
+      (config.*kind_->map)[subject_].*knob_->subject_text = text;
     }
     return {};
   }
@@ -140,7 +140,7 @@ void NamedKnob::set(Config& config, std::int64_t value) const {
   if (kind_ == nullptr) {
     config.*knob_->field = value;
   } else {
-    (config.*kind_->map)[subject_].*knob_->own = value;
+    (config.*kind_->map)[subject_].*knob_->subject_field = value;
   }
 }
 
@@ -174,7 +174,7 @@ Result<void> set_knob(Config& config, std::string_view assignment) {
   const std::string_view name = assignment.substr(0, equals);
   const std::string_view text = assignment.substr(equals + 1);
   if (const auto knob = find_knob(name)) return knob->set_text(config, text);
-  const std::string near = known_near(name);
+  const std::string near = knobs_of_same_group(name);
   return Error{Errc::kUsage, "config: unknown key \"" + std::string(name) + "\"" +
                                  (near.empty() ? "; see config list" : "; known here: " + near)};
 }

@@ -14,8 +14,8 @@
 
 namespace holdfast::core {
 
-/// What an operator may say of one tenant, model or worker. kUnset: what is said of all of them
-/// (the name "*"), else of the whole, else no bound. 0 is "no bound".
+/// Settings of one tenant, model or worker. kUnset: what is set for all of them (the name "*"),
+/// else for the whole daemon, else no bound. 0 is "no bound".
 struct SubjectConfig {
   static constexpr std::int64_t kUnset = -1;
   std::int64_t weight = kUnset;
@@ -32,7 +32,7 @@ struct SubjectConfig {
   std::int64_t max_object_bytes = kUnset;
   std::int64_t max_responses = kUnset;
   std::int64_t max_open_batches = kUnset;
-  std::string share_prefixes;  // group whose prompts' pages are shared; empty: not said
+  std::string share_prefixes;  // group that shares the pages of its prompts; empty: not set
 };
 using Subjects = std::map<std::string, SubjectConfig, std::less<>>;
 
@@ -119,41 +119,40 @@ struct Config {
   std::int64_t retention_hours = 168;
   std::int64_t retention_key_hours = 24;
   std::int64_t retention_max_bytes = 8LL << 30;
-  Subjects tenants, models, workers;  // those of whom something is set
-  /// Not a knob: false looks at no bound on how much there may be, to measure what looking costs.
-  bool guarded = true;
+  Subjects tenants, models, workers;  // only those with a setting
 
-  // As in effect: no field is kUnset.
+  // Settings in effect: no field is kUnset.
   SubjectConfig tenant(std::string_view name) const;
   SubjectConfig model(std::string_view name) const;
   SubjectConfig worker(std::string_view key) const;
-  /// The sharing group of a tenant: those of one group find each other's prompts in prefix caches.
-  /// "tenant NAME", or "group NAME" where tenant.NAME.share_prefixes says so, which no tenant's
-  /// name can be mistaken for.
+  /// The sharing group of a tenant: tenants of one group find each other's prompts in prefix
+  /// caches. "tenant NAME", or "group NAME" where tenant.NAME.share_prefixes says so, which no
+  /// tenant's name can be mistaken for.
   std::string prefix_group(std::string_view tenant) const;
 };
 
-/// What a knob holds: a number or, for the few that are no amount, a text.
+/// Value of a knob: a number or, for the few that are no amount, a text.
 using KnobValue = std::variant<std::int64_t, std::string>;
 std::string to_text(const KnobValue& value);
 
+/// One row of the knob table: one of `field`, `text`, `subject_field`, `subject_text` is set.
 struct Knob {
-  std::string_view name;  // of a subject's knob: what stands behind the subject's name
+  std::string_view name;  // of a subject's knob: the part after the subject's name
   std::int64_t Config::*field = nullptr;
   std::int64_t min = 0;
   std::int64_t max = 0;
   std::string_view unit = {};
   std::string_view doc = {};
   bool restart = false;  // a change needs a restart of the daemon
-  std::int64_t SubjectConfig::*own = nullptr;
-  std::string Config::*text = nullptr;  // holds a text: no range, `good` says what is wrong with it
+  std::int64_t SubjectConfig::*subject_field = nullptr;
+  std::string Config::*text = nullptr;  // a text: no range, `good` says what is wrong with it
   Result<void> (*good)(std::string_view value) = nullptr;
-  std::string SubjectConfig::*own_text = nullptr;  // of a subject, as `text`
-  bool local = false;  // bounds operators who come over the network, so they do not change it
+  std::string SubjectConfig::*subject_text = nullptr;  // of a subject, like `text`
+  bool local = false;  // restricts operators from the network, so they cannot change it
 };
 std::span<const Knob> knobs();
 
-/// Things that have knobs of their own: PREFIX.NAME.KNOB, or PREFIX.*.KNOB for all of them.
+/// A kind of subject with knobs of its own: PREFIX.NAME.KNOB, or PREFIX.*.KNOB for all of the kind.
 struct SubjectKind {
   std::string_view prefix;
   Subjects Config::*map;
@@ -162,7 +161,7 @@ struct SubjectKind {
 };
 std::span<const SubjectKind> subject_kinds();
 
-/// A knob by the name that it has in files, documents and commands.
+/// A knob by its name in files, documents and commands.
 class NamedKnob {
  public:
   explicit NamedKnob(const Knob& knob) : knob_(&knob) {}
@@ -171,15 +170,15 @@ class NamedKnob {
   std::string name() const;
   const Knob& knob() const { return *knob_; }
   bool of_subject() const { return kind_ != nullptr; }
-  bool is_text() const { return knob_->text != nullptr || knob_->own_text != nullptr; }
+  bool is_text() const { return knob_->text != nullptr || knob_->subject_text != nullptr; }
   KnobValue value(const Config& config) const;
-  /// Of one that holds a number.
+  /// Returns the value of a knob that holds a number.
   std::int64_t get(const Config& config) const;
   void set(Config& config, std::int64_t value) const;
-  /// Any value, as text. kUsage: not a number, out of range, or what `good` says.
+  /// Sets any value, given as text. kUsage: not a number, out of range, or what `good` says.
   Result<void> set_text(Config& config, std::string_view text) const;
-  /// A value that was good when it was set, perhaps in another release: a number goes into today's
-  /// range; what cannot be used is left out.
+  /// Sets a value that was good when it was stored, perhaps by another release: a number is clamped
+  /// into this release's range; a value that cannot be used is left out.
   void restore(Config& config, const KnobValue& value) const;
 
  private:
@@ -189,7 +188,8 @@ class NamedKnob {
 };
 std::optional<NamedKnob> find_knob(std::string_view name);
 
-/// "name=value". kUsage: unknown name (names near it are listed), not a number, out of range.
+/// Applies "name=value". kUsage: unknown name (similar names are listed), not a number, out of
+/// range.
 Result<void> set_knob(Config& config, std::string_view assignment);
 
 }  // namespace holdfast::core

@@ -14,7 +14,7 @@ std::string canonical(const std::vector<Assignment>& content) {
   return text;
 }
 
-/// The new version's own data; settings are filled by the caller.
+/// The version after `current`, with its own data; the caller changes the settings.
 ConfigVersion successor(const ConfigVersion& current, const ChangeOrigin& origin) {
   ConfigVersion next = current;
   next.version = current.version + 1;
@@ -36,20 +36,20 @@ Result<void> assign(ConfigVersion& next, const Config& base, const Assignment& a
     return {};
   }
   Config scratch = base;
-  HF_CHECKED(set_knob(scratch, assignment.name + "=" + *assignment.value));
+  HOLDFAST_CHECKED(set_knob(scratch, assignment.name + "=" + *assignment.value));
   Setting setting{find_knob(assignment.name)->value(scratch), origin.source, origin.who,
                   next.version, origin.at_ms};
-  const auto known = next.settings.find(assignment.name);
-  // Said again by the same source, nothing new: its first time is the one to explain.
-  if (known != next.settings.end() && known->second.value == setting.value &&
-      known->second.source == setting.source) {
+  const auto previous = next.settings.find(assignment.name);
+  // The same value from the same source: its first time is the one to explain.
+  if (previous != next.settings.end() && previous->second.value == setting.value &&
+      previous->second.source == setting.source) {
     return {};
   }
   next.settings[assignment.name] = std::move(setting);
   return {};
 }
 
-std::string shown(const KnobValue& value) {
+std::string format_value(const KnobValue& value) {
   return std::holds_alternative<std::string>(value) ? "\"" + to_text(value) + "\"" : to_text(value);
 }
 
@@ -58,11 +58,11 @@ std::string shown(const KnobValue& value) {
 std::vector<NamedKnob> knobs_of(const std::vector<const ConfigVersion*>& versions) {
   std::vector<NamedKnob> all;
   for (const Knob& knob : knobs()) all.emplace_back(knob);
-  std::set<std::string> seen;
+  std::set<std::string> visited;
   for (const ConfigVersion* version : versions) {
     for (const auto& [name, setting] : version->settings) {
       const auto knob = find_knob(name);
-      if (!knob || !knob->of_subject() || !seen.insert(name).second) continue;
+      if (!knob || !knob->of_subject() || !visited.insert(name).second) continue;
       all.push_back(*knob);
     }
   }
@@ -99,7 +99,8 @@ std::string describe_change(const Config& base, const ConfigVersion& from,
     const KnobValue a = knob.value(before);
     const KnobValue b = knob.value(after);
     if (a == b) continue;
-    text += (text.empty() ? "" : ", ") + knob.name() + " " + shown(a) + " -> " + shown(b);
+    text +=
+        (text.empty() ? "" : ", ") + knob.name() + " " + format_value(a) + " -> " + format_value(b);
   }
   return text.empty() ? "no value changed" : text;
 }
@@ -109,7 +110,7 @@ Result<ConfigVersion> changed_version(const ConfigVersion& current, const Config
                                       const ChangeOrigin& origin) {
   if (changes.empty()) return Error{Errc::kUsage, "config: nothing to change was named"};
   ConfigVersion next = successor(current, origin);
-  for (const Assignment& change : changes) HF_CHECKED(assign(next, base, change, origin));
+  for (const Assignment& change : changes) HOLDFAST_CHECKED(assign(next, base, change, origin));
   next.change = describe_change(base, current, next);
   return next;
 }
@@ -122,7 +123,7 @@ Result<std::optional<ConfigVersion>> imported_version(const ConfigVersion& curre
   const auto before = current.imports.find(origin.source);
   // Checked also when nothing changed: a value that this program refuses must not pass in silence.
   ConfigVersion next = successor(current, origin);
-  for (const Assignment& a : content) HF_CHECKED(assign(next, base, a, origin));
+  for (const Assignment& a : content) HOLDFAST_CHECKED(assign(next, base, a, origin));
   if (said == (before == current.imports.end() ? std::string() : before->second)) {
     return std::optional<ConfigVersion>();
   }

@@ -1,6 +1,7 @@
 #pragma once
-// What a step asks the shell to do. Order of the shell: all row changes of the group in one
-// transaction, then the messages in order. Nothing leaves before the commit that justifies it.
+// Effects: what a step asks the shell to do. The shell writes all row changes of the group in one
+// transaction, then sends the messages in order. Nothing leaves before the commit that justifies
+// it.
 
 #include <string>
 #include <utility>
@@ -21,7 +22,7 @@ struct SendDispatch {
   wire::Dispatch dispatch;
   Seq seq = 0;
   std::int32_t prompt = 0;
-  /// Names whose prompts may share pages: the shell derives dispatch.prefix_root from it.
+  /// Scope whose prompts may share pages: the shell derives dispatch.prefix_root from it.
   std::string prefix_scope;
 };
 /// Committed tokens [start, end) of a choice. `ids` is empty when the shell shall read them (and
@@ -48,13 +49,14 @@ struct SendOpResult {
 };
 using Outgoing = std::variant<SendMessage, SendDispatch, SendEvent, SendOpResult>;
 
-/// A line for the log; `alarm` ones are for a person.
+/// A line for the log; a person should look at one with `alarm`.
 struct Note {
   bool alarm = false;
   std::string event;
   std::vector<std::pair<std::string, std::string>> fields;
 };
 
+/// Everything that the steps of a group ask for; `durability` is the strongest that a row needs.
 struct Effects {
   std::vector<RowChange> rows;
   Durability durability = Durability::kNone;
@@ -62,9 +64,9 @@ struct Effects {
   std::vector<Note> notes;
   bool stop = false;  // the daemon has drained: check the database in and exit 0
 
-  void write(RowChange change, Durability wanted) {
+  void write(RowChange change, Durability required) {
     rows.push_back(std::move(change));
-    if (wanted > durability) durability = wanted;
+    if (required > durability) durability = required;
   }
   void send(PeerId to, wire::Message message) {
     if (to != 0) messages.push_back(SendMessage{to, std::move(message)});

@@ -1,5 +1,6 @@
 #pragma once
-// What happens to the machine. Ids and seeds are drawn by the shell and come with the event.
+// Events: what happens to the machine. Ids and seeds are drawn by the shell and come with the
+// event.
 
 #include <optional>
 #include <string>
@@ -10,25 +11,26 @@
 
 namespace holdfast::core {
 
-inline constexpr std::size_t kConfigVersionsKept = 1000;
-inline constexpr std::size_t kCanariesKept = 256;
+inline constexpr std::size_t kConfigVersionsMax = 1000;
+inline constexpr std::size_t kCanaryHistoryMax = 256;
 
-/// What the requests of an API key leave to it at a start.
+/// Requests of an API key in the database, for its limits at a start.
 struct KeyUse {
   std::string key;
-  std::int64_t live = 0;                 // that have not ended, unread ones too
-  std::vector<std::int64_t> created_ms;  // of the last minute's, wall
+  std::int64_t live = 0;                 // not ended, unread ones too
+  std::vector<std::int64_t> created_ms;  // of those of the last minute, wall
 };
 
-/// First event of a process: what the database holds. `epoch` was raised and synced before.
+/// First event of a process: the content of the database. `epoch` was raised and synced before.
 struct Boot {
   std::uint64_t epoch = 0;
   Seq last_seq = 0;
-  std::vector<ConfigVersion> config_versions;  // oldest first, at most kConfigVersionsKept
+  std::vector<ConfigVersion> config_versions;  // oldest first, at most kConfigVersionsMax
   std::vector<ConfigImport> imports;           // in this order: the last one wins
   bool queue_paused = false;
-  // Deadlines are kept on a clock that nobody steps: monotonic time plus an offset that holds as
-  // long as the machine has not booted again. As it was stored, and this boot of the machine.
+  // Deadlines are stored on a clock that nobody steps: monotonic time plus an offset that holds as
+  // long as the machine has not booted again. The offset as it was stored with its boot, and this
+  // boot of the machine.
   std::string clock_boot_id, boot_id;
   std::int64_t clock_offset_ms = 0;
   std::map<std::string, std::string> quarantined_workers;  // key -> why
@@ -38,21 +40,22 @@ struct Boot {
   std::map<std::string, std::string> load_failures;  // loads that failed in a row, by model
   std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
-  std::vector<LoadRow> loads;  // that had not ended, or whose memory may not be free yet
+  std::vector<LoadRow> loads;  // not ended, or their memory may not be free yet
   std::vector<AliasRow> aliases;
-  std::vector<CanaryRow> canaries;    // oldest first, at most kCanariesKept
+  std::vector<CanaryRow> canaries;    // oldest first, at most kCanaryHistoryMax
   std::vector<BootRequest> requests;  // live ones, by seq; without the `unread`
   std::vector<KeyUse> keys;
-  /// Queued requests that follow in BootMore events, so that a long queue delays nobody.
+  /// Queued requests that follow in BootQueuePage events, so that a long queue delays nobody.
   std::int64_t unread = 0;
 };
 /// The next queued requests by seq, until there are none: then `requests` may be empty and `last`
-/// is set. Those that the machine has already (a Recall came first) are passed over.
-struct BootMore {
+/// is set. Requests that the machine has already (a Recall came first) are skipped.
+struct BootQueuePage {
   std::vector<BootRequest> requests;
   bool last = false;
 };
-/// A request that the shell read because an event to come names it and the machine has not got it.
+/// A request that the shell read because an event to come names it and the machine does not have
+/// it.
 struct Recall {
   BootRequest request;
 };
@@ -71,7 +74,7 @@ struct FromClient {
                wire::ModelsQuery>
       message;
 };
-/// An EVENT or FIN could not be handed to a client's socket now (its high-water mark).
+/// An EVENT or FIN that a client's socket does not take now (its high-water mark).
 struct SendFailed {
   PeerId peer = 0;
   std::uint64_t tag = 0;
@@ -87,7 +90,7 @@ struct FromWorker {
                wire::Drain, wire::Drained>
       message;
 };
-/// State of a worker's process as the shell sees it: told while the worker is silent or stopped,
+/// State of a worker's process as the shell sees it: sent while the worker is silent or stopped,
 /// when it has ended, and once more when it is well again. Times count only while the shell could
 /// look.
 struct WorkerHealth {
@@ -98,13 +101,14 @@ struct WorkerHealth {
   std::int64_t unexcused_us = 0;  // of this, neither starved nor in the kernel
   std::int64_t stopped_us = 0;    // by a signal or a debugger
 };
-/// How a worker process ended, from the supervisor. The connection is usually gone already.
+/// End of a worker process, from the supervisor. The connection is usually gone already.
 struct WorkerExit {
   std::int64_t pid = 0;
   std::int32_t status = 0;
   std::int32_t signal = 0;
   bool oom = false;
-  /// step_mark() of every choice in the step that was running; nullopt: not known, all may be.
+  /// step_mark() of every choice in the step that was running; nullopt: not known, any may be in
+  /// it.
   std::optional<std::vector<std::uint64_t>> step = {};
 };
 
@@ -116,14 +120,14 @@ struct PreparedEvent {
   PeerId peer = 0;
   wire::Prepared prepared;
 };
-/// INSPECTED, with what the shell computed from the shape (plan::memory_envelope).
+/// An INSPECTED message, with what the shell computed from the shape (plan::memory_envelope).
 struct InspectedEvent {
   PeerId peer = 0;
   wire::Inspected inspected;
-  ModelRow row;  // numbers filled; name, path, options, wanted are the machine's
+  ModelRow row;  // numbers filled; the machine sets name, path, options, load_requested
 };
 
-/// Any peer: its connection is gone.
+/// The connection of a peer of any kind is gone.
 struct PeerGone {
   PeerId peer = 0;
 };
@@ -146,8 +150,8 @@ struct OpModel {  // verb: models.remove | load | unload | pin | unpin | verify
   std::string verb;
   std::string name;
 };
-/// What a model answered to the fixed prompt of `models verify`. The first answer of a numerics
-/// class is kept for ever; a later one that differs is refused with determinism_violation.
+/// Answer of a model to the fixed prompt of `models verify`. The first answer of a numerics class
+/// is stored for ever; a later one that differs is refused with determinism_violation.
 struct OpGolden {
   PeerId peer = 0;
   std::uint64_t tag = 0;
@@ -166,14 +170,14 @@ struct OpMove {
   std::string id;
   PriorityClass priority = PriorityClass::kNormal;
 };
-/// Out of quarantine, or off its worker and to the queue again.
+/// Takes a request out of quarantine, or off its worker and to the queue again.
 struct OpRequeue {
   PeerId peer = 0;
   std::uint64_t tag = 0;
   std::string id;
 };
-/// `drain`: the worker finishes what it runs and gets nothing new, also after a restart of either
-/// side; else it takes work again.
+/// Drains a worker (`drain`): it finishes what it runs and gets nothing new, also after a restart
+/// of either side. Else lets it take work again.
 struct OpWorker {
   PeerId peer = 0;
   std::uint64_t tag = 0;
@@ -194,10 +198,11 @@ struct OpConfig {
   std::string who;
   std::vector<Assignment> changes;
   std::optional<std::int64_t> rollback_to = {};
-  bool from_network = false;  // some knobs are changed on the machine alone
+  bool from_network = false;  // some knobs can be changed on the machine itself alone
 };
 
-/// models.alias: other targets, at once or when their models are ready; without any: its removal.
+/// models.alias: other targets, at once or when their models are ready. Without targets: its
+/// removal.
 struct OpAlias {
   PeerId peer = 0;
   std::uint64_t tag = 0;
@@ -206,26 +211,26 @@ struct OpAlias {
   AliasTargets targets;
   bool when_ready = false;
 };
-/// models.canary: a share of an alias for another model. Or the end of a canary by an operator.
+/// models.canary: a share of an alias for another model, or the end of a canary by an operator.
 struct OpCanary {
   PeerId peer = 0;
   std::uint64_t tag = 0;
   std::string name;  // of the alias
   std::string who;
   std::string model;
-  /// What the operator said by itself, -1 = as the knob says. percent must be said.
+  /// Settings that the operator gave, -1 = as the knob says. percent must be given.
   CanarySettings settings;
   enum class End : std::uint8_t { kNone, kRollBack, kPromote } end = End::kNone;
 };
 
 // ---- the process itself
-/// Stored rows of a request cannot be read: it ends, the others go on.
+/// Stored rows of a request that cannot be read: the request ends, the others go on.
 struct RowsDamaged {
   Seq seq = 0;
   std::string why;
 };
 struct Timer {};
-/// Oldest requests of the database, so that those may go whose time is over.
+/// Oldest requests of the database, so that ended ones whose time is over are deleted.
 struct Sweep {
   struct Row {
     Seq seq = 0;
@@ -239,7 +244,7 @@ struct StorageLevel {
   bool low = false;
   std::int64_t free_bytes = 0;
 };
-/// Told each second: the memories of the daemon's machine, with what they have left.
+/// Memory pools of the daemon's machine with what they have left, told each second.
 struct MemoryLevel {
   std::string host;
   std::vector<MemoryPool> pools;
@@ -249,13 +254,14 @@ struct Shutdown {
   std::int64_t limit_ms = 10'000;
 };
 
-using Event = std::variant<Boot, BootMore, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
-                           WorkerHealth, WorkerExit, IngressUp, PreparedEvent, InspectedEvent,
-                           PeerGone, OpAddModel, OpModel, OpCancel, OpMove, OpRequeue, OpWorker,
-                           OpPause, OpConfig, OpGolden, OpAlias, OpCanary, Timer, Sweep,
-                           RowsDamaged, StorageLevel, MemoryLevel, Shutdown>;
+using Event = std::variant<Boot, BootQueuePage, Recall, SubmitEvent, FromClient, SendFailed,
+                           FromWorker, WorkerHealth, WorkerExit, IngressUp, PreparedEvent,
+                           InspectedEvent, PeerGone, OpAddModel, OpModel, OpCancel, OpMove,
+                           OpRequeue, OpWorker, OpPause, OpConfig, OpGolden, OpAlias, OpCanary,
+                           Timer, Sweep, RowsDamaged, StorageLevel, MemoryLevel, Shutdown>;
 
-/// The request that an operator's event names, so that the shell can read it first; else nullptr.
+/// Returns the request that an operator's event names, so that the shell can read it first; else
+/// nullptr.
 inline const std::string* request_named_by(const Event& event) {
   if (const auto* cancel = std::get_if<OpCancel>(&event)) return &cancel->id;
   if (const auto* move = std::get_if<OpMove>(&event)) return &move->id;

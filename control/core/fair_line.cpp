@@ -38,28 +38,28 @@ std::optional<FairLine::Id> FairLine::pop() {
 }
 
 std::optional<FairLine::Job> FairLine::pop_job(std::int64_t cost_max) {
-  for (auto place = waiting_.begin(); place != waiting_.end(); ++place) {
-    const auto& jobs = tenants_.at(place->second).jobs;
+  for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
+    const auto& jobs = tenants_.at(it->second).jobs;
     const auto job = std::find_if(jobs.begin(), jobs.end(),
                                   [&](const auto& entry) { return entry.second <= cost_max; });
     if (job == jobs.end()) continue;
     const Job next{job->first, job->second};
-    serve(place, next);
+    serve(it, next);
     return next;
   }
   return std::nullopt;
 }
 
-/// The tenant's turn goes to this job.
-void FairLine::serve(Places::iterator place, const Job& job) {
-  const std::string name = place->second;
+/// Gives the tenant's turn to this job.
+void FairLine::serve(TenantsByService::iterator it, const Job& job) {
+  const std::string name = it->second;
   Tenant& of = tenants_.at(name);
   now_ = std::max(now_, of.served);
   while (!ahead_.empty() && ahead_.begin()->first <= now_) {
     tenants_.erase(ahead_.begin()->second);
     ahead_.erase(ahead_.begin());
   }
-  waiting_.erase(place);
+  waiting_.erase(it);
   of.served += static_cast<double>(job.cost);
   waiting_.emplace(of.served, name);
   take_out(name, job.id);

@@ -1,6 +1,6 @@
 #pragma once
-// A line of jobs in which tenants take turns: who was given least goes next, by what its jobs cost
-// (start-time fair queueing).
+// A line of jobs in which tenants take turns: the tenant that was given least, by the cost of its
+// jobs, goes next (start-time fair queueing).
 
 #include <cstdint>
 #include <map>
@@ -20,17 +20,17 @@ class FairLine {
     std::int64_t cost = 0;
   };
 
-  /// `id` is not in here. Of a tenant's jobs the smallest goes first.
+  /// Puts a job in line that is not there yet. The smallest id of a tenant goes first.
   void push(const std::string& tenant, Id id, std::int64_t cost);
-  /// Takes the next one out.
+  /// Takes the next job out; nullopt if there is none.
   std::optional<Id> pop();
-  /// Takes the next one out that costs at most so much. What costs more keeps its place.
+  /// Takes out the next job that costs at most `cost_max`. Jobs that cost more stay where they are.
   std::optional<Job> pop_job(std::int64_t cost_max);
-  /// False if it is not in here.
+  /// Takes a job out. False if it is not in line.
   bool remove(Id id);
   std::size_t size() const { return where_.size(); }
   std::size_t size(const std::string& tenant) const;
-  /// The newest of the tenant that has most in here, if that is more than `than`.
+  /// Returns the newest job of the tenant that has most in line, if that is more than `than`.
   std::optional<Id> newest_of_longest(std::size_t than) const;
 
  private:
@@ -38,13 +38,13 @@ class FairLine {
     double served = 0;
     std::map<Id, std::int64_t> jobs;  // with their cost
   };
-  using Places = std::set<std::pair<double, std::string>>;  // least served first
-  void serve(Places::iterator place, const Job& job);
+  using TenantsByService = std::set<std::pair<double, std::string>>;  // least served first
+  void serve(TenantsByService::iterator it, const Job& job);
   void take_out(const std::string& name, Id id);
 
   std::map<std::string, Tenant> tenants_;
-  Places waiting_;  // tenants with jobs
-  Places ahead_;    // without, but served beyond `now_`
+  TenantsByService waiting_;  // with jobs
+  TenantsByService ahead_;    // without jobs, but served beyond `now_`
   std::unordered_map<Id, std::string> where_;
   double now_ = 0;
 };

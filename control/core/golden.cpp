@@ -7,7 +7,7 @@
 namespace holdfast::core {
 namespace {
 
-/// The text up to the next line's end, which is taken off `rest`.
+/// Returns the text up to the next line's end and takes it off `rest`.
 std::string_view next_line(std::string_view& rest) {
   const std::string_view line = rest.substr(0, rest.find('\n'));
   rest.remove_prefix(std::min(line.size() + 1, rest.size()));
@@ -21,7 +21,7 @@ std::int64_t next_number(std::string_view& rest) {
   return value;
 }
 
-/// "token 3 is 17 and was 12".
+/// The first difference as text: "token 3 is 17 and was 12".
 std::string first_difference(const std::string& before, const std::string& now) {
   std::string_view old_ids = before, new_ids = now;
   for (int i = 0;; ++i) {
@@ -69,7 +69,7 @@ FoundFile read_verified_key(std::string_view key) {
   return found;
 }
 
-/// A helper reads and hashes the file once more; nothing is changed by what it finds.
+/// Has a helper read and hash the file once more; its result changes nothing.
 void Machine::verify(const OpModel& event, const Model& model) {
   Job job;
   job.inspect = true;
@@ -94,18 +94,18 @@ void Machine::on(const OpGolden& event) {
   }
   const std::string key = golden_key(model->second.row.sha, event.numerics_class);
   const std::string ids = golden_text(event.ids);
-  const auto [known, first] = goldens_.emplace(key, ids);
+  const auto [stored, first] = goldens_.emplace(key, ids);
   if (first) {
     out_->write(PutFlag{"golden/" + key, ids}, Durability::kFull);
     out_->note("golden answer of a model stored", {{"model", event.model}, {"key", key}});
-  } else if (known->second != ids) {
+  } else if (stored->second != ids) {
     out_->note("a model answers otherwise than at its first verification",
                {{"model", event.model}, {"class", event.numerics_class}, {"ids", ids}}, true);
     op_refused(event.peer, event.tag,
                refuse(Errc::kDeterminismViolation,
                       "model \"" + event.model + "\" answers otherwise than at its first " +
                           "verification in class " + event.numerics_class + ": " +
-                          first_difference(known->second, ids) +
+                          first_difference(stored->second, ids) +
                           "; its memory or processor is bad, or the kernels changed without a new "
                           "revision: report it"));
     return;

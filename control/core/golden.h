@@ -1,5 +1,5 @@
 #pragma once
-// `models verify`: what was found of a model's file, and what the model once answered.
+// Golden answers for `models verify`: what a model answered first, and its file as it was found.
 
 #include <string>
 #include <string_view>
@@ -9,13 +9,14 @@
 
 namespace holdfast::core {
 
-/// Where the answer of a model file in a numerics class is kept: flag "golden/" + this.
+/// Key of a golden answer, for a model file in a numerics class; it is stored as flag "golden/" +
+/// key.
 std::string golden_key(const std::string& model_sha, const std::string& numerics_class);
-/// "1 2 3".
+/// Token ids as text: "1 2 3".
 std::string golden_text(const std::vector<TokenId>& ids);
 
-/// A file as it was found, as the subject of the answer to models.verify, and back. Numbers of the
-/// envelope are those that a registration would compute now.
+/// A file as it was found. verified_key() writes it as the subject of the answer to models.verify,
+/// read_verified_key() reads that. Numbers of the envelope are those that a registration computes.
 struct FoundFile {
   std::string model;
   std::string sha;

@@ -10,15 +10,16 @@ std::map<HelperPool::Id, std::int64_t> HelperPool::remove(PeerId helper) {
   return node.empty() ? std::map<Id, std::int64_t>() : node.mapped().jobs;
 }
 
-/// The one with the fewest jobs. The last one is kept free of large jobs. All who give work to the
-/// same helpers keep the same one, which small jobs prefer.
-std::optional<PeerId> HelperPool::with_room(bool large) const {
+/// Returns the helper with the fewest jobs that takes one more. The last helper takes no large
+/// jobs. It is the same one for everybody who gives work to the same helpers, and small jobs prefer
+/// it.
+std::optional<PeerId> HelperPool::available_helper(bool large) const {
   std::optional<PeerId> best;
   std::size_t fewest = jobs_max_;
   for (auto it = helpers_.begin(); it != helpers_.end(); ++it) {
-    const bool kept = helpers_.size() > 1 && std::next(it) == helpers_.end();
+    const bool reserved = helpers_.size() > 1 && std::next(it) == helpers_.end();
     const Helper& helper = it->second;
-    if (large && kept) continue;
+    if (large && reserved) continue;
     if (helper.bytes >= kBytesMax || helper.jobs.size() >= jobs_max_) continue;
     if (helper.jobs.size() > fewest) continue;
     if (large && best && helper.jobs.size() == fewest) continue;
@@ -30,11 +31,11 @@ std::optional<PeerId> HelperPool::with_room(bool large) const {
 
 std::optional<std::pair<HelperPool::Id, PeerId>> HelperPool::assign(FairLine& line) {
   if (line.size() == 0) return std::nullopt;
-  const auto for_large = with_room(true);
-  const auto for_small = with_room(false);
+  const auto for_large = available_helper(true);
+  const auto for_small = available_helper(false);
   if (!for_small) return std::nullopt;
-  const auto job = line.pop_job(for_large ? std::numeric_limits<std::int64_t>::max()
-                                          : kBytesMax - 1);
+  const auto job =
+      line.pop_job(for_large ? std::numeric_limits<std::int64_t>::max() : kBytesMax - 1);
   if (!job) return std::nullopt;
   const PeerId to = job->cost >= kBytesMax ? *for_large : *for_small;
   Helper& helper = helpers_.at(to);

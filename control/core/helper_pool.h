@@ -1,7 +1,7 @@
 #pragma once
 // The ingress helpers and what each has been given. A helper takes its jobs in turn and cannot be
-// interrupted, so it is given little at a time, and one of two or more is kept free of large jobs:
-// who asks for little waits for no large text of another.
+// interrupted, so it is given little at a time, and one of two or more is free of large jobs: a
+// small job never waits for a large text of another tenant.
 
 #include <cstddef>
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace holdfast::core {
 class HelperPool {
  public:
   using Id = FairLine::Id;
-  /// What a helper has before it is given no more. A job of as much is a large one.
+  /// Bytes at which a helper is given no more. A job of as many is a large one.
   static constexpr std::int64_t kBytesMax = 64 << 10;
 
-  /// A helper has at most `jobs_max` at a time, large or not.
+  /// `jobs_max`: the most jobs that a helper has at a time, large or not.
   explicit HelperPool(std::size_t jobs_max) : jobs_max_(jobs_max) {}
 
   void add(PeerId helper) { helpers_[helper]; }
-  /// Its jobs with their bytes; nothing if it is not in here.
+  /// Takes a helper out. Returns its jobs with their bytes; none if it is not in the pool.
   std::map<Id, std::int64_t> remove(PeerId helper);
   bool has(PeerId helper) const { return helpers_.count(helper) > 0; }
   bool empty() const { return helpers_.empty(); }
@@ -32,7 +32,7 @@ class HelperPool {
 
   /// Takes the next job out of the line that a helper has room for, and gives it to that one.
   std::optional<std::pair<Id, PeerId>> assign(FairLine& line);
-  /// The job is not at the helper any more. Nothing happens if it never was.
+  /// Takes a job off its helper. Does nothing if it is not there.
   void leave(PeerId helper, Id job);
 
  private:
@@ -40,7 +40,7 @@ class HelperPool {
     std::map<Id, std::int64_t> jobs;
     std::int64_t bytes = 0;  // of all of them
   };
-  std::optional<PeerId> with_room(bool large) const;
+  std::optional<PeerId> available_helper(bool large) const;
 
   std::size_t jobs_max_;
   std::map<PeerId, Helper> helpers_;

@@ -222,8 +222,8 @@ constexpr std::array kKnobs = {
          "time that SIGTERM gives running work to end", false},
 };
 
-// What tenants and models have alike.
-constexpr Knob kOwnRequests{
+// Knobs that tenants and models share.
+constexpr Knob kSubjectRequests{
     "max_requests",
     nullptr,
     0,
@@ -232,23 +232,23 @@ constexpr Knob kOwnRequests{
     "requests that have not ended; more are refused; 0 = no bound of its own",
     false,
     &SubjectConfig::max_requests};
-constexpr Knob kOwnWaiting{"max_waiting",
-                           nullptr,
-                           0,
-                           10'000'000,
-                           "requests",
-                           "requests that no worker has begun; more are refused; 0 = no bound",
-                           false,
-                           &SubjectConfig::max_waiting};
-constexpr Knob kOwnRunning{"max_running",
-                           nullptr,
-                           0,
-                           1'000'000,
-                           "choices",
-                           "choices that run at once, others wait; 0 = no bound",
-                           false,
-                           &SubjectConfig::max_running};
-constexpr Knob kOwnPages{
+constexpr Knob kSubjectWaiting{"max_waiting",
+                               nullptr,
+                               0,
+                               10'000'000,
+                               "requests",
+                               "requests that no worker has begun; more are refused; 0 = no bound",
+                               false,
+                               &SubjectConfig::max_waiting};
+constexpr Knob kSubjectRunning{"max_running",
+                               nullptr,
+                               0,
+                               1'000'000,
+                               "choices",
+                               "choices that run at once, others wait; 0 = no bound",
+                               false,
+                               &SubjectConfig::max_running};
+constexpr Knob kSubjectPages{
     "max_pages",
     nullptr,
     0,
@@ -258,60 +258,61 @@ constexpr Knob kOwnPages{
     "needs more alone is refused; 0 = no bound",
     false,
     &SubjectConfig::max_pages};
-constexpr Knob kOwnPrompt{"max_prompt_tokens",
-                          nullptr,
-                          0,
-                          1LL << 32,
-                          "tokens",
-                          "in each prompt of a request; 0 = no bound of its own",
-                          false,
-                          &SubjectConfig::max_prompt_tokens};
-constexpr Knob kOwnOutput{"max_output_tokens",
-                          nullptr,
-                          0,
-                          1LL << 32,
-                          "tokens",
-                          "max_tokens of a request; 0 = no bound of its own",
-                          false,
-                          &SubjectConfig::max_output_tokens};
-constexpr Knob kOwnBytes{
+constexpr Knob kSubjectPrompt{"max_prompt_tokens",
+                              nullptr,
+                              0,
+                              1LL << 32,
+                              "tokens",
+                              "in each prompt of a request; 0 = no bound of its own",
+                              false,
+                              &SubjectConfig::max_prompt_tokens};
+constexpr Knob kSubjectOutput{"max_output_tokens",
+                              nullptr,
+                              0,
+                              1LL << 32,
+                              "tokens",
+                              "max_tokens of a request; 0 = no bound of its own",
+                              false,
+                              &SubjectConfig::max_output_tokens};
+constexpr Knob kSubjectPromptBytes{
     "max_bytes", nullptr,
     0,           kBig,
     "bytes",     "prompts of its requests that have not ended; 0 = no bound of its own",
     false,       &SubjectConfig::max_bytes};
 
-constexpr Knob kOwnObjects{"max_objects",
-                           nullptr,
-                           0,
-                           10'000'000,
-                           "objects",
-                           "files, batches and responses that are kept; 0 = no bound of its own",
-                           false,
-                           &SubjectConfig::max_objects};
-constexpr Knob kOwnObjectBytes{"max_object_bytes",
-                               nullptr,
-                               0,
-                               kBig,
-                               "bytes",
-                               "of its files, batches and responses; 0 = no bound of its own",
-                               false,
-                               &SubjectConfig::max_object_bytes};
-constexpr Knob kOwnResponses{"max_responses",
-                             nullptr,
-                             0,
-                             10'000'000,
-                             "responses",
-                             "stored responses; 0 = no bound of its own",
-                             false,
-                             &SubjectConfig::max_responses};
-constexpr Knob kOwnOpenBatches{"max_open_batches",
-                               nullptr,
-                               0,
-                               1'000'000,
-                               "batches",
-                               "batches that have not ended; 0 = no bound of its own",
-                               false,
-                               &SubjectConfig::max_open_batches};
+constexpr Knob kSubjectObjects{
+    "max_objects",
+    nullptr,
+    0,
+    10'000'000,
+    "objects",
+    "files, batches and responses that are kept; 0 = no bound of its own",
+    false,
+    &SubjectConfig::max_objects};
+constexpr Knob kSubjectObjectBytes{"max_object_bytes",
+                                   nullptr,
+                                   0,
+                                   kBig,
+                                   "bytes",
+                                   "of its files, batches and responses; 0 = no bound of its own",
+                                   false,
+                                   &SubjectConfig::max_object_bytes};
+constexpr Knob kSubjectResponses{"max_responses",
+                                 nullptr,
+                                 0,
+                                 10'000'000,
+                                 "responses",
+                                 "stored responses; 0 = no bound of its own",
+                                 false,
+                                 &SubjectConfig::max_responses};
+constexpr Knob kSubjectOpenBatches{"max_open_batches",
+                                   nullptr,
+                                   0,
+                                   1'000'000,
+                                   "batches",
+                                   "batches that have not ended; 0 = no bound of its own",
+                                   false,
+                                   &SubjectConfig::max_open_batches};
 
 Result<void> good_group(std::string_view value) {
   if (value.size() <= 128) return {};
@@ -321,38 +322,38 @@ Result<void> good_group(std::string_view value) {
 constexpr std::array kTenantKnobs = {
     Knob{"weight", nullptr, 1, 1000, "", "share of the work beside that of the other tenants",
          false, &SubjectConfig::weight},
-    kOwnRequests,
-    kOwnWaiting,
-    kOwnRunning,
-    kOwnPages,
-    kOwnPrompt,
-    kOwnOutput,
-    kOwnBytes,
-    kOwnObjects,
-    kOwnObjectBytes,
-    kOwnResponses,
-    kOwnOpenBatches,
+    kSubjectRequests,
+    kSubjectWaiting,
+    kSubjectRunning,
+    kSubjectPages,
+    kSubjectPrompt,
+    kSubjectOutput,
+    kSubjectPromptBytes,
+    kSubjectObjects,
+    kSubjectObjectBytes,
+    kSubjectResponses,
+    kSubjectOpenBatches,
     Knob{.name = "share_prefixes",
          .unit = "group",
          .doc = "tenants that name the same group share the cache of their prompts' beginnings (a "
                 "common system prompt is computed once), and can find out by timing what the "
                 "others asked; empty = shared with nobody",
          .good = good_group,
-         .own_text = &SubjectConfig::share_prefixes}};
+         .subject_text = &SubjectConfig::share_prefixes}};
 constexpr std::array kModelKnobs = {
-    kOwnRequests,
-    kOwnWaiting,
-    kOwnRunning,
-    kOwnPages,
-    kOwnPrompt,
-    kOwnOutput,
-    kOwnBytes,
+    kSubjectRequests,
+    kSubjectWaiting,
+    kSubjectRunning,
+    kSubjectPages,
+    kSubjectPrompt,
+    kSubjectOutput,
+    kSubjectPromptBytes,
     Knob{"replicas", nullptr, 0, 1000, "workers", "models.replicas for this one", false,
          &SubjectConfig::replicas},
     Knob{"dwell_ms", nullptr, 0, 86'400'000, "ms", "models.dwell_ms for this one", false,
          &SubjectConfig::dwell_ms},
 };
-constexpr std::array kWorkerKnobs = {kOwnRunning, kOwnPages};
+constexpr std::array kWorkerKnobs = {kSubjectRunning, kSubjectPages};
 
 constexpr std::array kSubjectKinds = {
     SubjectKind{"tenant", &Config::tenants, &Config::tenant, kTenantKnobs},

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "control/core/planted.h"
-
 namespace holdfast::core {
 namespace {
 
-constexpr std::int64_t kClassLookUs = 1'000'000;  // at least, between two looks for a class
+constexpr std::int64_t kClassLookUs = 1'000'000;  // least time between two looks for a class
 
 }  // namespace
 
@@ -22,9 +20,9 @@ void Machine::step(const Event& event, Now now, Effects& out) {
   now_ = now;
   out_ = &out;
   std::visit([this](const auto& e) { on(e); }, event);
-  if (want_place_) place();
+  if (want_placement_) run_placement();
   if (want_aliases_) look_at_aliases();
-  if (want_place_) place();
+  if (want_placement_) run_placement();
   if (want_dispatch_) {
     dispatch();
     second_attempts();
@@ -79,12 +77,13 @@ void Machine::on(const Boot& event) {
   timers_.add(adoption_until_us_, TimerKind::kAdoption);
   out_->note("booted",
              {{"epoch", std::to_string(event.epoch)},
-              {"live_requests", std::to_string(requests_.census().all().requests + unread_)},
+              {"live_requests", std::to_string(requests_.usage().all().requests + unread_)},
               {"models", std::to_string(models_.size())}});
-  want_place_ = want_dispatch_ = true;
+  want_placement_ = want_dispatch_ = true;
 }
 
-/// Steps of the wall clock, before or between processes, must not move deadlines.
+/// Starts the clock of deadlines: steps of the wall clock, before or between processes, must not
+/// move them.
 void Machine::start_clock(const Boot& event) {
   clock_offset_ms_ = event.clock_offset_ms;
   if (!event.boot_id.empty() && event.boot_id == event.clock_boot_id) return;
@@ -107,7 +106,7 @@ void Machine::on(const Recall& event) {
   want_dispatch_ = true;
 }
 
-void Machine::on(const BootMore& event) {
+void Machine::on(const BootQueuePage& event) {
   for (const BootRequest& request : event.requests) {
     if (requests_.by_seq(request.row.seq) != nullptr) continue;  // recalled, and maybe ended since
     unread_ = std::max<std::int64_t>(unread_ - 1, 0);
@@ -120,7 +119,8 @@ void Machine::on(const BootMore& event) {
   want_dispatch_ = true;
 }
 
-/// What runs was in Boot; a worker that was asked about this one has been told to drop it.
+/// Takes in a request that was read after the start. Running ones were in Boot; a worker that was
+/// asked about this one has been told to drop it.
 void Machine::bring_in_late(const BootRequest& boot) {
   bring_in(boot);
   Request* in = requests_.by_seq(boot.row.seq);
@@ -147,7 +147,7 @@ Request& Machine::take_in(const BootRequest& boot) {
   request.prompt_tokens = boot.prompt_tokens;
   request.payload_bytes = text_bytes(boot.meta, boot.sampling, boot.stops);
   for (const std::int64_t tokens : boot.prompt_tokens) request.payload_bytes += tokens * 4;
-  // By the wall clock: there is no other that an earlier process shares.
+  // By the wall clock: an earlier process shares no other one.
   const std::int64_t age_ms = std::max<std::int64_t>(now_.wall_ms - boot.row.created_ms, 0);
   request.submitted_us = request.accepted_us = now_.mono_us - age_ms * 1000;
   const auto monotonic = [&](std::int64_t wall_deadline) {
@@ -172,7 +172,8 @@ Request& Machine::take_in(const BootRequest& boot) {
   return in;
 }
 
-/// A choice that had not ended: it waits for its worker inside the adoption window, or is queued.
+/// Takes in a choice that had not ended: it waits for its worker inside the adoption window, or is
+/// queued.
 void Machine::boot_choice(Request& request, Choice& choice, const BootChoice& boot) {
   if (choice.row.finish != FinishReason::kNone) return;
   choice.ids = boot.ids;
@@ -227,11 +228,6 @@ void Machine::check_drained() {
 }
 
 void Machine::on(const Timer&) {
-  if (planted(Bug::kDeadlineFromWall)) {
-    for (auto& [seq, request] : requests_.all()) {
-      if (request.row.total_deadline_ms != 0) timers_.add(1, TimerKind::kRequest, seq);
-    }
-  }
   while (auto entry = timers_.take_due(now_.mono_us)) timer_due(*entry);
 }
 
@@ -244,18 +240,18 @@ void Machine::timer_due(const TimerEntry& entry) {
       for (auto& [seq, request] : requests_.all()) {
         for (Choice& choice : request.choices) {
           if (choice.phase != ChoicePhase::kAdopting) continue;
-          if (!planted(Bug::kAdoptionNeverEnds)) requeue(request, choice, "not adopted");
+          requeue(request, choice, "not adopted");
         }
       }
       for (auto it = loads_.begin(); it != loads_.end();) {
         const std::string id = (it++)->first;
-        // One whose worker came and went since the start has its own time to come back.
+        // A load whose worker came and went since the start has its own time to come back.
         const Load& load = loads_.at(id);
         if (load.worker != 0 || load.deadline_us > now_.mono_us) continue;
         leave_remains(load, true);
         end_load(id, ModelState::kUnloaded, "its worker is gone");
       }
-      want_place_ = true;
+      want_placement_ = true;
       return;
     case TimerKind::kJob: {
       const auto job = jobs_.find(static_cast<std::uint64_t>(entry.id));
@@ -269,7 +265,7 @@ void Machine::timer_due(const TimerEntry& entry) {
       return;
     case TimerKind::kPlacement:
       drop_remains([&](const Remains& left) { return left.until_us <= now_.mono_us; });
-      want_place_ = true;
+      want_placement_ = true;
       return;
     case TimerKind::kDispatch:
       want_dispatch_ = true;
@@ -297,7 +293,7 @@ void Machine::timer_due(const TimerEntry& entry) {
   }
 }
 
-/// Its worker did not come back, or does not say how far it is.
+/// Ends a load whose worker did not come back, or does not say how far it is.
 void Machine::load_due(const std::string& id) {
   const auto load = loads_.find(id);
   if (load == loads_.end() || load->second.deadline_us > now_.mono_us) return;
@@ -308,7 +304,7 @@ void Machine::load_due(const std::string& id) {
     return;
   }
   if (state == ModelState::kReady || state == ModelState::kDraining) return;
-  leave_remains(load->second, true);  // its worker may be at it all the same
+  leave_remains(load->second, true);  // its worker may still be loading
   load_failed(load->second, "no report from the worker while loading");
 }
 
@@ -323,9 +319,7 @@ void Machine::check_request(Seq seq) {
   Request* request = requests_.by_seq(seq);
   if (request == nullptr || request->terminal()) return;
   const auto due = [&](std::int64_t at) { return at != 0 && at <= now_.mono_us; };
-  const std::int64_t wall = request->row.total_deadline_ms;
-  const bool late = planted(Bug::kDeadlineFromWall) && wall != 0 && wall <= now_.wall_ms;
-  if (late || due(request->total_deadline_us)) {
+  if (due(request->total_deadline_us)) {
     end_request(*request, FinishReason::kExpired, "expired", "total time limit reached", true);
     return;
   }
@@ -340,7 +334,8 @@ void Machine::check_request(Seq seq) {
   if (due(request->class_deadline_us)) check_class(*request);
 }
 
-/// A worker that is away just now is not a class that is gone: it must have been away all the time.
+/// Ends a request whose numerics class is gone, or looks again later. A worker that is away just
+/// now is not a class that is gone: it must have been away all the time.
 void Machine::check_class(Request& request) {
   if (request.row.state == RequestState::kQuarantined) return;  // armed again by its release
   const bool waits = request.running == 0 && request.row.state == RequestState::kQueued;

@@ -1,8 +1,8 @@
 #pragma once
 // The control plane as one deterministic state machine: step(event, now) -> effects. No clock,
-// socket, thread, SQL or random device. Everything that a step asks for is done by the shell in
-// this order: all row changes of the ready events in one transaction, then the messages. Used from
-// one thread.
+// socket, thread, SQL or random device. The shell does everything that a step asks for in this
+// order: all row changes of the ready events in one transaction, then the messages. Used from one
+// thread.
 
 #include <deque>
 #include <map>
@@ -16,15 +16,15 @@
 
 #include "control/core/admission.h"
 #include "control/core/aliases.h"
+#include "control/core/api_key_limiter.h"
 #include "control/core/blame.h"
 #include "control/core/breaker.h"
 #include "control/core/config.h"
 #include "control/core/effects.h"
 #include "control/core/events.h"
 #include "control/core/fair_line.h"
-#include "control/core/fences.h"
+#include "control/core/fence_allocator.h"
 #include "control/core/helper_pool.h"
-#include "control/core/key_book.h"
 #include "control/core/models.h"
 #include "control/core/queue.h"
 #include "control/core/requests.h"
@@ -35,7 +35,7 @@
 
 namespace holdfast::core {
 
-/// Counted since the start; names are those of the metrics.
+/// Counters since the start; names are those of the metrics.
 struct Counters {
   std::uint64_t accepted = 0, duplicates = 0, refused = 0, succeeded = 0, failed = 0, cancelled = 0,
                 expired = 0;
@@ -50,7 +50,7 @@ struct Counters {
   std::uint64_t replayed_tokens = 0;  // committed before, given to a worker again to go on from
 };
 
-/// What waits and runs of one model, tenant and priority class.
+/// Choices of one model, tenant and priority class that wait and run.
 struct QueueLine {
   std::string model;
   std::string tenant;
@@ -62,17 +62,17 @@ struct QueueLine {
 
 class Machine {
  public:
-  /// `base`: what knobs are that nobody has set.
+  /// `base`: values of the knobs that nobody has set.
   explicit Machine(Config base) : base_(base), config_(base) {}
 
-  /// Applies one event. The first one is Boot.
+  /// Applies one event. The first one must be Boot.
   Effects step(const Event& event, Now now);
-  /// The same, appended to what earlier events of the group asked for.
+  /// Applies one event; its effects are appended to what earlier events of the group asked for.
   void step(const Event& event, Now now, Effects& out);
-  /// To be called after the commit of everything that was stepped so far: memory may forget now
+  /// To be called after the commit of everything that was stepped so far: memory may then forget
   /// what the database has.
   void committed() { requests_.trim(config_.terminal_cache); }
-  /// Monotonic time of the next Timer event that is needed.
+  /// Monotonic time of the next Timer event that is needed; nullopt: none is.
   std::optional<std::int64_t> next_deadline_us() const { return timers_.next_us(); }
 
   // ---- what the shell asks before it steps
@@ -83,8 +83,8 @@ class Machine {
     return requests_.by_key(tenant, key) != nullptr || pending_by_key_.count({tenant, key}) > 0;
   }
 
-  /// What was asked when this inspect job was made; nullptr if it is not known (any more).
-  const OpAddModel* inspect_wish(std::uint64_t job) const {
+  /// The request that this inspect job was made for; nullptr if it is not known (any more).
+  const OpAddModel* inspect_request(std::uint64_t job) const {
     const auto it = jobs_.find(job);
     return it == jobs_.end() || !it->second.inspect ? nullptr : &it->second.add;
   }
@@ -92,7 +92,7 @@ class Machine {
   // ---- views for status, metrics and operator verbs
   const Config& config() const { return config_; }
   const Config& base_config() const { return base_; }
-  /// The newest; what knobs are set to, in effect or waiting for a restart.
+  /// The newest version: what knobs are set to, in effect or waiting for a restart.
   const ConfigVersion& config_version() const;
   const std::vector<ConfigVersion>& config_history() const { return config_versions_; }
   const std::map<std::string, Model>& models() const { return models_; }
@@ -100,33 +100,33 @@ class Machine {
   const std::map<PeerId, Worker>& workers() const { return workers_; }
   const std::map<std::string, LostWorker>& lost_workers() const { return lost_workers_; }
   const std::map<std::string, Load>& loads() const { return loads_; }
-  /// Memories of the machines, by key.
+  /// Memory pools of the machines, by key.
   const std::map<std::string, Pool>& pools() const { return pools_; }
-  /// Bytes that loads, and workers that are gone, hold or will hold of a memory.
+  /// Bytes that loads, and workers that are gone, hold or will hold of a memory pool.
   std::int64_t reserved_in(const std::string& pool) const;
-  /// Room that a worker's memories have for a load.
-  Room room_on(const Worker& worker) const { return room_on(worker, {}); }
-  /// What each connected worker could do for this model now, the best first.
+  /// Memory of a worker that a load may still reserve.
+  MemoryHeadroom memory_headroom(const Worker& worker) const { return memory_headroom(worker, {}); }
+  /// Findings on each connected worker for this model, the best first.
   std::vector<DeviceVerdict> survey(const Model& model) const;
   const Counters& counters() const { return counters_; }
   const Stats& stats() const { return stats_; }
-  /// By model, tenant and priority; those of an unread queue are in none of them.
+  /// Lines by model, tenant and priority; requests of an unread queue are in none of them.
   std::vector<QueueLine> queue_lines(std::int64_t now_us) const;
   /// Live requests in quarantine.
   std::int64_t quarantined() const { return quarantined_; }
-  /// How often each of request_arrows() was taken.
-  std::span<const std::uint64_t> arrow_counts() const { return arrow_counts_; }
+  /// Number of times that each of request_transitions() was taken.
+  std::span<const std::uint64_t> transition_counts() const { return transition_counts_; }
   const RequestTable& requests() const { return requests_; }
   Request* request(const std::string& id) { return requests_.by_id(id); }
   wire::RequestInfo info(const Request& request) const;
   std::int64_t queued_choices() const;
-  std::int64_t running_choices() const { return requests_.census().all().running; }
-  /// Requests of the queue that the database has and BootMore has not brought yet.
+  std::int64_t running_choices() const { return requests_.usage().all().running; }
+  /// Requests of the queue that the database has and BootQueuePage has not brought yet.
   std::int64_t unread() const { return unread_; }
   std::int64_t preparing() const { return static_cast<std::int64_t>(jobs_.size()); }
   std::int64_t helpers() const { return static_cast<std::int64_t>(helpers_.size()); }
   std::int64_t streams() const { return static_cast<std::int64_t>(streams_.size()); }
-  /// Of a worker key; as new if it has not failed.
+  /// Breaker of a worker key; a new one if it has not failed.
   Breaker breaker(const std::string& worker_key) const {
     const auto it = breakers_.find(worker_key);
     return it == breakers_.end() ? Breaker() : it->second;
@@ -142,9 +142,9 @@ class Machine {
   struct Job {                                                    // for an ingress helper
     std::uint64_t id = 0;
     bool inspect = false;
-    bool verify = false;  // only look whether the file is as registered
+    bool verify = false;  // only checks that the file is as registered
     SubmitEvent submit;   // prepare
-    Waiters waiters;      // who gets the answer
+    Waiters waiters;      // clients and operators that get the answer
     Route route;          // prepare: decided before, as each model has its own tokenizer
     std::string model_sha;
     OpAddModel add;     // inspect
@@ -154,17 +154,17 @@ class Machine {
     std::int64_t since_us = 0;
     std::int64_t bytes = 0;  // of its prompts, for the fairness between tenants
   };
-  struct Freed {  // what gives way on a load
+  struct Freed {  // choices of a load that give way
     std::int64_t running = 0;
     std::int64_t pages = 0;
     std::int64_t pages_at_most = 0;
   };
-  struct Lost {  // a worker that is gone, for the supervisor's word on how it ended
+  struct Lost {  // a worker that is gone, until the supervisor tells how it ended
     std::int64_t pid = 0;
     std::string worker_key;
     std::string incarnation;
-    std::vector<std::string> models;  // that it ran requests on
-    bool suspect = false;             // a request that is suspected ran by itself
+    std::vector<std::string> models;                          // that it ran requests on
+    bool suspect = false;                                     // a suspected request ran by itself
     std::vector<std::pair<ChoiceRef, std::int64_t>> running;  // with the index of that moment
     std::vector<std::string> loading;                         // names of models
   };
@@ -182,7 +182,7 @@ class Machine {
   Request& take_in(const BootRequest& boot);
   void bring_in(const BootRequest& boot);
   void bring_in_late(const BootRequest& boot);
-  void on(const BootMore& event);
+  void on(const BootQueuePage& event);
   void boot_choice(Request& request, Choice& choice, const BootChoice& boot);
   void timer_due(const TimerEntry& entry);
   void load_due(const std::string& id);
@@ -197,16 +197,16 @@ class Machine {
   void on(const SubmitEvent& event);
   void on(const PreparedEvent& event);
   void on(const IngressUp& event);
-  bool known_submit(const SubmitEvent& event);
+  bool answer_duplicate(const SubmitEvent& event);
   void admit(const SubmitEvent& event, const Waiters& waiters, bool charged = false);
   std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;
   std::optional<wire::Refusal> refuse_full(const SubmitEvent& event, const Model& model) const;
   std::optional<wire::Refusal> refuse_key(const SubmitEvent& event, const Model& model);
   void add_forecast(wire::Refusal& refusal, const Model& model) const;
-  struct Tokenized {  // what is known of a submission beside itself
+  struct Tokenized {  // a submission as it was prepared
     std::vector<std::vector<TokenId>> ids;
     std::vector<std::string> text;  // of the prompts, for an echo
-    bool embedding = false;         // vectors are wanted
+    bool embedding = false;         // vectors are asked for
     std::int64_t since_us = 0;
     bool charged = false;  // to its key, when its preparation began
     std::vector<std::string> notes = {};
@@ -224,7 +224,7 @@ class Machine {
   void start_job(Job job);
   void stand_in_line(const Job& job);
   void make_way_in_line(const std::string& tenant);
-  bool line_has_room(const std::string& tenant) const;
+  bool queue_has_capacity(const std::string& tenant) const;
   void assign_jobs();
   void job_lost(Job& job, const std::string& why);
   Job take_job(std::uint64_t id);
@@ -271,13 +271,13 @@ class Machine {
   bool reroute(Request& request);
   void set_model_of(Request& request, const ModelRow& model);
   void reroute_late(Request& request);
-  /// The side that this request counts for now, if its alias has a running canary.
+  /// Returns the side that this request counts for now, if its alias has a running canary.
   SideStats* side_stats(const Request& request, Canary** canary = nullptr);
   void count_refused(const Route& route);
   void count_accepted(const Request& request);
   void count_for_alias(const Request& request, const Choice& choice, std::int64_t count);
   void count_end(const Request& request, RequestChange what);
-  void tally_end(const Request& request, RequestChange what);
+  void record_end_stats(const Request& request, RequestChange what);
   void count_outcome(SideStats& stats, bool failed);
   void count_quarantined(const Request& request);
   void count_interrupted(const Request& request);
@@ -385,8 +385,8 @@ class Machine {
 
   // machine_workers.cpp
   void on(const WorkerExit& event);
-  /// `returns`: its process lives and its connection is open, so it may come back with all it has.
   void remember_lost(const Worker& worker, const std::string& why);
+  /// `returns`: its process lives and its connection is open, so it may come back with all it has.
   void worker_gone(PeerId peer, const std::string& why, bool returns = false);
   void worker_peer_gone(PeerId peer);
   void adopt(Worker& worker, const wire::Hello& hello);
@@ -416,17 +416,17 @@ class Machine {
   void unload(Model& model);
 
   // machine_placement.cpp
-  void place();
-  void place_model(Model& model);
+  void run_placement();
+  void reconcile_replicas(Model& model);
   DeviceVerdict verdict_on(const Model& model, const Worker& worker) const;
   bool fits_nowhere(Model& model);
-  void place_on(Model& model, Worker& worker, const DeviceVerdict& verdict);
+  void start_load(Model& model, Worker& worker, const DeviceVerdict& verdict);
   bool evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed);
-  bool waits_for_room(const Model& model) const;
+  bool waits_for_placement(const Model& model) const;
 
-  // machine_memory.cpp: memory is one pool for everybody that takes from it
-  using Leaving = std::set<std::string>;  // ids of loads, looked at as if they had gone
-  Room room_on(const Worker& worker, const Leaving& leaving) const;
+  // machine_memory.cpp: pools of memory, reservations, pressure
+  using Leaving = std::set<std::string>;  // ids of loads that count as gone
+  MemoryHeadroom memory_headroom(const Worker& worker, const Leaving& leaving) const;
   std::int64_t reserved_in(const std::vector<std::string>& keys, std::int64_t most,
                            const Leaving& leaving, bool unsettled_alone) const;
   void hear_memory(const wire::MemoryReport& report, const std::string& host);
@@ -438,7 +438,7 @@ class Machine {
   void boot_remains(const LoadRow& row);
   void drop_remains(const std::function<bool(const Remains&)>& gone);
   void renew_remains(const std::string& load_id);
-  void keep_remains_of(const Worker& worker, const wire::LoadedModel& held);
+  void record_remains_of(const Worker& worker, const wire::LoadedModel& held);
   void process_ended(const std::string& worker_key, const std::string& incarnation);
   void forget_remains(const std::string& worker_key, const std::string& but_incarnation);
 
@@ -471,15 +471,16 @@ class Machine {
   Now now_;
   Effects* out_ = nullptr;  // of the step in progress
 
-  FenceMaker fences_;
+  FenceAllocator fences_;
   RequestTable requests_;
-  KeyBook keys_;
+  ApiKeyLimiter keys_;
   StreamHub streams_;
   Timers timers_;
   Counters counters_;
   Stats stats_;
-  std::vector<std::uint64_t> arrow_counts_ = std::vector<std::uint64_t>(request_arrows().size());
-  std::map<std::string, WorkQueue> queues_;        // by model; what runs is in them too
+  std::vector<std::uint64_t> transition_counts_ =
+      std::vector<std::uint64_t>(request_transitions().size());
+  std::map<std::string, WorkQueue> queues_;        // by model, with the choices that run
   std::map<std::string, Model> models_;            // by name
   std::map<std::string, std::string> goldens_;     // see OpGolden
   std::map<std::string, Alias> aliases_;           // by name
@@ -488,17 +489,17 @@ class Machine {
   std::map<std::string, Load> loads_;  // by load id
   std::map<std::string, Pool> pools_;  // by key
   std::vector<Remains> remains_;
-  std::map<ClassKey, std::int64_t> class_left_us_;  // a ready load of it ended, the last time
+  std::map<ClassKey, std::int64_t> class_left_us_;  // when a ready load of it last ended
   std::map<PeerId, Worker> workers_;
-  // What each connection said last, those that a newer one has replaced included: which of two
+  // The last HELLO of each connection, also of those that a newer one has replaced: which of two
   // connections of one process is dead is known only when it is reported gone.
   std::map<PeerId, wire::Hello> hellos_;
-  std::map<PeerId, bool> lost_peers_;  // given up, still connected; were they asked to greet again?
+  std::map<PeerId, bool> lost_peers_;  // given up, still connected; true: asked to greet again
   std::map<std::string, LostWorker> lost_workers_;  // by key, the latest of them
   std::deque<Lost> lost_;
-  std::deque<WorkerExit> exits_;  // ended before their connection was seen to be gone
+  std::deque<WorkerExit> exits_;  // of processes whose connection is not seen to be gone yet
   std::map<std::uint64_t, Job> jobs_;
-  static constexpr std::size_t kHelperJobsMax = 32;  // so many keep a helper busy
+  static constexpr std::size_t kHelperJobsMax = 32;  // enough to keep a helper busy
   HelperPool helpers_{kHelperJobsMax};
   FairLine unassigned_;
   std::unordered_map<std::string, std::uint64_t> pending_by_id_;
@@ -518,8 +519,8 @@ class Machine {
   std::int64_t drain_until_us_ = 0;
   bool storage_low_ = false;
   bool want_dispatch_ = false;
-  bool want_place_ = false;
-  bool want_aliases_ = false;  // a model became ready or failed: who waited for it?
+  bool want_placement_ = false;
+  bool want_aliases_ = false;  // a model became ready or failed: aliases may wait for it
 };
 
 }  // namespace holdfast::core

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "control/core/machine.h"
-#include "control/core/planted.h"
 
 namespace holdfast::core {
 namespace {
@@ -18,16 +17,17 @@ bool has(const AliasTargets& targets, const std::string& model) {
 
 // ---- where a request goes
 
-/// Decided once for each request, before it is prepared: each model has its own tokenizer.
+/// Chooses the route of a request, once and before it is prepared: each model has its own
+/// tokenizer.
 Route Machine::route_of(const wire::Submit& submit) const {
   Route route;
   route.model = submit.model;
   const auto it = aliases_.find(submit.model);
   if (it == aliases_.end()) return route;
   const Alias& alias = it->second;
-  const std::string& own = submit.idem_key.empty() ? submit.request_id : submit.idem_key;
+  const std::string& default_key = submit.idem_key.empty() ? submit.request_id : submit.idem_key;
   route.alias = submit.model;
-  route.key = route_key(submit.sticky.empty() ? own : submit.sticky);
+  route.key = route_key(submit.sticky.empty() ? default_key : submit.sticky);
   const CanaryRow* canary = alias.canary ? &alias.canary->row : nullptr;
   if (canary != nullptr && canary->state == CanaryState::kRunning &&
       falls_to_canary(alias.row.id, canary->model, route.key, canary->settings.percent)) {
@@ -44,7 +44,8 @@ Route Machine::route_of(const wire::Submit& submit) const {
   return route;
 }
 
-/// False if the canary that it was given to has ended while it was prepared, or its model is gone.
+/// Returns false if the canary that the request was given to has ended while it was prepared, or
+/// its model is gone.
 bool Machine::route_holds(const Route& route) const {
   if (route.alias.empty()) return true;
   if (models_.count(route.model) == 0) return false;
@@ -79,7 +80,7 @@ std::vector<wire::ModelInfo> Machine::alias_infos() const {
 
 // ---- changes
 
-/// An alias that this model is part of; empty if there is none.
+/// Returns an alias that this model is part of; empty if there is none.
 std::string Machine::alias_with(const std::string& model) const {
   for (const auto& [name, alias] : aliases_) {
     const bool canary = alias.canary && alias.canary->row.model == model;
@@ -88,8 +89,9 @@ std::string Machine::alias_with(const std::string& model) const {
   return {};
 }
 
-/// While a model loads to become a target, what it is going to replace or to be compared with
-/// stays: it serves meanwhile, and for good if the load fails. Unless requests wait for the model.
+/// Returns true if `model` may go for `wanting`. While a model loads to become a target, what it is
+/// going to replace or to be compared with stays: it serves meanwhile, and for good if the load
+/// fails. It goes all the same if requests wait for the model.
 bool Machine::makes_way_for(const std::string& model, const std::string& wanting) const {
   if (waits(wanting)) return true;
   return std::none_of(aliases_.begin(), aliases_.end(), [&](const auto& item) {
@@ -183,12 +185,12 @@ void Machine::remove_alias(const OpAlias& event) {
   write_history(it->second, event.who, "removed", {}, {});
   out_->write(AliasChange{DeleteAlias{event.name}}, Durability::kFull);
   aliases_.erase(it);
-  want_place_ = true;
+  want_placement_ = true;
   op_done(event.peer, event.tag, "models.alias_remove", event.name);
 }
 
-/// What was accepted stays with its model, which serves it to the end; new requests go to the new
-/// targets from here on.
+/// Replaces the targets. Accepted requests stay with their model, which serves them to the end; new
+/// requests go to the new targets from here on.
 void Machine::set_targets(Alias& alias, AliasTargets targets, const std::string& who,
                           const std::string& action, const std::string& reason) {
   write_history(alias, who, action, targets, reason);
@@ -197,7 +199,7 @@ void Machine::set_targets(Alias& alias, AliasTargets targets, const std::string&
   alias.row.pending_who.clear();
   alias.row.pending_ms = 0;
   alias.row.changed_ms = now_.wall_ms;
-  want_place_ = true;  // what had to stay may make room again
+  want_placement_ = true;  // what had to stay may make room again
   out_->write(AliasChange{PutAlias{alias.row}}, Durability::kFull);
   out_->note(
       "alias changed",
@@ -212,19 +214,19 @@ void Machine::write_history(const Alias& alias, const std::string& who, const st
       Durability::kFull);
 }
 
-/// As `models load` does: it may have failed before.
+/// Asks for a load as `models load` does: the model may have failed before.
 void Machine::load_again(Model& model, const std::string& reason) {
   count_failures(model, 0);
   model.failed_on.clear();
   model.retry_at_us = 0;
-  model.row.wanted = true;
+  model.row.load_requested = true;
   const ModelState state = model.row.state;
   if (state == ModelState::kUnloaded || state == ModelState::kFailed ||
       state == ModelState::kRegistered) {
     set_model_state(model, ModelState::kPlacing, reason);
   }
   put_model(model);
-  want_place_ = true;
+  want_placement_ = true;
 }
 
 // ---- what waits
@@ -242,10 +244,10 @@ void Machine::boot_aliases(const Boot& event) {
     if (row.state == CanaryState::kRolledBack) rolled_back_[row.id] = row;
     const auto alias = aliases_.find(row.alias);
     const bool open = row.state == CanaryState::kLoading || row.state == CanaryState::kRunning;
-    if (!open || alias == aliases_.end() || planted(Bug::kCanaryForgotten)) continue;
+    if (!open || alias == aliases_.end()) continue;
     alias->second.canary.emplace();
     alias->second.canary->row = row;
-    begin_window(alias->second);  // one that the end of the last process cut begins again
+    begin_window(alias->second);  // a window that the last process left open begins again
   }
   want_aliases_ = !aliases_.empty();
 }
@@ -267,7 +269,7 @@ void Machine::look_at_pending(Alias& alias) {
     if (row.state == ModelState::kFailed) {
       return abandon(alias, "model " + target.model + " failed: " + row.reason);
     }
-    if (row.state == ModelState::kUnloaded && !row.wanted) {
+    if (row.state == ModelState::kUnloaded && !row.load_requested) {
       return abandon(alias, "model " + target.model + " was unloaded: " + row.reason);
     }
     ready = ready && row.state == ModelState::kReady;
@@ -282,7 +284,7 @@ void Machine::look_at_pending(Alias& alias) {
   }
 }
 
-/// The targets stay what they were.
+/// Gives up the pending targets; the targets stay as they are.
 void Machine::abandon(Alias& alias, const std::string& reason) {
   write_history(alias, alias.row.pending_who, "abandoned", alias.row.pending, reason);
   out_->note(
@@ -292,7 +294,7 @@ void Machine::abandon(Alias& alias, const std::string& reason) {
   alias.row.pending.clear();
   alias.row.pending_who.clear();
   alias.row.pending_ms = 0;
-  want_place_ = true;
+  want_placement_ = true;
   out_->write(AliasChange{PutAlias{alias.row}}, Durability::kFull);
 }
 

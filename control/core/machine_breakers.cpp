@@ -1,4 +1,4 @@
-// Who may be given work: breakers of workers and models, and workers that are not believed any
+// Permission to get work: breakers of workers and models, and workers that are not believed any
 // more.
 #include "control/core/machine.h"
 
@@ -19,8 +19,8 @@ bool Machine::breakers_allow(const Load& load) const {
   return model->second.breaker.allows(now_.mono_us, everywhere);
 }
 
-/// Counts against the worker and against the model; one of the two is to blame, and who works well
-/// with others is trusted again by their success.
+/// Counts a failure against the worker and against the model. One of the two is to blame; the other
+/// is trusted again by its success elsewhere.
 void Machine::count_failure(const std::string& worker_key, const std::string& model,
                             const std::string& why) {
   if (!worker_key.empty() && breakers_[worker_key].failed(config_, now_.mono_us)) {
@@ -67,11 +67,11 @@ void Machine::breaker_closed(const char* subject, const std::string& key) {
                                "it works again"},
               Durability::kNormal);
   out_->note(std::string(subject) + " works again", {{subject, key}});
-  want_dispatch_ = want_place_ = true;
+  want_dispatch_ = want_placement_ = true;
 }
 
-/// It may not be believed any more: its work goes elsewhere, it gets no new work until an operator
-/// says otherwise, also as a new process and after a restart of the daemon.
+/// Quarantines a worker that may not be believed any more: its work goes elsewhere, it gets no new
+/// work until an operator releases it, also as a new process and after a restart of the daemon.
 void Machine::quarantine_worker(Worker& worker, const std::string& why) {
   if (worker.quarantined) return;
   const std::string& key = worker.hello.worker_key;
@@ -97,7 +97,7 @@ void Machine::quarantine_worker(Worker& worker, const std::string& why) {
     const auto model = models_.find(load->second.row.model);
     if (model != models_.end()) refresh_model(model->second, "worker quarantined: " + why);
   }
-  want_place_ = true;
+  want_placement_ = true;
 }
 
 void Machine::release_worker(const std::string& key) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "control/core/machine.h"
-#include "control/core/planted.h"
 
 namespace holdfast::core {
 namespace {
@@ -15,7 +14,7 @@ std::size_t index(Side side) {
   return static_cast<std::size_t>(side);
 }
 
-/// Token ids mean the same, and messages become the same ids.
+/// Returns true if token ids mean the same in both models, and messages become the same ids.
 bool same_tokenizer(const ModelRow& a, const ModelRow& b) {
   return a.sha == b.sha || (!a.tokenizer_sha.empty() && a.tokenizer_sha == b.tokenizer_sha);
 }
@@ -80,7 +79,8 @@ void Machine::on(const OpCanary& event) {
   op_done(event.peer, event.tag, "models.canary", event.name);
 }
 
-/// A new one, or other settings for the one that runs: it keeps its requests and counts anew.
+/// Begins a canary, or gives other settings to the one that runs: it keeps its requests and counts
+/// anew.
 void Machine::begin_canary(Alias& alias, const OpCanary& event, const CanarySettings& settings) {
   const bool fresh = !alias.canary.has_value();
   if (fresh) {
@@ -149,7 +149,7 @@ void Machine::look_at_canary(Alias& alias) {
   if (now_.mono_us >= canary.window_ends_us) end_window(alias);
 }
 
-/// Choices that wait, for 100 slots of the side's models.
+/// Samples the choices that wait, per 100 slots of the side's models.
 void Machine::sample_queues(Canary& canary, const Alias& alias) {
   const auto sample = [&](Side side, const AliasTargets& targets) {
     std::int64_t waiting = 0;
@@ -174,8 +174,8 @@ void Machine::sample_queues(Canary& canary, const Alias& alias) {
                     alias.row.name);
 }
 
-/// Who still waits for the first token counts with what that has taken so far: a canary that hangs
-/// gives no other sign.
+/// Returns a side's evidence. A request that still waits for its first token counts with the time
+/// that this has taken so far: a canary that hangs gives no other sign.
 SideEvidence Machine::evidence_of(const Canary& canary, Side side) const {
   const SideStats& stats = canary.stats[index(side)];
   Histogram ttft = stats.ttft;
@@ -206,9 +206,9 @@ void Machine::end_window(Alias& alias) {
   } else {
     write_window(alias, verdict.decision, verdict.reason);
     out_->write(AliasChange{PutCanary{row}}, Durability::kFull);
-    std::array<SideStats, 2> kept = std::move(canary.stats);
+    std::array<SideStats, 2> saved_stats = std::move(canary.stats);
     begin_window(alias);
-    if (!verdict.enough) canary.stats = std::move(kept);
+    if (!verdict.enough) canary.stats = std::move(saved_stats);
   }
 }
 
@@ -245,14 +245,15 @@ void Machine::end_canary(Alias& alias, CanaryState state, const std::string& who
   if (state == CanaryState::kRolledBack) {
     write_history(alias, who, "canary rolled back", alias.row.targets, row.model + ": " + reason);
     rolled_back_[row.id] = row;
-    if (rolled_back_.size() > kCanariesKept) rolled_back_.erase(rolled_back_.begin());
+    if (rolled_back_.size() > kCanaryHistoryMax) rolled_back_.erase(rolled_back_.begin());
   }
   alias.canary.reset();
-  want_place_ = true;  // what had to stay beside it may make room again
+  want_placement_ = true;  // models that had to stay for it may make room again
 }
 
-/// The stable side gets everything new, and of what the canary has accepted whatever has no
-/// committed token: its clients notice nothing. What has one ends where it began.
+/// Gives everything new to the stable side, and of the requests that the canary has accepted those
+/// without a committed token: their clients notice nothing. A request with a token ends where it
+/// began.
 void Machine::roll_back(Alias& alias, const std::string& who, const std::string& reason) {
   const std::int64_t id = alias.canary->row.id;
   write_window(alias, CanaryDecision::kRollBack, reason);
@@ -280,7 +281,7 @@ void Machine::promote(Alias& alias, const std::string& who, const std::string& r
   set_targets(alias, {{model, 1}}, who, "canary promoted", reason);
 }
 
-/// A load that failed says enough, as long as no other load of the model works.
+/// Rolls back the canaries of a model whose load failed, unless another load of the model works.
 void Machine::canary_load_failed(const Model& model, const std::string& reason) {
   const std::string& name = model.row.name;
   const bool works = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
@@ -293,8 +294,8 @@ void Machine::canary_load_failed(const Model& model, const std::string& reason) 
   }
 }
 
-/// The stable target that this request would go to: one that understands its prompt and has room
-/// for it. nullptr: there is none.
+/// Returns the stable target that this request would go to: one that understands its prompt and has
+/// room for it. nullptr: there is none.
 const Model* Machine::target_for(const Request& request) const {
   const auto alias = aliases_.find(request.row.alias);
   const auto from = models_.find(request.row.model);
@@ -313,10 +314,10 @@ const Model* Machine::target_for(const Request& request) const {
   return target == nullptr || !usable(target->model) ? nullptr : &models_.at(target->model);
 }
 
-/// To a stable target, under the ordinary rules. False: it has a committed token, or no target can
-/// take it; then it stays where it is.
+/// Moves a request to a stable target, under the ordinary rules. False if it has a committed token,
+/// or no target can take it; then it stays where it is.
 bool Machine::reroute(Request& request) {
-  if (has_token(request) && !planted(Bug::kRerouteCommitted)) return false;
+  if (has_token(request)) return false;
   const Model* target = target_for(request);
   if (target == nullptr) return false;
   std::vector<Choice*> moving;
@@ -337,34 +338,32 @@ bool Machine::reroute(Request& request) {
   }
   set_model_of(request, target->row);
   ++aliases_.at(request.row.alias).counters[index(Side::kCanary)].rerouted;
-  if (!planted(Bug::kRerouteNotStored)) {
-    out_->write(AliasChange{RerouteRequest{request.row.seq, request.row.model,
-                                           request.row.model_sha, request.row.rerouted_from}},
-                Durability::kFull);
-  }
+  out_->write(AliasChange{RerouteRequest{request.row.seq, request.row.model, request.row.model_sha,
+                                         request.row.rerouted_from}},
+              Durability::kFull);
   if (request.row.state == RequestState::kRunning) {
     change(request, RequestChange::kRequeued);
     write_request(request, Durability::kNormal);
   }
-  if (request.row.state == RequestState::kQuarantined || planted(Bug::kRerouteLost)) return true;
+  if (request.row.state == RequestState::kQuarantined) return true;
   for (Choice* choice : moving) enqueue(request, *choice);
   return true;
 }
 
 void Machine::set_model_of(Request& request, const ModelRow& model) {
-  Census& census = requests_.census();
+  UsageTracker& usage = requests_.usage();
   const bool queued = request.row.state == RequestState::kQueued;
-  census.count_request(request.row, request.payload_bytes, -1);
-  if (queued) census.count_waiting(request.row, -1);
+  usage.count_request(request.row, request.payload_bytes, -1);
+  if (queued) usage.count_waiting(request.row, -1);
   request.row.rerouted_from = request.row.model;
   request.row.model = model.name;
   request.row.model_sha = model.sha;
   request.row.canary = 0;
-  census.count_request(request.row, request.payload_bytes, 1);
-  if (queued) census.count_waiting(request.row, 1);
+  usage.count_request(request.row, request.payload_bytes, 1);
+  if (queued) usage.count_waiting(request.row, 1);
 }
 
-/// The canary was rolled back while this request was still to be read from the database.
+/// Reroutes a request whose canary was rolled back while it was still to be read from the database.
 void Machine::reroute_late(Request& request) {
   if (request.terminal() || rolled_back_.count(request.row.canary) == 0) return;
   if (reroute(request)) {
@@ -407,7 +406,8 @@ void Machine::count_accepted(const Request& request) {
   canary->awaiting[side][request.row.seq] = now_.mono_us;
 }
 
-/// `count` tokens of this choice are committed now; the ones before at `last_token_us`.
+/// Counts `count` tokens of this choice that are committed now; the ones before came at
+/// `last_token_us`.
 void Machine::count_for_alias(const Request& request, const Choice& choice, std::int64_t count) {
   if (request.row.alias.empty()) return;
   const std::int64_t before_us = choice.last_token_us;
@@ -443,18 +443,18 @@ void Machine::count_end(const Request& request, RequestChange what) {
     canary->awaiting[side].erase(first);
   }
   if (what == RequestChange::kCancelled) return;
-  // Counted when it was quarantined; that it ends now is no second failure.
+  // Counted when it was quarantined; its end is no second failure.
   if (request.failure_counted) return;
   count_outcome(*stats, what == RequestChange::kExpired ||
                             (what == RequestChange::kFailed &&
                              request.row.error_code != errc_name(Errc::kInvalidRequest)));
 }
 
-/// Counts for any reason: one that lies in the requests shows on both sides alike.
+/// Counts an end for any reason: one that lies in the requests shows on both sides alike.
 void Machine::count_outcome(SideStats& stats, bool failed) {
   ++stats.counted.ended;
   stats.counted.failed += failed;
-  want_aliases_ = want_aliases_ || failed;  // it may be clear already
+  want_aliases_ = want_aliases_ || failed;  // the canary may clearly fail already
 }
 
 void Machine::count_quarantined(const Request& request) {

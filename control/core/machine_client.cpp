@@ -1,16 +1,15 @@
-// Clients that look at, stream, cancel.
+// Client messages: attach, credit, cancel, status.
 #include <algorithm>
 
 #include "control/core/machine.h"
-#include "control/core/planted.h"
 
 namespace holdfast::core {
 namespace {
 
-constexpr std::int64_t kFinKeptUs = 1'000'000;
+constexpr std::int64_t kFinRetentionUs = 1'000'000;
 
 wire::Refusal not_found(const std::string& id) {
-  // The same for what is not there and for what is another tenant's.
+  // The same answer for a request that does not exist and for another tenant's.
   return refuse(Errc::kNotFound,
                 id.empty() ? std::string("no such request") : "no request with id " + id);
 }
@@ -31,7 +30,7 @@ Request* Machine::find_request(const std::string& id, const std::string& tenant,
   }
   // Another tenant's request does not exist for this one.
   const bool other = request != nullptr && !tenant.empty() && request->row.tenant != tenant;
-  if (other && !planted(Bug::kTenantIgnored)) return nullptr;
+  if (other) return nullptr;
   return request;
 }
 
@@ -56,7 +55,7 @@ void Machine::client_message(PeerId peer, const wire::Attach& m) {
   sub.peer = peer;
   sub.tag = m.tag;
   sub.seq = request->row.seq;
-  if (!planted(Bug::kFromIgnored)) sub.next = m.from;
+  sub.next = m.from;
   sub.next.resize(choices, 0);
   sub.credited = sub.next;
   sub.window = std::min(m.window, config_.stream_window_max);
@@ -67,8 +66,8 @@ void Machine::client_message(PeerId peer, const wire::Attach& m) {
   pump_one(in, *request);
 }
 
-/// To be called with the request of each subscription that went away; 0 is ignored. `for_good`:
-/// its client does not come back.
+/// Counts a reader less. To be called with the request of each subscription that went away; 0 is
+/// ignored. `for_good`: its client does not come back.
 void Machine::unsubscribe(Seq seq, bool for_good) {
   Request* request = requests_.by_seq(seq);
   if (request == nullptr) return;
@@ -110,7 +109,7 @@ void Machine::client_message(PeerId peer, const wire::Cancel& m) {
     return m.tenant.empty() || m.tenant == (tenant.empty() ? "default" : tenant);
   };
   if (pending != pending_by_id_.end() && is_theirs(pending->second)) {
-    // Not accepted yet, so nothing was promised: it ends here.
+    // Not accepted yet, so nothing was promised: the submission ends here.
     const std::uint64_t job = pending->second;
     answer_refused(jobs_.at(job).waiters,
                    refuse(Errc::kCancelled, "cancelled before it was accepted"));
@@ -119,12 +118,8 @@ void Machine::client_message(PeerId peer, const wire::Cancel& m) {
   out_->send(peer, wire::Refused{m.tag, not_found(m.request_id)});
 }
 
-/// Idempotent: a terminal request stays what it is.
+/// Cancels a request. Idempotent: a terminal request stays as it is.
 void Machine::cancel_request(Request& request) {
-  if (request.terminal() && planted(Bug::kTerminalCancelled)) {
-    request.row.state = RequestState::kCancelled;
-    write_request(request, Durability::kFull);
-  }
   end_request(request, FinishReason::kCancelled, std::string(errc_name(Errc::kCancelled)),
               "cancelled", true);
 }
@@ -169,8 +164,8 @@ void Machine::pump_one(Subscription& sub, Request& request) {
   if (sub.stalled_until_us > now_.mono_us) return;
   if (!pump(sub, request, config_, *out_) || sub.fin_sent) return;
   sub.fin_sent = true;
-  // A FIN ends the attachment. It is kept for a moment in case the socket was full.
-  sub.fin_until_us = now_.mono_us + kFinKeptUs;
+  // A FIN ends the attachment, which stays for a moment in case the socket was full.
+  sub.fin_until_us = now_.mono_us + kFinRetentionUs;
   timers_.add(sub.fin_until_us, TimerKind::kFinished, static_cast<std::int64_t>(sub.peer), sub.tag);
   out_->send(sub.peer, wire::Fin{sub.tag, info(request)});
 }

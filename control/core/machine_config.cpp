@@ -6,12 +6,13 @@
 
 namespace holdfast::core {
 
-/// Knobs that need a restart keep the value that this process started with.
+/// Puts a version into effect. Knobs that need a restart keep the value that this process started
+/// with.
 void Machine::use_config(const ConfigVersion& version, bool at_start) {
   std::vector<std::string> unknown;
-  const Config wanted = effective_config(base_, version, &unknown);
+  const Config effective = effective_config(base_, version, &unknown);
   const Config before = config_;
-  config_ = wanted;
+  config_ = effective;
   for (const Knob& knob : knobs()) {
     if (!knob.restart || at_start) continue;
     if (knob.text != nullptr) {
@@ -24,7 +25,7 @@ void Machine::use_config(const ConfigVersion& version, bool at_start) {
     out_->note("a setting of a knob that this program does not have is without effect",
                {{"name", name}}, true);
   }
-  want_dispatch_ = want_place_ = true;
+  want_dispatch_ = want_placement_ = true;
 }
 
 void Machine::add_config_version(ConfigVersion version, bool at_start) {
@@ -35,7 +36,7 @@ void Machine::add_config_version(ConfigVersion version, bool at_start) {
                                        {"change", version.change}});
   out_->write(InsertConfigVersion{version}, Durability::kFull);
   config_versions_.push_back(std::move(version));
-  if (config_versions_.size() > kConfigVersionsKept)
+  if (config_versions_.size() > kConfigVersionsMax)
     config_versions_.erase(config_versions_.begin());
 }
 
@@ -51,7 +52,8 @@ void Machine::import_config(const ConfigImport& import) {
   if (next->has_value()) add_config_version(std::move(**next), true);
 }
 
-/// The refusal of a version that changes what is changed on the machine alone.
+/// Refuses a version from the network that changes knobs which can be changed on the machine itself
+/// alone.
 std::optional<wire::Refusal> Machine::refuse_local(const ConfigVersion& next) const {
   const Config now = effective_config(base_, config_version());
   const Config then = effective_config(base_, next);

@@ -1,8 +1,7 @@
-// Which work goes to which worker.
+// Dispatch: which work goes to which worker.
 #include <algorithm>
 
 #include "control/core/machine.h"
-#include "control/core/planted.h"
 
 namespace holdfast::core {
 
@@ -10,48 +9,49 @@ namespace {
 
 constexpr std::int32_t kRanksOfClass = 4096;
 
-/// Room for one more running choice. One that needs more pages than the bound runs by itself: it
-/// was let in when the bound was another.
-bool room_in(const Tally& tally, std::int64_t max_running, std::int64_t max_pages,
-             std::int64_t pages) {
-  if (max_running > 0 && tally.running >= max_running) return false;
-  return max_pages == 0 || tally.running == 0 || tally.pages + pages <= max_pages;
+/// Returns true if one more running choice is within the bounds. One that needs more pages than the
+/// bound runs by itself: it was admitted under another bound.
+bool within_bounds(const UsageCounters& used, std::int64_t max_running, std::int64_t max_pages,
+                   std::int64_t pages) {
+  if (max_running > 0 && used.running >= max_running) return false;
+  return max_pages == 0 || used.running == 0 || used.pages + pages <= max_pages;
 }
 
 }  // namespace
 
-/// Bounds that this choice waits for, and with it what stands behind it. `freed`: choices and pages
-/// of the load that are about to give way.
+/// Returns true if the bounds on all, the model and the worker allow this choice; else it waits,
+/// and with it the work after it in the queue. `freed`: choices and pages of the load that are
+/// about to give way.
 bool Machine::bounds_allow(const Load& load, const QueueItem& item, const Freed& freed) const {
-  if (!config_.guarded) return true;
-  const Census& census = requests_.census();
+  const UsageTracker& usage = requests_.usage();
   const SubjectConfig model = config_.model(load.row.model);
   const SubjectConfig worker = config_.worker(load.row.worker_key);
-  const auto room = [&](Tally tally, std::int64_t max_running, std::int64_t max_pages) {
-    tally.running -= freed.running;
-    tally.pages -= freed.pages_at_most;
-    return room_in(tally, max_running, max_pages, item.pages);
+  const auto within = [&](UsageCounters used, std::int64_t max_running, std::int64_t max_pages) {
+    used.running -= freed.running;
+    used.pages -= freed.pages_at_most;
+    return within_bounds(used, max_running, max_pages, item.pages);
   };
-  return room(census.all(), config_.queue_max_running, config_.queue_max_pages) &&
-         room(census.model(load.row.model), model.max_running, model.max_pages) &&
-         room(census.worker(load.row.worker_key), worker.max_running, worker.max_pages);
+  return within(usage.all(), config_.queue_max_running, config_.queue_max_pages) &&
+         within(usage.model(load.row.model), model.max_running, model.max_pages) &&
+         within(usage.worker(load.row.worker_key), worker.max_running, worker.max_pages);
 }
 
-/// A tenant at its own bound does not hold up the others.
+/// Returns true if its tenant's bounds allow this choice. A tenant at its own bound does not hold
+/// up the others.
 bool Machine::tenant_allows(const QueueItem& item) const {
   const SubjectConfig tenant = config_.tenant(item.tenant);
-  return room_in(requests_.census().tenant(item.tenant), tenant.max_running, tenant.max_pages,
-                 item.pages);
+  return within_bounds(requests_.usage().tenant(item.tenant), tenant.max_running, tenant.max_pages,
+                       item.pages);
 }
 
-/// The bounds of all are for who is first in all queues: else small requests of one model would
-/// keep a large one of another waiting for ever. Virtual times are of one model each, so of two
-/// models the tenant with less that runs goes first.
+/// Returns true if the bounds on all allow the first item of all queues. Nothing passes it: small
+/// requests of one model would keep a large one of another waiting for ever. Virtual times are of
+/// one model each, so of two models the tenant with less that runs goes first.
 bool Machine::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready) {
   const bool bounded = config_.queue_max_running > 0 || config_.queue_max_pages > 0;
-  if (!bounded || !config_.guarded) return true;
+  if (!bounded) return true;
   const auto rank = [this](const QueueItem& item) {
-    const double running = static_cast<double>(requests_.census().tenant(item.tenant).running);
+    const double running = static_cast<double>(requests_.usage().tenant(item.tenant).running);
     return std::make_tuple(item.priority, running / static_cast<double>(item.weight), item.ref);
   };
   const QueueItem* first = nullptr;
@@ -59,18 +59,19 @@ bool Machine::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& r
     const QueueItem* item = best_item(*load);
     if (item != nullptr && (first == nullptr || rank(*item) < rank(*first))) first = item;
   }
-  return first != nullptr && room_in(requests_.census().all(), config_.queue_max_running,
-                                     config_.queue_max_pages, first->pages);
+  return first != nullptr && within_bounds(requests_.usage().all(), config_.queue_max_running,
+                                           config_.queue_max_pages, first->pages);
 }
 
-/// Picks the next work for this load, bound to its class or not bound yet. Tenants below their
-/// share of the slots go before the others.
+/// Returns the next work for this load, bound to its class or not bound yet; nullptr if there is
+/// none. Tenants below their share of the slots go before the others.
 const QueueItem* Machine::best_item(const Load& load) {
   const auto queue = queues_.find(load.row.model);
   if (queue == queues_.end() || queue->second.size() == 0) return nullptr;
   MayRun may;
-  if (!config_.tenants.empty() && config_.guarded)
+  if (!config_.tenants.empty()) {
     may = [this](const QueueItem& item) { return tenant_allows(item); };
+  }
   MayRun first;
   if (queue->second.contended()) {
     first = [this, &queue, capacity = capacity_of(load.row.model)](const QueueItem& item) {
@@ -93,8 +94,7 @@ void Machine::dispatch() {
       continue;
     }
     usable.push_back(&load);
-    const std::int64_t extra = planted(Bug::kSlotsMiscounted) ? 1 : 0;
-    const auto free = load.row.slots + extra - static_cast<std::int64_t>(load.running.size());
+    const auto free = load.row.slots - static_cast<std::int64_t>(load.running.size());
     if (free > 0) ready.emplace_back(-free, &load);
   }
   const auto by_free = [](const auto& a, const auto& b) {
@@ -111,13 +111,13 @@ void Machine::dispatch() {
     ++ready.back().first;
     std::push_heap(ready.begin(), ready.end(), by_free);
   }
-  if (config_.queue_preempt == 0 || planted(Bug::kTenantsByAge)) return;
+  if (config_.queue_preempt == 0) return;
   for (Load* load : usable) {
     while (take_share(*load)) continue;
   }
 }
 
-/// One choice onto this load. False if there is none that it can take now.
+/// Dispatches one choice to this load. False if there is none that it can take now.
 bool Machine::dispatch_to(Load& load) {
   if (load.alone || !breakers_allow(load)) return false;
   const QueueItem* item = best_item(load);
@@ -135,8 +135,8 @@ bool Machine::dispatch_to(Load& load) {
   return true;
 }
 
-/// The class, and within it how many of its tenant run already: prompts are computed in this order,
-/// so the first of one tenant does not wait for all of another's.
+/// Returns the class, and within it how many choices of its tenant run already: prompts are
+/// computed in this order, so the first of one tenant does not wait for all of another's.
 std::int32_t Machine::rank_on_worker(const Request& request) const {
   const std::int64_t others = queues_.at(request.row.model).running(request.row.tenant) - 1;
   return static_cast<std::int32_t>(request.row.priority) * kRanksOfClass +
@@ -181,7 +181,7 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   send.to = worker.peer;
   send.seq = request.row.seq;
   send.prompt = choice.row.prompt;
-  // Pages are the same bits for one class and model alone; adapter and origin will follow here.
+  // Pages are the same bits for one class and model alone; an adapter or origin would belong here.
   send.prefix_scope = load.row.numerics_class + "\n" + request.row.model_sha + "\n" +
                       config_.prefix_group(request.row.tenant);
   wire::Dispatch& d = send.dispatch;
@@ -190,23 +190,13 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   d.fence = choice.fence;
   d.load_id = load.row.load_id;
   d.model_sha = request.row.model_sha;
-  if (!planted(Bug::kCommittedNotSent)) d.committed_ids = choice.ids;
+  d.committed_ids = choice.ids;
   d.sampling = request.sampling;
   d.stops = request.stops;
   d.max_tokens = request.row.max_tokens;
   d.priority = rank_on_worker(request);
   if (request.total_deadline_us != 0) {
     d.time_left_ms = std::max<std::int64_t>((request.total_deadline_us - now_.mono_us) / 1000, 0);
-  }
-  if (planted(Bug::kDoubleDispatch)) {
-    for (const auto& [id, other] : loads_) {
-      if (other.worker == 0 || other.worker == send.to || other.row.model != request.row.model)
-        continue;
-      SendDispatch twice = send;
-      twice.to = other.worker;
-      twice.dispatch.load_id = id;
-      out_->messages.emplace_back(std::move(twice));
-    }
   }
   out_->messages.emplace_back(std::move(send));
 }

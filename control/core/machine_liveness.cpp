@@ -1,6 +1,6 @@
-// Suspect and lost. A suspect worker may only be starved: it gets no new work, its loads and fences
-// stay, and nothing is lost when it speaks again. A lost one loses its fences at once and its work
-// is dispatched again; nothing is taken back.
+// Liveness: suspect and lost workers. A suspect worker may only be starved: it gets no new work,
+// its loads and fences stay, and nothing is lost when it speaks again. A lost one loses its fences
+// at once and its work is dispatched again; that is not taken back.
 #include <algorithm>
 
 #include "control/core/machine.h"
@@ -59,17 +59,18 @@ void Machine::trust_again(Worker& worker) {
   out_->note("worker speaks again",
              {{"worker", worker.hello.worker_key}, {"was", worker.suspicion}});
   worker.suspicion.clear();
-  want_dispatch_ = want_place_ = true;
+  want_dispatch_ = want_placement_ = true;
 }
 
-/// Gives up a worker whose process and connection may live on: it has to say HELLO again before it
-/// is listened to.
+/// Gives up a worker whose process and connection may live on: it must say HELLO again before it is
+/// listened to.
 void Machine::lose(PeerId peer, const std::string& why) {
   lost_peers_[peer] = false;
   worker_gone(peer, why, true);
 }
 
-/// Asks a worker that was given up, or whose connection was taken for gone, and that speaks.
+/// Asks for a new HELLO from a worker that speaks although it was given up, or its connection was
+/// taken for gone.
 void Machine::ask_to_greet(PeerId peer) {
   const bool replaced = hellos_.count(peer) > 0 && lost_peers_.count(peer) == 0;
   if (replaced) return;  // its process has a newer connection
@@ -83,7 +84,7 @@ void Machine::ask_to_greet(PeerId peer) {
   out_->send(peer, std::move(again));
 }
 
-/// Ready loads of workers that run nothing at all.
+/// Returns the ready loads of workers that run nothing at all.
 std::vector<Load*> Machine::idle_loads() {
   std::vector<Load*> idle;
   for (auto& [peer, worker] : workers_) {
@@ -113,7 +114,8 @@ bool Machine::may_begin_again(const Request& request, const Choice& choice, cons
                             choice.row.next_index);
 }
 
-/// The second attempt takes the fence over: whatever the first one still says is refused.
+/// Begins a second attempt, which takes the fence over: whatever the first one still sends is
+/// refused.
 void Machine::begin_again(Request& request, Choice& choice, Load& load) {
   out_->send(choice.worker, wire::CancelWork{request.row.id, choice.row.choice, choice.fence});
   end_attempt(request, choice, "second attempt: its worker is suspect");

@@ -1,6 +1,6 @@
-// Memory: one pool for everybody that takes from it, whichever worker, device or process that is.
+// Memory: one pool for everything that takes from it, whichever worker, device or process that is.
 // Each load is decided against what the loads decided before it leave, and against what its machine
-// has available; where memory is short nothing is loaded, and what is idle goes.
+// has available. Where memory is short nothing is loaded, and idle models are unloaded.
 #include <algorithm>
 
 #include "control/core/machine.h"
@@ -9,14 +9,15 @@ namespace holdfast::core {
 namespace {
 
 constexpr std::int64_t kForgottenUs =
-    600'000'000;  // nobody has told anything of a pool for so long
+    600'000'000;  // a pool that nobody has reported for so long is forgotten
 
-/// Bytes that loads leave available in a pool; none where it does not say what it has.
+/// Bytes that loads leave available in a pool; 0 where it does not say what it has.
 std::int64_t floor_of(const MemoryPool& pool, const Config& config) {
   return pool.available < 0 ? 0 : pool.total / 100 * config.memory_min_available_percent;
 }
 
-/// A load may take some more than its formula says; what the machine has must be enough for that.
+/// Takes off what drift may add: a load may take some more than its formula says, and the machine
+/// must have enough for that.
 std::int64_t without_drift(std::int64_t bytes, const Config& config) {
   return bytes <= 0 ? bytes
                     : bytes - bytes / (100 + config.load_drift_percent) * config.load_drift_percent;
@@ -37,6 +38,7 @@ std::string percent_of(std::int64_t hundredths) {
 }  // namespace
 
 /// Sum over the pools with these keys, each load counted once and with no more than `most`.
+/// `unsettled_alone`: without loads that were ready.
 std::int64_t Machine::reserved_in(const std::vector<std::string>& keys, std::int64_t most,
                                   const Leaving& leaving, bool unsettled_alone) const {
   std::int64_t sum = 0;
@@ -52,30 +54,32 @@ std::int64_t Machine::reserved_in(const std::vector<std::string>& keys, std::int
 }
 
 std::int64_t Machine::reserved_in(const std::string& pool) const {
-  const auto known = pools_.find(pool);
-  const std::int64_t total = known == pools_.end() ? 0 : known->second.last.total;
+  const auto found = pools_.find(pool);
+  const std::int64_t total = found == pools_.end() ? 0 : found->second.last.total;
   return reserved_in({pool}, total > 0 ? total : kUnknownMemory, {}, false);
 }
 
-/// Room in the tightest of its memories for a load, when those that are leaving have gone.
-Room Machine::room_on(const Worker& worker, const Leaving& leaving) const {
-  Room room{kUnknownMemory, kUnknownMemory, false, 0};
+/// Memory in the tightest of the worker's pools for a load, once the loads in `leaving` have gone.
+MemoryHeadroom Machine::memory_headroom(const Worker& worker, const Leaving& leaving) const {
+  MemoryHeadroom headroom{kUnknownMemory, kUnknownMemory, false, 0};
   const std::vector<MemoryPool>& mine = worker.hello.memory.pools;
   std::vector<std::string> keys;
   for (const MemoryPool& pool : mine) keys.push_back(pool.key);
   const bool divided = std::any_of(mine.begin(), mine.end(), [](const auto& p) { return p.part; });
-  for (const MemoryPool& own : mine) {
-    const auto known = pools_.find(own.key);
-    if (known == pools_.end()) continue;
-    const MemoryPool& pool = known->second.last;
-    room.pressed = room.pressed || known->second.pressed_since_us != 0;
-    if (own.part || pool.total <= 0) continue;
+  for (const MemoryPool& reported : mine) {
+    const auto found = pools_.find(reported.key);
+    if (found == pools_.end()) continue;
+    const MemoryPool& pool = found->second.last;
+    headroom.pressed = headroom.pressed || found->second.pressed_since_us != 0;
+    if (reported.part || pool.total <= 0) continue;
     const std::int64_t least = floor_of(pool, config_);
     const std::int64_t share = pool.total / 100 * config_.placement_memory_percent;
     const std::int64_t may_give = std::min(share, pool.total - least);
-    const std::vector<std::string>& counted = divided ? keys : std::vector<std::string>{own.key};
-    room.may_give = std::min(room.may_give, may_give);
-    room.free = std::min(room.free, may_give - reserved_in(counted, pool.total, leaving, false));
+    const std::vector<std::string>& counted =
+        divided ? keys : std::vector<std::string>{reported.key};
+    headroom.may_give = std::min(headroom.may_give, may_give);
+    headroom.free =
+        std::min(headroom.free, may_give - reserved_in(counted, pool.total, leaving, false));
     if (pool.available < 0) continue;
     std::int64_t available = pool.available - least;
     for (const std::string& id : leaving) {
@@ -84,38 +88,38 @@ Room Machine::room_on(const Worker& worker, const Leaving& leaving) const {
       if (shares_a_key(load->second.pools, counted)) available += load->second.row.bytes;
     }
     available -= reserved_in(counted, pool.total, leaving, true);
-    room.free = std::min(room.free, without_drift(available, config_));
+    headroom.free = std::min(headroom.free, without_drift(available, config_));
   }
   for (const auto& [peer, other] : workers_) {
     if (peer == worker.peer) continue;
     const auto& theirs = other.hello.memory.pools;
-    room.sharing += std::any_of(theirs.begin(), theirs.end(), [&](const MemoryPool& pool) {
+    headroom.sharing += std::any_of(theirs.begin(), theirs.end(), [&](const MemoryPool& pool) {
       return std::find(keys.begin(), keys.end(), pool.key) != keys.end();
     });
   }
-  if (room.pressed) room.free = std::min<std::int64_t>(room.free, 0);
-  return room;
+  if (headroom.pressed) headroom.free = std::min<std::int64_t>(headroom.free, 0);
+  return headroom;
 }
 
-/// True if its end would make room there. One without memories of which anything is known is only
-/// on its own worker.
+/// Returns true if the load's end would make room on the worker. A load of whose pools nothing is
+/// known is only on its own worker.
 bool Machine::takes_from(const Load& load, const Worker& worker) {
   std::vector<std::string> keys;
   for (const MemoryPool& pool : worker.hello.memory.pools) keys.push_back(pool.key);
   return load.worker == worker.peer || (load.pools && shares_a_key(load.pools, keys));
 }
 
-// ---- what is heard
+// ---- reports
 
 void Machine::hear_memory(const wire::MemoryReport& report, const std::string& host) {
   for (const MemoryPool& told : report.pools) {
     if (pools_.count(told.key) == 0) {  // groups come and go with their containers
       std::erase_if(pools_, [&](const auto& item) {
-        return now_.mono_us - item.second.heard_us > kForgottenUs;
+        return now_.mono_us - item.second.reported_us > kForgottenUs;
       });
     }
     Pool& pool = pools_[told.key];
-    pool.heard_us = now_.mono_us;
+    pool.reported_us = now_.mono_us;
     // Reports of several workers cross: the newest one counts.
     if (report.at_us != 0 && report.at_us < pool.at_us) continue;
     const bool waited = told.available > pool.last.available;
@@ -124,14 +128,15 @@ void Machine::hear_memory(const wire::MemoryReport& report, const std::string& h
     pool.host = host;
     judge_pressure(pool);
     if (!waited) continue;
-    const bool any = std::any_of(models_.begin(), models_.end(),
-                                 [&](const auto& item) { return waits_for_room(item.second); });
-    want_place_ = want_place_ || any;
+    const bool any = std::any_of(models_.begin(), models_.end(), [&](const auto& item) {
+      return waits_for_placement(item.second);
+    });
+    want_placement_ = want_placement_ || any;
   }
 }
 
-/// A worker of an older release, or one that pretends its device, names no memories: what it says
-/// is that of its machine, or of its device, for all that have the same name.
+/// Takes a worker's report. One of an older release, or one that pretends its device, names no
+/// pools: its numbers are those of its machine, or of its device, for all that have the same name.
 void Machine::hear_worker_memory(Worker& worker, const wire::MemoryReport& report) {
   wire::MemoryReport told = report;
   if (told.pools.empty() && told.total > 0) {
@@ -155,8 +160,9 @@ void Machine::on(const MemoryLevel& event) {
 
 // ---- pressure
 
-/// Short: less available than loads have to leave, or everybody there waits for memory. It ends
-/// with some room above that, so that it does not come and go.
+/// Finds out whether memory is short: less is available than loads have to leave, or everything
+/// there waits for memory. Pressure ends with some room above that, so that it does not come and
+/// go.
 void Machine::judge_pressure(Pool& pool) {
   const MemoryPool& now = pool.last;
   const std::int64_t least = floor_of(now, config_);
@@ -169,7 +175,7 @@ void Machine::judge_pressure(Pool& pool) {
   if (!was && !is_short && !stalls) return;
   if (was && over) {
     pool.pressed_since_us = 0;
-    want_place_ = true;
+    want_placement_ = true;
   } else if (!was) {
     pool.pressed_since_us = std::max<std::int64_t>(now_.mono_us, 1);
     ++counters_.memory_pressures;
@@ -213,7 +219,7 @@ void Machine::relieve(Pool& pool) {
            item.second.row.state != ModelState::kDraining;
   });
   if (!elsewhere) {
-    model.row.wanted = false;  // a request brings it back when there is room
+    model.row.load_requested = false;  // a request brings it back when there is room
     put_model(model);
   }
   set_load_state(*victim, ModelState::kDraining, why);
@@ -223,9 +229,9 @@ void Machine::relieve(Pool& pool) {
 
 // ---- workers that are gone
 
-/// The load ends for us, and its process may live: what it has reserved counts until it is known to
-/// have ended, or has had the time to. One of before this start counts in every memory: where it is
-/// was not said.
+/// Holds the reservation of a load that has ended for us while its process may live: it counts
+/// until the process is known to have ended, or has had the time to. One from before this start
+/// counts in every pool, as its own is not known.
 void Machine::leave_remains(const Load& load, bool in_database) {
   if (load.row.bytes <= 0 || config_.gone_hold_ms == 0) return;
   Remains left;
@@ -238,7 +244,7 @@ void Machine::leave_remains(const Load& load, bool in_database) {
   remains_.push_back(std::move(left));
 }
 
-/// What the last process of the daemon still counted when it ended.
+/// Holds a reservation that the last process of the daemon still counted.
 void Machine::boot_remains(const LoadRow& row) {
   Load load;
   load.row = row;
@@ -249,7 +255,7 @@ void Machine::boot_remains(const LoadRow& row) {
   put_load(load);
 }
 
-/// Frees what they hold.
+/// Frees the reservations for which `gone` is true.
 void Machine::drop_remains(const std::function<bool(const Remains&)>& gone) {
   std::erase_if(remains_, [&](Remains& left) {
     if (!gone(left)) return false;
@@ -259,12 +265,13 @@ void Machine::drop_remains(const std::function<bool(const Remains&)>& gone) {
   });
 }
 
-/// A load that is on a worker and not in the registry: it was told to go, and is there until then.
-void Machine::keep_remains_of(const Worker& worker, const wire::LoadedModel& held) {
-  const bool known = std::any_of(remains_.begin(), remains_.end(), [&](const Remains& left) {
+/// Holds memory of a load that is on a worker and not in the registry: it was told to go, and is
+/// there until then.
+void Machine::record_remains_of(const Worker& worker, const wire::LoadedModel& held) {
+  const bool found = std::any_of(remains_.begin(), remains_.end(), [&](const Remains& left) {
     return left.row.load_id == held.load_id;
   });
-  if (known || held.state == "failed") return;
+  if (found || held.state == "failed") return;
   Load load;
   load.row.load_id = held.load_id;
   load.row.worker_key = worker.hello.worker_key;
@@ -276,7 +283,7 @@ void Machine::keep_remains_of(const Worker& worker, const wire::LoadedModel& hel
   leave_remains(load, false);
 }
 
-/// A process that tells of the load has not ended: it is counted for as long again.
+/// Holds a reservation for as long again: a process that tells of the load has not ended.
 void Machine::renew_remains(const std::string& load_id) {
   for (Remains& left : remains_) {
     if (left.row.load_id != load_id) continue;
@@ -285,7 +292,7 @@ void Machine::renew_remains(const std::string& load_id) {
   }
 }
 
-/// Frees what it held.
+/// Frees what an ended process held, and ends its loads.
 void Machine::process_ended(const std::string& worker_key, const std::string& incarnation) {
   drop_remains([&](const Remains& left) {
     return left.row.worker_key == worker_key && left.row.incarnation == incarnation;
@@ -302,16 +309,16 @@ void Machine::process_ended(const std::string& worker_key, const std::string& in
       end_load(id, ModelState::kUnloaded, "its worker's process has ended");
       continue;
     }
-    // A load in progress was kept for the worker's return: it is a try like any other.
+    // A load in progress waited for the worker's return: it is a try like any other.
     const std::string why = "worker lost while loading: its process has ended";
     const auto model = models_.find(load.row.model);
     load_lost(load, why);
     if (model != models_.end()) count_load_failure(model->second, worker_key, why, true);
   }
-  want_place_ = true;
+  want_placement_ = true;
 }
 
-/// A worker of this name is there: older processes of it have ended.
+/// Frees what older processes of this worker held: a newer one is here, so they have ended.
 void Machine::forget_remains(const std::string& worker_key, const std::string& but_incarnation) {
   drop_remains([&](const Remains& left) {
     return left.row.worker_key == worker_key && left.row.incarnation != but_incarnation;

@@ -1,4 +1,4 @@
-// Registry and placement: what is loaded where, and why not.
+// The model registry: registration, states of models and loads, failures of loads.
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -61,7 +61,7 @@ void Machine::on(const InspectedEvent& event) {
 
 void Machine::add_inspected(const Job& job, const InspectedEvent& event) {
   const OpAddModel& add = job.add;
-  // Made while the file was read.
+  // An alias may have been made while the file was read.
   if (aliases_.count(add.name) > 0) return op_refused(add.peer, add.tag, is_alias(add.name));
   ModelRow row = event.row;
   row.name = add.name;
@@ -71,14 +71,14 @@ void Machine::add_inspected(const Job& job, const InspectedEvent& event) {
   row.mtime_ns = event.inspected.mtime_ns;
   row.options = add.options;
   row.created_ms = now_.wall_ms;
-  const auto known = models_.find(add.name);
-  if (known != models_.end()) {
-    const ModelRow& old = known->second.row;
+  const auto existing = models_.find(add.name);
+  if (existing != models_.end()) {
+    const ModelRow& old = existing->second.row;
     const bool used = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
       return item.second.row.model == add.name;
     });
     const bool waits =
-        unread_ > 0 ||  // nobody knows yet which models those want
+        unread_ > 0 ||  // it is not known yet which models those want
         std::any_of(requests_.all().begin(), requests_.all().end(), [&](const auto& item) {
           return !item.second.terminal() && item.second.row.model == add.name;
         });
@@ -91,20 +91,20 @@ void Machine::add_inspected(const Job& job, const InspectedEvent& event) {
       return;
     }
     row.created_ms = old.created_ms;
-    row.wanted = old.wanted;
+    row.load_requested = old.load_requested;
     row.last_used_ms = old.last_used_ms;
     if (same_file) {
-      // The plan of a load that exists stays; new numbers take effect with the next one.
+      // The plan of an existing load stays; new numbers take effect with the next one.
       row.state = old.state;
       row.reason = old.reason;
     }
   }
-  row.wanted = row.wanted || add.load;
+  row.load_requested = row.load_requested || add.load;
   Model& model = models_[add.name];
   const bool fresh = model.row.name.empty();
   model.row = row;
   set_identity(model, event.inspected.identity);
-  out_->write(PutModelBlobs{row.sha, event.inspected.tokenizer, event.inspected.pieces},
+  out_->write(PutModelBlobs{row.sha, event.inspected.tokenizer, event.inspected.detokenizer},
               Durability::kFull);
   put_model(model);
   if (fresh) {
@@ -131,13 +131,13 @@ void Machine::on(const OpModel& event) {
   } else if (event.verb == "models.pin" || event.verb == "models.unpin") {
     model.pinned = event.verb == "models.pin";
     out_->write(PutFlag{"pin/" + event.name, model.pinned ? "1" : "0"}, Durability::kFull);
-    want_place_ = true;
+    want_placement_ = true;
   } else {
     const bool loaded = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
       return item.second.row.model == event.name;
     });
     const bool waits =
-        unread_ > 0 ||  // nobody knows yet which models those want
+        unread_ > 0 ||  // it is not known yet which models those want
         std::any_of(requests_.all().begin(), requests_.all().end(), [&](const auto& item) {
           return !item.second.terminal() && item.second.row.model == event.name;
         });
@@ -196,7 +196,7 @@ void Machine::set_model_state(Model& model, ModelState state, const std::string&
   want_aliases_ = want_aliases_ || !aliases_.empty();
 }
 
-/// How long somebody who asks for a model that is not there waits for it.
+/// Measures how long a client that asks for a model which is not loaded waits for it.
 void Machine::time_switch(Model& model) {
   switch (model.row.state) {
     case ModelState::kPlacing:
@@ -243,7 +243,7 @@ void Machine::set_load_state(Load& load, ModelState state, const std::string& re
   put_load(load);
 }
 
-/// The model is as far as the furthest of its loads.
+/// Sets the model's state to that of the furthest of its loads.
 void Machine::refresh_model(Model& model, const std::string& reason) {
   constexpr ModelState kOrder[] = {ModelState::kReady, ModelState::kWarming, ModelState::kLoading,
                                    ModelState::kPlacing, ModelState::kDraining};
@@ -257,7 +257,7 @@ void Machine::refresh_model(Model& model, const std::string& reason) {
       return load.row.model == model.row.name && now == state;
     });
     if (!any) continue;
-    // From outside: loading has begun as soon as a worker was told.
+    // From outside, loading begins as soon as a worker was told.
     if (model.row.state != state && !legal_change(model.row.state, state)) {
       set_model_state(model, ModelState::kPlacing, reason);
     }
@@ -266,22 +266,23 @@ void Machine::refresh_model(Model& model, const std::string& reason) {
   }
   const ModelState state = model.row.state;
   if (state == ModelState::kRegistered || ended(state)) return;
-  set_model_state(model, model.row.wanted ? ModelState::kPlacing : ModelState::kUnloaded, reason);
+  set_model_state(model, model.row.load_requested ? ModelState::kPlacing : ModelState::kUnloaded,
+                  reason);
 }
 
 void Machine::want(Model& model) {
-  if (!model.row.wanted) {
-    model.row.wanted = true;
+  if (!model.row.load_requested) {
+    model.row.load_requested = true;
     put_model(model);
   }
   if (model.row.state == ModelState::kRegistered || model.row.state == ModelState::kUnloaded) {
     set_model_state(model, ModelState::kPlacing, "wanted");
   }
-  want_place_ = true;
+  want_placement_ = true;
 }
 
 void Machine::unload(Model& model) {
-  model.row.wanted = false;
+  model.row.load_requested = false;
   put_model(model);
   std::vector<std::string> ids;
   for (auto& [id, load] : loads_) {
@@ -293,17 +294,18 @@ void Machine::unload(Model& model) {
     drain_step(load);
   }
   refresh_model(model, "asked to unload");
-  want_place_ = true;
+  want_placement_ = true;
 }
 
-/// Keeps what tells its file from another one with the same size and time of change.
+/// Stores what tells the model's file from another one with the same size and time of change.
 void Machine::set_identity(Model& model, const std::string& identity) {
   if (model.identity == identity) return;
   model.identity = identity;
   out_->write(PutFlag{"identity/" + model.row.name, identity}, Durability::kFull);
 }
 
-/// Failed loads in a row; also over restarts of the daemon, which a load may take down with it.
+/// Stores the failed loads in a row, over restarts of the daemon too, which a load may take down
+/// with it.
 void Machine::count_failures(Model& model, std::int32_t failures) {
   if (model.failures == failures) return;
   model.failures = failures;
@@ -311,7 +313,7 @@ void Machine::count_failures(Model& model, std::int32_t failures) {
               Durability::kFull);
 }
 
-/// A draining load without work is told to go.
+/// Unloads a draining load without work.
 void Machine::drain_step(Load& load) {
   if (load.row.state != ModelState::kDraining || !load.running.empty()) return;
   out_->send(load.worker, wire::Unload{load.row.load_id});
@@ -322,9 +324,8 @@ void Machine::end_load(const std::string& load_id, ModelState state, const std::
   if (it == loads_.end()) return;
   Load& load = it->second;
   CHECK_MSG(load.running.empty(), "work leaves a load before the load ends");
-  const auto left = std::find_if(remains_.begin(), remains_.end(), [&](const Remains& r) {
-    return r.row.load_id == load_id;
-  });
+  const auto left = std::find_if(remains_.begin(), remains_.end(),
+                                 [&](const Remains& r) { return r.row.load_id == load_id; });
   if (left == remains_.end()) load.row.bytes = 0;
   set_load_state(load, state, reason);
   if (left != remains_.end()) left->row = load.row;
@@ -333,7 +334,7 @@ void Machine::end_load(const std::string& load_id, ModelState state, const std::
   }
   const std::string name = load.row.model;
   loads_.erase(it);
-  want_place_ = true;
+  want_placement_ = true;
   if (const auto model = models_.find(name); model != models_.end()) {
     refresh_model(model->second, reason);
   }
@@ -341,7 +342,7 @@ void Machine::end_load(const std::string& load_id, ModelState state, const std::
 
 void Machine::load_failed(Load& load, const std::string& reason) {
   const std::string name = load.row.model;
-  // Where another worker holds the same model, it is not the model's fault.
+  // Where another worker holds the same model, the failure is not the model's fault.
   const bool works_elsewhere = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
     const LoadRow& other = item.second.row;
     return other.model == name && other.state == ModelState::kReady &&
@@ -355,7 +356,7 @@ void Machine::load_failed(Load& load, const std::string& reason) {
   }
 }
 
-/// The load is over.
+/// Ends a load that failed or was lost; what it runs is queued again.
 void Machine::load_lost(Load& load, const std::string& reason) {
   const std::string id = load.row.load_id;
   if (load.worker != 0) out_->send(load.worker, wire::Unload{id});
@@ -369,7 +370,7 @@ void Machine::load_lost(Load& load, const std::string& reason) {
   end_load(id, ModelState::kFailed, reason);
 }
 
-/// Uses up a try, whatever it was; the next one waits, and a last one there is: also where its
+/// Uses up a try, whatever the reason. The next one waits, and there is a last one, also where the
 /// worker was lost each time.
 void Machine::count_load_failure(Model& m, const std::string& worker_key, const std::string& reason,
                                  bool worker_lost) {
@@ -378,7 +379,7 @@ void Machine::count_load_failure(Model& m, const std::string& worker_key, const 
     return item.second.row.model == m.row.name && item.second.row.state == ModelState::kReady;
   });
   const auto tries = static_cast<std::int32_t>(config_.load_tries);
-  // What the file holds will be the same at the next try.
+  // The file holds the same at the next try.
   const bool never = reason.rfind(errc_name(Errc::kFileInvalid), 0) == 0;
   if (!works) count_failures(m, m.failures + 1 + (never ? tries : 0));
   const std::int32_t in_row = std::max(works ? here : m.failures, 1);
@@ -386,18 +387,19 @@ void Machine::count_load_failure(Model& m, const std::string& worker_key, const 
       std::min(config_.load_backoff_ms << std::min(in_row - 1, 20), config_.load_backoff_max_ms);
   m.retry_at_us = now_.mono_us + backoff_ms * 1000;
   timers_.add(m.retry_at_us, TimerKind::kPlacement);
-  if (!worker_lost) canary_load_failed(m, reason);  // a kill from outside says nothing of it
+  if (!worker_lost) canary_load_failed(m, reason);  // a kill from outside says nothing about it
   const bool others = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
     return item.second.row.model == m.row.name;
   });
-  if (m.failures < config_.load_tries || others || !m.row.wanted) return;
+  if (m.failures < config_.load_tries || others || !m.row.load_requested) return;
   give_up(m, reason);
 }
 
-/// Nobody loads it any more: what waits for it ends, and what made room for it comes back.
+/// Gives up a model that nobody loads: requests that wait for it end, and models that made room for
+/// it come back.
 void Machine::give_up(Model& model, const std::string& reason) {
   canary_load_failed(model, reason);  // before those end that can go elsewhere
-  model.row.wanted = false;
+  model.row.load_requested = false;
   set_model_state(model, ModelState::kFailed, reason);
   fail_waiting(model);
   for (const std::string& name : std::exchange(model.displaced, {})) {
@@ -408,7 +410,7 @@ void Machine::give_up(Model& model, const std::string& reason) {
   }
 }
 
-/// Nobody will serve these: they end with the reason instead of waiting for ever.
+/// Ends the requests that nobody will serve with the reason, instead of letting them wait for ever.
 void Machine::fail_waiting(Model& model) {
   std::vector<Seq> waiting;
   for (const auto& [seq, request] : requests_.all()) {
@@ -425,7 +427,7 @@ void Machine::fail_waiting(Model& model) {
   }
 }
 
-/// A report of a load has the newest numbers of its worker's memories.
+/// Takes the numbers of a load's report, which are the newest of its worker's pools.
 void Machine::hear_state_memory(Worker& worker, const wire::MemoryReport& report) {
   if (report.free <= 0 && report.pools.empty()) return;
   if (report.at_us != 0 && report.at_us < worker.hello.memory.at_us) return;  // HELLO was newer
@@ -498,10 +500,10 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
                                    ? "reported by worker " + worker.hello.worker_key
                                    : m.model.reason);
   // Ready and idle: it may have to make room for a model that could not be placed while it loaded.
-  want_dispatch_ = want_place_ = true;
+  want_dispatch_ = want_placement_ = true;
 }
 
-/// What the worker measured against what was reserved: a formula that is wrong must be seen.
+/// Compares what the worker measured with what was reserved: a formula that is wrong must be seen.
 void Machine::check_drift(const Load& load) {
   if (!memory_drifts(load, config_)) return;
   ++counters_.envelope_drifts;

@@ -1,6 +1,5 @@
-// What operators do to requests, workers and the queue.
+// Operator verbs for requests, workers and the queue.
 #include "control/core/machine.h"
-#include "control/core/planted.h"
 
 namespace holdfast::core {
 namespace {
@@ -28,7 +27,7 @@ void Machine::on(const OpCancel& event) {
   op_done(event.peer, event.tag, "requests.cancel", event.id);
 }
 
-/// What waits moves to its new place at once; what runs keeps it for the next time it waits.
+/// Changes a request's priority. What waits moves at once; what runs, the next time that it waits.
 void Machine::on(const OpMove& event) {
   Request* request = requests_.by_id(event.id);
   if (request == nullptr || request->terminal()) {
@@ -68,7 +67,7 @@ void Machine::on(const OpRequeue& event) {
   op_done(event.peer, event.tag, "requests.requeue", event.id);
 }
 
-/// With a clean record: an operator has looked at it.
+/// Releases a request with a clean record: an operator has looked at it.
 void Machine::release_from_quarantine(Request& request) {
   change(request, RequestChange::kReleased);
   request.row.error_code.clear();
@@ -108,16 +107,14 @@ void Machine::on(const OpWorker& event) {
     worker->draining = event.drain;
     out_->send(worker->peer, wire::Drain{!event.drain});
   }
-  want_dispatch_ = want_place_ = true;
+  want_dispatch_ = want_placement_ = true;
   op_done(event.peer, event.tag, event.drain ? "workers.drain" : "workers.resume", event.key);
 }
 
 void Machine::on(const OpPause& event) {
   paused_ = event.paused;
-  if (!planted(Bug::kPauseForgotten)) {
-    out_->write(PutFlag{"queue.paused", paused_ ? "1" : "0"}, Durability::kFull);
-  }
-  want_dispatch_ = want_place_ = true;
+  out_->write(PutFlag{"queue.paused", paused_ ? "1" : "0"}, Durability::kFull);
+  want_dispatch_ = want_placement_ = true;
   op_done(event.peer, event.tag, paused_ ? "queue.pause" : "queue.resume", {});
 }
 

@@ -1,4 +1,4 @@
-// Placement: which worker loads a model, with what, and why not the others.
+// Model placement: which worker loads a model, with what, and why not the others.
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -9,7 +9,8 @@
 namespace holdfast::core {
 namespace {
 
-// Below this many bytes of weights for each, a thread more costs its barriers and gains nothing.
+// Below this many bytes of weights per thread, one more thread costs its barriers and gains
+// nothing.
 constexpr std::int64_t kThreadBytes = 4 << 20;
 
 std::int32_t threads_for(const ModelRow& row, const Worker& worker) {
@@ -22,7 +23,8 @@ std::string bytes_text(std::int64_t bytes) {
   return bytes >= kUnknownMemory ? "unknown" : std::to_string(bytes);
 }
 
-/// What is tried first: what fits as it is, accelerators, few loads, much room, the lower key.
+/// Order in which workers are tried: where it fits as it is, accelerators, few loads, much room,
+/// the lower key.
 auto rank_of(const DeviceVerdict& v) {
   return std::make_tuple(v.verdict != Verdict::kFits, v.device.starts_with("cpu"), v.loads, -v.free,
                          v.worker_key);
@@ -36,7 +38,7 @@ std::string_view verdict_name(Verdict verdict) {
       return "loaded";
     case Verdict::kFits:
       return "fits";
-    case Verdict::kNoRoom:
+    case Verdict::kNoFreeMemory:
       return "no room now";
     case Verdict::kTooLarge:
       return "too large";
@@ -46,21 +48,23 @@ std::string_view verdict_name(Verdict verdict) {
   return "?";
 }
 
-void Machine::place() {
-  want_place_ = false;
+void Machine::run_placement() {
+  want_placement_ = false;
   if (draining_) return;
   for (auto& [name, model] : models_) {
-    // An unload meets requests that wait: they are served as a new one would be, by a new load.
-    if (waits(name) && !model.row.wanted && !paused_ && model.row.state == ModelState::kUnloaded) {
+    // An unload met requests that wait: they are served as new ones would be, by a new load.
+    if (waits(name) && !model.row.load_requested && !paused_ &&
+        model.row.state == ModelState::kUnloaded) {
       want(model);
     }
-    if (model.row.wanted && model.row.state != ModelState::kFailed) place_model(model);
+    if (model.row.load_requested && model.row.state != ModelState::kFailed)
+      reconcile_replicas(model);
   }
 }
 
-/// True if it is asked for and no worker has it yet.
-bool Machine::waits_for_room(const Model& model) const {
-  return model.row.wanted && model.row.state != ModelState::kReady &&
+/// Returns true if the model is requested and no worker has it yet.
+bool Machine::waits_for_placement(const Model& model) const {
+  return model.row.load_requested && model.row.state != ModelState::kReady &&
          model.row.state != ModelState::kFailed;
 }
 
@@ -70,28 +74,28 @@ DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) cons
   v.device = worker.hello.device;
   v.peer = worker.peer;
   v.loads = static_cast<std::int64_t>(worker.loads.size());
-  const Room room = room_on(worker, {});
-  v.free = room.free;
-  v.may_give = room.may_give;
+  const MemoryHeadroom headroom = memory_headroom(worker, {});
+  v.free = headroom.free;
+  v.may_give = headroom.may_give;
   v.largest_context = largest_context(model.row, v.may_give);
   Leaving leaving;
   bool holds = false;
   bool elsewhere = false;
-  bool beside = false;  // in the same memory
+  bool shares_memory = false;  // in the same pool
   for (const auto& [id, load] : loads_) {
     const bool its = load.row.model == model.row.name;
     holds = holds || (its && load.row.worker_key == v.worker_key);
     const bool serves = its && load.row.state != ModelState::kDraining;
     elsewhere = elsewhere || serves;
-    beside = beside || (serves && takes_from(load, worker));
+    shares_memory = shares_memory || (serves && takes_from(load, worker));
     if (load.row.state == ModelState::kDraining) leaving.insert(id);
   }
   const auto failed = model.failed_on.find(v.worker_key);
   std::int64_t least = 0;
   (void)fit_envelope(model.row, v.free, Pages::kAtLeastAContext, &least);
-  // Another load of a model in the same memory comes whole or not at all: cut to what is left it
+  // Another load of a model in the same pool comes whole or not at all: cut to what is left it
   // would take everybody's room and add little.
-  v.pages = beside ? Pages::kAll : Pages::kAtLeastAContext;
+  v.pages = shares_memory ? Pages::kAll : Pages::kAtLeastAContext;
   const bool fits = fit_envelope(model.row, v.free, v.pages, &v.needed).has_value();
   if (holds) {
     v.verdict = Verdict::kLoaded;
@@ -106,17 +110,18 @@ DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) cons
     v.verdict = Verdict::kClosed;
     v.why = std::to_string(failed->second) + " loads in a row failed here";
   } else {
-    v.verdict = fits ? Verdict::kFits : Verdict::kNoRoom;
-    v.room_soon =
-        !fits && !room.pressed && !leaving.empty() && v.needed <= room_on(worker, leaving).free;
-    v.why = std::string(
-                fits ? "needs "
-                     : (v.room_soon ? "room is being made: needs " : "waits for room: needs ")) +
+    v.verdict = fits ? Verdict::kFits : Verdict::kNoFreeMemory;
+    v.fits_after_drain = !fits && !headroom.pressed && !leaving.empty() &&
+                         v.needed <= memory_headroom(worker, leaving).free;
+    v.why = std::string(fits ? "needs "
+                             : (v.fits_after_drain ? "room is being made: needs "
+                                                   : "waits for room: needs ")) +
             std::to_string(v.needed) + " bytes, free " + bytes_text(v.free);
-    if (room.pressed) v.why += ", memory is short";
-    if (!fits && room.sharing > 0) {
-      v.why += " in memory that " + std::to_string(room.sharing) + " more worker" +
-               (room.sharing > 1 ? "s" : "") + " take" + (room.sharing > 1 ? "" : "s") + " from";
+    if (headroom.pressed) v.why += ", memory is short";
+    if (!fits && headroom.sharing > 0) {
+      v.why += " in memory that " + std::to_string(headroom.sharing) + " more worker" +
+               (headroom.sharing > 1 ? "s" : "") + " take" + (headroom.sharing > 1 ? "" : "s") +
+               " from";
     }
   }
   return v;
@@ -130,7 +135,7 @@ std::vector<DeviceVerdict> Machine::survey(const Model& model) const {
   return all;
 }
 
-void Machine::place_model(Model& model) {
+void Machine::reconcile_replicas(Model& model) {
   if (model.retry_at_us > now_.mono_us) return;
   model.devices = survey(model);
   const std::int64_t replicas = config_.model(model.row.name).replicas;
@@ -143,28 +148,29 @@ void Machine::place_model(Model& model) {
     return;  // what is loaded stays, no other worker loads it
   }
   if (have == 0 && fits_nowhere(model)) return;
-  // One that serves already moves nobody.
-  bool asked_for_room = have > 0 || std::any_of(model.devices.begin(), model.devices.end(),
-                                                [](const auto& v) { return v.room_soon; });
+  // A model that serves already moves no other one.
+  bool skip_eviction = have > 0 || std::any_of(model.devices.begin(), model.devices.end(),
+                                               [](const auto& v) { return v.fits_after_drain; });
   for (DeviceVerdict& v : model.devices) {
     if (replicas > 0 && have >= replicas) break;
     // The loads that were decided just before have changed what is free.
     if (v.verdict != Verdict::kLoaded) v = verdict_on(model, workers_.at(v.peer));
     if (v.verdict == Verdict::kFits) {
       if (loads_in_progress() >= config_.load_permits) break;  // again when one of them ends
-      place_on(model, workers_.at(v.peer), v);
+      start_load(model, workers_.at(v.peer), v);
       v.verdict = Verdict::kLoaded;
       ++have;
-      asked_for_room = true;
-    } else if (v.verdict == Verdict::kNoRoom && !asked_for_room &&
+      skip_eviction = true;
+    } else if (v.verdict == Verdict::kNoFreeMemory && !skip_eviction &&
                loads_in_progress() < config_.load_permits) {
-      // Placed when what makes room has gone.
-      asked_for_room = evict_for(workers_.at(v.peer), model, v.needed);
+      // Placed when the models that make room have gone.
+      skip_eviction = evict_for(workers_.at(v.peer), model, v.needed);
     }
   }
 }
 
-/// True if no connected device can ever hold it: another one is waited for, then it fails.
+/// Returns true if no connected device can ever hold the model: another one is waited for, then it
+/// fails.
 bool Machine::fits_nowhere(Model& model) {
   const auto& devices = model.devices;
   const bool too_large = !devices.empty() &&
@@ -189,7 +195,7 @@ bool Machine::fits_nowhere(Model& model) {
   return true;
 }
 
-/// A permit for each load that a worker works on.
+/// Number of loads that workers work on; each needs a permit.
 std::int64_t Machine::loads_in_progress() const {
   return std::count_if(loads_.begin(), loads_.end(), [](const auto& item) {
     const ModelState state = item.second.row.state;
@@ -198,7 +204,7 @@ std::int64_t Machine::loads_in_progress() const {
   });
 }
 
-void Machine::place_on(Model& model, Worker& worker, const DeviceVerdict& verdict) {
+void Machine::start_load(Model& model, Worker& worker, const DeviceVerdict& verdict) {
   const auto envelope = fit_envelope(model.row, verdict.free, verdict.pages, nullptr);
   CHECK_MSG(envelope.has_value(), "placed where it fits");
   Load load;
@@ -247,25 +253,26 @@ void Machine::place_on(Model& model, Worker& worker, const DeviceVerdict& verdic
   refresh_model(model, "placed on worker " + worker.hello.worker_key);
 }
 
-/// Ready, running nothing, and nothing of its model waits.
+/// Returns true if the load is ready, runs nothing, and nothing of its model waits.
 bool Machine::is_idle(const Load& load) const {
   if (load.row.state != ModelState::kReady || !load.running.empty()) return false;
   return !waits(load.row.model);
 }
 
-/// Idle, and not loaded a moment ago only to make room for the next one.
+/// Returns true if the load is idle, not pinned and not loaded a moment ago: nothing is loaded only
+/// to make room for the next one.
 bool Machine::may_be_evicted(Load& load) {
   if (!is_idle(load) || models_.at(load.row.model).pinned) return false;
   const std::int64_t stays_until_us = load.ready_us + config_.model(load.row.model).dwell_ms * 1000;
   if (stays_until_us <= now_.mono_us) return true;
-  if (load.asked_again_us != stays_until_us) {  // placement looks often, one timer is enough
-    load.asked_again_us = stays_until_us;
+  if (load.dwell_timer_us != stays_until_us) {  // placement looks often, one timer is enough
+    load.dwell_timer_us = stays_until_us;
     timers_.add(stays_until_us, TimerKind::kPlacement);
   }
   return false;
 }
 
-/// Unloads the least recently used idle models that take from this worker's memories, on whichever
+/// Unloads the least recently used idle models that take from this worker's pools, on whichever
 /// worker they are, until `bytes_needed` would be free.
 bool Machine::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed) {
   std::vector<std::pair<std::int64_t, std::string>> idle;
@@ -280,15 +287,16 @@ bool Machine::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes
   std::sort(idle.begin(), idle.end());
   std::vector<std::string> victims;
   for (const auto& [used, id] : idle) {
-    if (room_on(worker, leaving).free >= bytes_needed) break;
+    if (memory_headroom(worker, leaving).free >= bytes_needed) break;
     leaving.insert(id);
     victims.push_back(id);
   }
-  if (room_on(worker, leaving).free < bytes_needed) return false;
+  if (memory_headroom(worker, leaving).free < bytes_needed) return false;
   for (const std::string& id : victims) {
     Load& load = loads_.at(id);
     Model& model = models_.at(load.row.model);
-    model.row.wanted = false;  // it comes back when a request asks for it, or if this was in vain
+    model.row.load_requested =
+        false;  // it comes back when a request asks for it, or if this was in vain
     wanting.displaced.push_back(model.row.name);
     set_load_state(load, ModelState::kDraining, "makes room for " + wanting.row.name);
     drain_step(load);

@@ -1,7 +1,6 @@
 // Life of requests and choices: every change of a state goes through change(), every way off a
 // worker through end_attempt().
 #include "control/core/machine.h"
-#include "control/core/planted.h"
 
 #include <algorithm>
 
@@ -12,13 +11,13 @@ Machine::ClassKey Machine::class_key(const Request& request) {
 }
 
 void Machine::change(Request& request, RequestChange what) {
-  const std::optional<std::size_t> arrow = find_arrow(request.row.state, what);
-  CHECK_MSG(arrow.has_value(), "a change of state that the table does not have");
-  ++arrow_counts_[*arrow];
-  const RequestState to = request_arrows()[*arrow].to;
-  Census& census = requests_.census();
-  if (request.row.state == RequestState::kQueued) census.count_waiting(request.row, -1);
-  if (to == RequestState::kQueued) census.count_waiting(request.row, 1);
+  const std::optional<std::size_t> transition = find_transition(request.row.state, what);
+  CHECK_MSG(transition.has_value(), "a change of state that the table does not have");
+  ++transition_counts_[*transition];
+  const RequestState to = request_transitions()[*transition].to;
+  UsageTracker& usage = requests_.usage();
+  if (request.row.state == RequestState::kQueued) usage.count_waiting(request.row, -1);
+  if (to == RequestState::kQueued) usage.count_waiting(request.row, 1);
   quarantined_ +=
       (to == RequestState::kQuarantined) - (request.row.state == RequestState::kQuarantined);
   request.row.state = to;
@@ -26,17 +25,12 @@ void Machine::change(Request& request, RequestChange what) {
 
 void Machine::write_request(const Request& request, Durability durability) {
   const RequestRow& row = request.row;
-  if (row.state == RequestState::kCancelled && planted(Bug::kCancelNotWritten)) return;
-  if (request.terminal() && planted(Bug::kTerminalNormal)) durability = Durability::kNormal;
   out_->write(UpdateRequest{row.seq, row.state, row.priority, row.numerics_class, row.started_ms,
                             row.finished_ms, row.error_code, row.error},
               durability);
 }
 
 void Machine::write_choice(const Request& request, const Choice& choice, Durability durability) {
-  const FinishReason finish = choice.row.finish;
-  if (finish == FinishReason::kCancelled && planted(Bug::kCancelNotWritten)) return;
-  if (planted(Bug::kTerminalNormal)) durability = Durability::kNormal;
   out_->write(UpdateChoice{request.row.seq, choice.row}, durability);
 }
 
@@ -45,7 +39,7 @@ bool Machine::waits(const std::string& model) const {
   return queue != queues_.end() && queue->second.size() > 0;
 }
 
-/// Resumed work has paid for its prompt.
+/// Makes the queue's item of a choice. Resumed work has paid for its prompt.
 QueueItem Machine::queue_item(const Request& request, const Choice& choice) const {
   QueueItem item;
   item.ref = {request.row.seq, choice.row.choice};
@@ -80,7 +74,7 @@ void Machine::dequeue(Request& request, Choice& choice) {
   queue->second.remove({request.row.seq, choice.row.choice});
   if (queue->second.size() > 0) return;
   if (queue->second.idle()) queues_.erase(queue);
-  want_place_ = true;
+  want_placement_ = true;
 }
 
 /// Takes a running choice off its load: its slot and pages are free again.
@@ -93,24 +87,24 @@ void Machine::leave_worker(Choice& choice, ChoiceRef ref) {
   choice.pages = 0;
   if (load.running.empty()) {
     load.alone = false;
-    want_place_ = true;  // idle now: it may have to make room for a model that waits
+    want_placement_ = true;  // idle now: it may have to make room for a model that waits
   }
   drain_step(load);
   want_dispatch_ = true;
 }
 
-/// It runs, by the bounds of its tenant, model and worker.
+/// Counts a choice as running, for the bounds of its tenant, model and worker.
 void Machine::count_running(Request& request, Choice& choice) {
   choice.pages_at_most = pages_at_most(request, choice);
   ++request.running;
-  requests_.census().count_running(request.row, choice.worker_key, choice.pages_at_most, 1);
+  requests_.usage().count_running(request.row, choice.worker_key, choice.pages_at_most, 1);
   queues_[request.row.model].run(queue_item(request, choice));
 }
 
 void Machine::stop_counting(Request& request, Choice& choice) {
   --request.running;
   CHECK(request.running >= 0);
-  requests_.census().count_running(request.row, choice.worker_key, choice.pages_at_most, -1);
+  requests_.usage().count_running(request.row, choice.worker_key, choice.pages_at_most, -1);
   const auto queue = queues_.find(request.row.model);
   CHECK(queue != queues_.end());
   queue->second.end({request.row.seq, choice.row.choice},
@@ -120,28 +114,26 @@ void Machine::stop_counting(Request& request, Choice& choice) {
 
 void Machine::end_attempt(Request& request, Choice& choice, const std::string& reason) {
   CHECK(choice.phase == ChoicePhase::kRunning || choice.phase == ChoicePhase::kAdopting);
-  if (!planted(Bug::kAttemptNotEnded)) {
-    out_->write(EndAttempt{request.row.seq, choice.row.choice, choice.fence, now_.wall_ms,
-                           choice.row.next_index, reason},
-                Durability::kNormal);
-  }
+  out_->write(EndAttempt{request.row.seq, choice.row.choice, choice.fence, now_.wall_ms,
+                         choice.row.next_index, reason},
+              Durability::kNormal);
   leave_worker(choice, {request.row.seq, choice.row.choice});
   stop_counting(request, choice);
 }
 
-/// Back into the queue as resumed work. Its old fence is worth nothing from here on: the choice is
-/// not running, and the next attempt gets a new one.
+/// Puts a choice back into the queue as resumed work. Its old fence is worth nothing from here on:
+/// the choice is not running, and the next attempt gets a new one.
 void Machine::requeue(Request& request, Choice& choice, const std::string& reason) {
   end_attempt(request, choice, reason);
   choice.phase = ChoicePhase::kQueued;
   choice.resumed = true;
   ++counters_.requeued;
-  // The limit became stricter while it ran.
+  // The limit may have become stricter while it ran.
   if (suspicion(choice, config_) == Suspicion::kQuarantine) {
     quarantine(request);
     return;
   }
-  if (!planted(Bug::kRequeueLost)) enqueue(request, choice);
+  enqueue(request, choice);
   if (request.running == 0 && request.row.state == RequestState::kRunning) {
     change(request, RequestChange::kRequeued);
     write_request(request, Durability::kNormal);
@@ -194,7 +186,7 @@ void Machine::finish_choice(Request& request, Choice& choice, FinishReason finis
   write_choice(request, choice, Durability::kFull);
 }
 
-void Machine::tally_end(const Request& request, RequestChange what) {
+void Machine::record_end_stats(const Request& request, RequestChange what) {
   ModelStats& stats = stats_.model(request.row.model);
   stats_.ended.add(now_.mono_us, 1);
   for (const Choice& choice : request.choices) {
@@ -247,7 +239,7 @@ void Machine::finish_request_if_done(Request& request) {
   change(request, what);
   request.row.finished_ms = now_.wall_ms;
   write_request(request, Durability::kFull);
-  tally_end(request, what);
+  record_end_stats(request, what);
   count_end(request, what);
   pump_request(request);
   for (Choice& choice : request.choices) {

@@ -1,13 +1,13 @@
-// Shares of the slots. A tenant that has many running holds up the others for as long as they run,
-// whatever the order of the queue says: so while others wait, what it has above its share gives
-// way. It is not lost: it goes on later, first in its tenant's turn.
+// Shares of the slots. A tenant that has many choices running holds up the others for as long as
+// they run, whatever the order of the queue: so while others wait, choices above its share give
+// way. They are not lost: they go on later, first in their tenant's turn.
 #include <algorithm>
 
 #include "control/core/machine.h"
 
 namespace holdfast::core {
 
-/// Slots and pages of the loads that could run its work, within the bounds on what may run.
+/// Slots and pages of the loads that could run the model's work, within the bounds on what may run.
 WorkQueue::Capacity Machine::capacity_of(const std::string& model) const {
   WorkQueue::Capacity all;
   for (const auto& [id, load] : loads_) {
@@ -19,17 +19,17 @@ WorkQueue::Capacity Machine::capacity_of(const std::string& model) const {
   const auto tighten = [](std::int64_t& value, std::int64_t bound) {
     if (bound > 0) value = std::min(value, bound);
   };
-  const SubjectConfig own = config_.model(model);
-  tighten(all.slots, own.max_running);
-  tighten(all.pages, own.max_pages);
+  const SubjectConfig model_limits = config_.model(model);
+  tighten(all.slots, model_limits.max_running);
+  tighten(all.pages, model_limits.max_pages);
   tighten(all.slots, config_.queue_max_running);
   tighten(all.pages, config_.queue_max_pages);
   return all;
 }
 
 /// Puts one choice of a tenant below its share onto this load, in place of work of tenants above
-/// theirs. False if nobody waits for that, or nobody has to give way. It ends: who takes is not
-/// above its share afterwards, and who gives is not below.
+/// theirs. False if nobody waits for that, or nobody has to give way. Repeated calls come to an
+/// end: a tenant that takes is not above its share afterwards, and one that gives is not below.
 bool Machine::take_share(Load& load) {
   const auto found = queues_.find(load.row.model);
   if (found == queues_.end()) return false;
@@ -38,7 +38,7 @@ bool Machine::take_share(Load& load) {
   const WorkQueue::Capacity capacity = capacity_of(load.row.model);
   const QueueItem* next = best_item(load);
   const QueueItem* head = queue.head(load.row.numerics_class, [&](const QueueItem& item) {
-    return queue.within_share(item, capacity) && (!config_.guarded || tenant_allows(item));
+    return queue.within_share(item, capacity) && tenant_allows(item);
   });
   if (head == nullptr || next == nullptr || !breakers_allow(load)) return false;
   if (next->priority < head->priority) return false;  // what is more important waits too
@@ -46,7 +46,7 @@ bool Machine::take_share(Load& load) {
   Request* request = requests_.by_seq(item.ref.seq);
   CHECK(request != nullptr);
   Choice& choice = request->choices[static_cast<std::size_t>(item.ref.choice)];
-  if (suspicion(choice, config_) != Suspicion::kNone) return false;  // it wants an empty worker
+  if (suspicion(choice, config_) != Suspicion::kNone) return false;  // it needs an empty worker
   const std::vector<ChoiceRef> victims = who_gives_way(load, item);
   if (victims.empty()) return false;
   for (const ChoiceRef& ref : victims) {
@@ -62,8 +62,8 @@ bool Machine::take_share(Load& load) {
   return true;
 }
 
-/// Running work of this load whose end would make room for `item`: of the least important class and
-/// the tenant that has most, the youngest first. Empty if that would not do.
+/// Choices of this load whose end would make room for `item`: of the least important class and the
+/// tenant that has most for its weight, the youngest first. Empty if that would not do.
 std::vector<ChoiceRef> Machine::who_gives_way(const Load& load, const QueueItem& item) const {
   struct Candidate {
     ChoiceRef ref;
@@ -88,8 +88,9 @@ std::vector<ChoiceRef> Machine::who_gives_way(const Load& load, const QueueItem&
   while (!bounds_allow(load, item, freed) || !fits_now(load, tokens, freed.running, freed.pages)) {
     const auto rank = [&](const Candidate& one) -> std::optional<std::tuple<int, double, Fence>> {
       const std::string& tenant = one.request->row.tenant;
-      const Freed& own = freed_of[tenant];
-      const auto above = queue.above_share(tenant, capacity, own.running, own.pages_at_most);
+      const Freed& tenant_freed = freed_of[tenant];
+      const auto above =
+          queue.above_share(tenant, capacity, tenant_freed.running, tenant_freed.pages_at_most);
       if (!above) return std::nullopt;
       return std::tuple(static_cast<int>(one.request->row.priority), *above, one.choice->fence);
     };

@@ -1,13 +1,12 @@
-// The way in: idempotency, early refusals, the ingress helpers, acceptance.
+// Submissions: idempotency, early refusals, the ingress helpers, acceptance.
 #include <algorithm>
 
 #include "control/core/machine.h"
-#include "control/core/planted.h"
 
 namespace holdfast::core {
 namespace {
 
-constexpr std::size_t kJobBytes = 256;  // what a job costs beside its prompts
+constexpr std::size_t kJobBytes = 256;  // what a job costs besides its prompts
 
 bool ids_only(const wire::Submit& submit) {
   return !submit.echo && std::all_of(submit.prompts.begin(), submit.prompts.end(),
@@ -18,7 +17,8 @@ std::string hash_of(const SubmitEvent& event) {
   return event.submit.body_hash.empty() ? event.body_hash : event.submit.body_hash;
 }
 
-/// With the numbers of the device that could do most, if it failed for want of a device.
+/// The refusal of work for a failed model. If it failed for want of a device, with the numbers of
+/// the device that could do most.
 wire::Refusal refuse_failed(const Model& model) {
   const bool unfit = model.row.reason.starts_with(errc_name(Errc::kPlacementUnsupported));
   wire::Refusal refusal =
@@ -45,8 +45,8 @@ void Machine::answer_refused(const Waiters& waiters, wire::Refusal refusal) {
   for (const auto& [peer, tag] : waiters) out_->send(peer, wire::Refused{tag, refusal});
 }
 
-/// True if the id or key is known, accepted or on its way: then it is answered here.
-bool Machine::known_submit(const SubmitEvent& event) {
+/// Answers a submission whose id or key is known, accepted or on its way. False: it is new.
+bool Machine::answer_duplicate(const SubmitEvent& event) {
   const wire::Submit& submit = event.submit;
   const std::string tenant = tenant_of(submit);
   const std::string hash = hash_of(event);
@@ -61,7 +61,7 @@ bool Machine::known_submit(const SubmitEvent& event) {
     return true;
   };
   if (request != nullptr) {
-    const bool same_body = request->row.body_hash == hash || planted(Bug::kBodyNotCompared);
+    const bool same_body = request->row.body_hash == hash;
     if (!same_body || request->row.tenant != tenant) return mismatch(request->row.id);
     ++counters_.duplicates;
     out_->send(
@@ -100,29 +100,29 @@ std::optional<wire::Refusal> Machine::refuse_early(const SubmitEvent& event,
   return refuse_full(event, *model);
 }
 
-/// Bounds on how much there may be at once: of all, of the tenant, of the model.
+/// Refuses what is over the bounds on how much there may be at once: of all, of the tenant, of the
+/// model.
 std::optional<wire::Refusal> Machine::refuse_full(const SubmitEvent& event,
                                                   const Model& model) const {
-  if (!config_.guarded) return std::nullopt;
-  const Census& census = requests_.census();
+  const UsageTracker& usage = requests_.usage();
   const std::string tenant = tenant_of(event.submit);
   const std::int64_t bytes = payload_bytes(event.submit);
   const auto preparing = static_cast<std::int64_t>(jobs_.size());
-  Tally all = census.all();
+  UsageCounters all = usage.all();
   all.requests += unread_ + preparing;
   const Bounds whole{config_.queue_max_requests, config_.queue_max_waiting,
                      config_.queue_max_bytes};
   auto refusal = check_full("the queue", "queue", whole, all, bytes);
   if (!refusal) {
     refusal = check_full("tenant " + tenant, "tenant." + tenant, bounds_of(config_.tenant(tenant)),
-                         census.tenant(tenant), bytes);
+                         usage.tenant(tenant), bytes);
   }
   if (!refusal) {
     refusal =
         check_full("model " + model.row.name, "model." + model.row.name,
-                   bounds_of(config_.model(model.row.name)), census.model(model.row.name), bytes);
+                   bounds_of(config_.model(model.row.name)), usage.model(model.row.name), bytes);
   }
-  if (!refusal && preparing >= config_.preparing_max && !line_has_room(tenant)) {
+  if (!refusal && preparing >= config_.preparing_max && !queue_has_capacity(tenant)) {
     refusal =
         refuse_over(Errc::kQueueFull, std::to_string(preparing) + " requests wait for tokenizing",
                     "queue.max_preparing", preparing + 1, config_.preparing_max);
@@ -131,14 +131,15 @@ std::optional<wire::Refusal> Machine::refuse_full(const SubmitEvent& event,
   return refusal;
 }
 
-/// Limits of the API key. They say nothing of the model: an alias does not count these refusals.
+/// Refuses what is over the limits of the API key. They say nothing about the model: an alias does
+/// not count these refusals.
 std::optional<wire::Refusal> Machine::refuse_key(const SubmitEvent& event, const Model& model) {
   auto refusal = keys_.refuse(event.submit, now_.mono_us);
   if (refusal && refusal->retry_after_ms < 0) add_forecast(*refusal, model);
   return refusal;
 }
 
-/// When it may be worth to come again.
+/// Adds to a refusal when it may be worth to come again.
 void Machine::add_forecast(wire::Refusal& refusal, const Model& model) const {
   refusal.queue_position = queued_choices();
   std::int64_t slots = 0;
@@ -154,7 +155,7 @@ void Machine::add_forecast(wire::Refusal& refusal, const Model& model) const {
 }
 
 void Machine::on(const SubmitEvent& event) {
-  if (known_submit(event)) return;
+  if (answer_duplicate(event)) return;
   if (event.submit.request_id.empty()) {
     SubmitEvent named = event;
     named.submit.request_id = event.new_id;
@@ -176,7 +177,7 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters, bool charg
   if (auto refusal = charged ? std::nullopt : refuse_key(event, *found)) {
     return answer_refused(waiters, std::move(*refusal));
   }
-  // What is asked of the sampler is read by a helper, as texts are.
+  // The sampling extra is read by a helper, as texts are.
   if (ids_only(event.submit) && event.submit.sampling.extra.empty()) {
     Tokenized tokenized;
     tokenized.since_us = now_.mono_us;
@@ -196,13 +197,13 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters, bool charg
   start_job(std::move(job));
 }
 
-/// True for a tenant that has few in a full line: one that has more gives way.
-bool Machine::line_has_room(const std::string& tenant) const {
+/// Returns true for a tenant that has few jobs in a full line: one that has more gives way.
+bool Machine::queue_has_capacity(const std::string& tenant) const {
   return config_.preparing_max > 1 &&
          unassigned_.newest_of_longest(unassigned_.size(tenant) + 1).has_value();
 }
 
-/// The newest job of the tenant that has most in line is refused.
+/// Refuses the newest job of the tenant that has most in line.
 void Machine::make_way_in_line(const std::string& tenant) {
   const auto id = unassigned_.newest_of_longest(unassigned_.size(tenant) + 1);
   if (!id) return;
@@ -217,7 +218,7 @@ void Machine::make_way_in_line(const std::string& tenant) {
   answer_refused(job.waiters, std::move(refusal));
 }
 
-/// An operator's job costs next to nothing, so it is next.
+/// Puts a job in line. An operator's job costs next to nothing, so it is next.
 void Machine::stand_in_line(const Job& job) {
   unassigned_.push(job.inspect ? std::string() : tenant_of(job.submit.submit), job.id, job.bytes);
 }
@@ -236,8 +237,8 @@ void Machine::start_job(Job job) {
   assign_jobs();
 }
 
-/// Gives waiting jobs to the helper with the fewest; one hashes files for long, so jobs are spread.
-/// A helper has only so many at a time: the others wait here, where tenants take turns.
+/// Gives waiting jobs to the helper with the fewest: hashing a file takes long, so jobs are spread.
+/// A helper has only so many at a time; the others wait here, where tenants take turns.
 void Machine::assign_jobs() {
   while (const auto given = helpers_.assign(unassigned_)) {
     Job& job = jobs_.at(given->first);
@@ -253,7 +254,7 @@ void Machine::assign_jobs() {
   }
 }
 
-/// The helper of this job died or took too long: another try, or the end of it.
+/// Takes a job off a helper that died or took too long: another try, or the end of the job.
 void Machine::job_lost(Job& job, const std::string& why) {
   const bool had_helper = job.helper != 0;
   leave_helper(job);
@@ -282,7 +283,7 @@ void Machine::job_lost(Job& job, const std::string& why) {
   end_job(job.id);
 }
 
-/// The job, out of every table.
+/// Takes a job out of every table and returns it.
 Machine::Job Machine::take_job(std::uint64_t id) {
   const auto it = jobs_.find(id);
   CHECK(it != jobs_.end());
@@ -318,7 +319,7 @@ void Machine::helper_gone(PeerId peer) {
 
 void Machine::on(const PreparedEvent& event) {
   const auto it = jobs_.find(event.prepared.job);
-  // A late answer of a helper that was given up, or one that answers what it was not asked.
+  // A late answer of a helper that was given up, or an answer that nobody asked for.
   if (it == jobs_.end() || it->second.inspect || it->second.helper != event.peer) return;
   const Job job = take_job(event.prepared.job);
   if (!event.prepared.ok) {
@@ -336,7 +337,7 @@ void Machine::on(const PreparedEvent& event) {
           /*charged=*/true, event.prepared.notes});
 }
 
-/// Text or vectors: what the model can make, and what may be asked of it.
+/// Refuses text or vectors that the model cannot make, and options that do not go with them.
 std::optional<wire::Refusal> Machine::refuse_kind(const SubmitEvent& event, const Model& model,
                                                   bool embedding) {
   const wire::Submit& submit = event.submit;
@@ -355,34 +356,34 @@ std::optional<wire::Refusal> Machine::refuse_kind(const SubmitEvent& event, cons
       "an embedding is one vector of each prompt: n, stop, echo and logprobs are for text");
 }
 
-/// The prompts against the model: known ids, and room for them. Sets max_tokens as resolved.
+/// Checks the prompts against the model: known ids, and room for them. Sets max_tokens as resolved.
 std::optional<wire::Refusal> Machine::refuse_prompts(const SubmitEvent& event, const Model& model,
                                                      const Tokenized& tokenized,
                                                      std::int64_t& max_tokens) const {
   std::vector<std::int64_t> prompt_tokens;
   for (const auto& prompt : tokenized.ids) {
     if (prompt.empty()) return refuse(Errc::kInvalidRequest, "the prompt has no tokens");
-    const bool known = std::all_of(prompt.begin(), prompt.end(), [&](TokenId id) {
+    const bool in_vocabulary = std::all_of(prompt.begin(), prompt.end(), [&](TokenId id) {
       return id >= 0 && (model.row.vocab == 0 || id < model.row.vocab);
     });
-    if (!known) {
+    if (!in_vocabulary) {
       return refuse(Errc::kInvalidRequest,
                     "prompt ids: expected 0 to " + std::to_string(model.row.vocab - 1));
     }
     prompt_tokens.push_back(static_cast<std::int64_t>(prompt.size()));
   }
   const TokenBounds bounds = token_bounds(config_, tenant_of(event.submit), model.row.name);
-  // A vector takes no room behind its prompt; it is kept as one token.
-  const auto wanted =
+  // A vector takes no room after its prompt; it is stored as one token.
+  const auto output_tokens =
       tokenized.embedding ? std::optional<std::int64_t>(0) : event.submit.max_tokens;
-  ContextVerdict verdict = admit_context(prompt_tokens, wanted, model.row.context,
+  ContextVerdict verdict = admit_context(prompt_tokens, output_tokens, model.row.context,
                                          std::int64_t{model.row.pages} * kPageTokens, bounds);
   max_tokens = tokenized.embedding ? 1 : verdict.max_tokens;
   if (verdict.refusal) return std::move(verdict.refusal);
   return check_scores(event.submit, prompt_tokens, config_);
 }
 
-/// The request as it will be stored, without its choices.
+/// Makes the request as it will be stored, without its choices.
 Request Machine::make_request(const SubmitEvent& event, const Route& route, const Model& model,
                               std::int64_t max_tokens) {
   const wire::Submit& submit = event.submit;
@@ -426,7 +427,8 @@ Request Machine::make_request(const SubmitEvent& event, const Route& route, cons
 
 void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters& waiters,
                      Tokenized tokenized) {
-  // Nothing was promised yet, and its prompt is here: prepared again for the model that it gets.
+  // Nothing was promised yet, and its prompt is here: it is prepared again for the model that it
+  // gets.
   if (!route_holds(route)) return admit(event, waiters, tokenized.charged);
   const wire::Submit& submit = event.submit;
   const auto found = models_.find(route.model);
@@ -465,10 +467,7 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
   insert.payload = {
       request.sampling,         request.stops, request.echo, request.meta, std::move(tokenized.ids),
       std::move(tokenized.text)};
-  if (planted(Bug::kKeyNotStored)) insert.row.idem_key.clear();
-  if (planted(Bug::kSeedNotStored)) insert.payload.sampling.seed = 0;
-  out_->write(std::move(insert),
-              planted(Bug::kAcceptNormal) ? Durability::kNormal : Durability::kFull);
+  out_->write(std::move(insert), Durability::kFull);
   Request& in = *requests_.insert(std::move(request));
   ++counters_.accepted;
   stats_.accepted.add(now_.mono_us, 1);
@@ -483,7 +482,7 @@ void Machine::accept(const SubmitEvent& event, const Route& route, const Waiters
     for (Choice& choice : in.choices) enqueue(in, choice);
     arm_request(in);
   }
-  bool duplicate = false;  // who sent the same while it was prepared
+  bool duplicate = false;  // clients that sent the same while it was prepared
   const auto standing = keys_.standing(submit, now_.mono_us);
   for (const auto& [peer, tag] : waiters) {
     out_->send(peer, wire::Accepted{tag, std::exchange(duplicate, true), info(in), standing,

@@ -2,14 +2,13 @@
 #include <algorithm>
 
 #include "control/core/machine.h"
-#include "control/core/planted.h"
 #include "shared/wire/cached_tokens.h"
 
 namespace holdfast::core {
 void Machine::on(const FromWorker& event) {
   if (!std::holds_alternative<wire::Hello>(event.message) && workers_.count(event.peer) == 0) {
     ask_to_greet(event.peer);
-    return;  // a connection that has not said who it is, or was given up or replaced by a newer one
+    return;  // a connection that has not said HELLO, or was given up or replaced by a newer one
   }
   std::visit([&](const auto& m) { worker_message(event.peer, m); }, event.message);
 }
@@ -27,16 +26,16 @@ void Machine::worker_message(PeerId peer, const wire::Tokens& m) {
 
 void Machine::token_event(Worker& worker, const wire::TokenEvent& event, wire::Ack& ack) {
   Request* request = requests_.by_id(event.request_id);
-  const bool known = request != nullptr && event.choice >= 0 &&
+  const bool found = request != nullptr && event.choice >= 0 &&
                      static_cast<std::size_t>(event.choice) < request->choices.size();
   const auto drop = [&](const std::string& reason) {
     ++counters_.stale_events;
     out_->send(worker.peer, wire::Drop{event.request_id, event.choice, reason});
   };
-  if (!known) return drop("unknown request");
+  if (!found) return drop("unknown request");
   Choice& choice = request->choices[static_cast<std::size_t>(event.choice)];
   const bool mine = choice.phase == ChoicePhase::kRunning && choice.worker == worker.peer;
-  if (choice.fence != event.fence && !planted(Bug::kFenceNotCompared)) {
+  if (choice.fence != event.fence) {
     // DROP names no fence: it must not reach a newer attempt on the same worker, whose ADOPT or
     // DISPATCH is on its way.
     if (mine) {
@@ -47,20 +46,12 @@ void Machine::token_event(Worker& worker, const wire::TokenEvent& event, wire::A
   }
   if (choice.phase == ChoicePhase::kEnded) {
     // Our ACK was lost, or a cancel met the last token. Either way the worker may forget it.
-    if (planted(Bug::kTokensAfterCancel) && choice.row.finish == FinishReason::kCancelled &&
-        event.start == choice.row.next_index && !event.ids.empty()) {
-      choice.row.next_index += static_cast<std::int64_t>(event.ids.size());
-      out_->write(InsertChunk{request->row.seq, event.choice, event.start, event.ids, {}},
-                  Durability::kNormal);
-      write_choice(*request, choice, Durability::kNormal);
-    }
     ack.items.push_back({event.request_id, event.choice, event.fence, choice.row.next_index, true});
     ++counters_.duplicate_tokens;
     return;
   }
   if (!mine) return drop("not running here");
-  const bool gap = event.start < 0 || event.start > choice.row.next_index;
-  if (gap && !planted(Bug::kGapAccepted)) {
+  if (event.start < 0 || event.start > choice.row.next_index) {
     out_->note("gap in tokens",
                {{"request", request->row.id},
                 {"start", std::to_string(event.start)},
@@ -74,22 +65,18 @@ void Machine::token_event(Worker& worker, const wire::TokenEvent& event, wire::A
     determinism_violation(worker, *request, choice, event);
     return;
   }
-  const std::int64_t skip =
-      gap ? 0
-          : std::min<std::int64_t>(choice.row.next_index - event.start,
-                                   static_cast<std::int64_t>(event.ids.size()));
+  const std::int64_t skip = std::min<std::int64_t>(choice.row.next_index - event.start,
+                                                   static_cast<std::int64_t>(event.ids.size()));
   counters_.duplicate_tokens += static_cast<std::uint64_t>(skip);
   const Fence fence = choice.fence;
   if (event.cached_tokens) count_cached(*request, choice, *event.cached_tokens);
   commit_tokens(*request, choice, event, skip);
-  ack.items.push_back({event.request_id, event.choice, fence,
-                       choice.row.next_index + (planted(Bug::kAckTooFar) ? 1 : 0),
+  ack.items.push_back({event.request_id, event.choice, fence, choice.row.next_index,
                        choice.phase == ChoicePhase::kEnded});
 }
 
 bool Machine::same_as_stored(const Request&, const Choice& choice,
                              const wire::TokenEvent& event) const {
-  if (planted(Bug::kDuplicateNotCompared)) return true;
   const auto committed = static_cast<std::int64_t>(choice.ids.size());
   for (std::size_t i = 0; i < event.ids.size(); ++i) {
     const std::int64_t index = event.start + static_cast<std::int64_t>(i);
@@ -114,7 +101,7 @@ void Machine::determinism_violation(Worker& worker, Request& request, Choice& ch
   quarantine_worker(worker, "determinism violation");
 }
 
-/// The first committed token of a request binds it to the numerics class that it came from.
+/// Binds a request to the numerics class that its first committed token came from.
 void Machine::bind_class(Request& request, const std::string& numerics_class) {
   // Choices that wait move to the queue of this class with their request.
   std::vector<Choice*> waiting;
@@ -125,10 +112,10 @@ void Machine::bind_class(Request& request, const std::string& numerics_class) {
   }
   request.row.numerics_class = numerics_class;
   for (Choice* other : waiting) enqueue(request, *other);
-  // Synced: the client will see tokens of this class, and after a power failure another one must
+  // Synced: the client will see tokens of this class, and after a power failure another class must
   // not begin again.
   write_request(request, Durability::kFull);
-  // Choices that another class has begun begin again here; none of their tokens has been committed.
+  // Choices that run in another class begin again here; none of their tokens has been committed.
   for (Choice& other : request.choices) {
     if (other.phase != ChoicePhase::kRunning) continue;
     const auto load = loads_.find(other.load_id);
@@ -138,7 +125,8 @@ void Machine::bind_class(Request& request, const std::string& numerics_class) {
   }
 }
 
-/// Once for each dispatch, with its first tokens.
+/// Counts the tokens that a dispatch brought and those that were cached, once, with its first
+/// tokens.
 void Machine::count_cached(const Request& request, const Choice& choice, std::int64_t cached) {
   PrefixStats& group = stats_.prefix_group(config_.prefix_group(request.row.tenant));
   const std::int64_t tokens =
@@ -147,7 +135,7 @@ void Machine::count_cached(const Request& request, const Choice& choice, std::in
   group.cached += static_cast<std::uint64_t>(std::clamp<std::int64_t>(cached, 0, tokens));
 }
 
-/// The first tokens of a choice say what its prompt did not cost.
+/// Adds to the first tokens of a choice what its prompt did not cost.
 void Machine::note_cached(const Request& request, Choice& choice, std::int64_t cached,
                           InsertChunk& chunk) {
   const std::int64_t tokens =
@@ -158,8 +146,8 @@ void Machine::note_cached(const Request& request, Choice& choice, std::int64_t c
   chunk.extra[0] = wire::with_cached_tokens(std::move(chunk.extra[0]), tokens);
 }
 
-/// Before the tokens are appended. Of a first event with several tokens, and of the first after a
-/// start, no pause is known.
+/// Counts tokens before they are appended. No pause is known for a first event with several tokens,
+/// and for the first event after a start.
 void Machine::count_tokens(const Request& request, Choice& choice, std::size_t count) {
   counters_.tokens += count;
   ModelStats& stats = stats_.model(request.row.model);
@@ -176,19 +164,20 @@ void Machine::count_tokens(const Request& request, Choice& choice, std::size_t c
   choice.last_token_us = now_.mono_us;
 }
 
-/// Appends ids[skip..) and the finish, if it has one. The fence and the start were checked.
+/// Appends ids[skip..) and the finish, if it has one. The caller has checked the fence and the
+/// start.
 void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenEvent& event,
                             std::int64_t skip) {
   InsertChunk chunk;
   chunk.seq = request.row.seq;
   chunk.choice = choice.row.choice;
-  chunk.start = planted(Bug::kChunkStartWrong) ? event.start : choice.row.next_index;
+  chunk.start = choice.row.next_index;
   chunk.ids.assign(event.ids.begin() + skip, event.ids.end());
   FinishReason finish = event.finish;
-  const std::int64_t room = indexes_at_most(request) - choice.row.next_index;
-  if (static_cast<std::int64_t>(chunk.ids.size()) >= room) {
+  const std::int64_t remaining = indexes_at_most(request) - choice.row.next_index;
+  if (static_cast<std::int64_t>(chunk.ids.size()) >= remaining) {
     // The limit is the daemon's promise as well as the worker's.
-    chunk.ids.resize(static_cast<std::size_t>(std::max<std::int64_t>(room, 0)));
+    chunk.ids.resize(static_cast<std::size_t>(std::max<std::int64_t>(remaining, 0)));
     if (finish == FinishReason::kNone) finish = FinishReason::kLength;
   }
   if (event.extra.size() == event.ids.size()) {
@@ -205,7 +194,7 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
     count_tokens(request, choice, chunk.ids.size());
     choice.ids.insert(choice.ids.end(), chunk.ids.begin(), chunk.ids.end());
     choice.row.next_index += static_cast<std::int64_t>(chunk.ids.size());
-    // Not if bind_class() has found its request to be one for quarantine: it is off its load.
+    // Not if bind_class() has quarantined the request: the choice is off its load then.
     if (load != loads_.end() && choice.phase == ChoicePhase::kRunning) {
       const std::int64_t tokens =
           request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] +
@@ -215,9 +204,7 @@ void Machine::commit_tokens(Request& request, Choice& choice, const wire::TokenE
       choice.pages = pages;
     }
     out_->write(std::move(chunk), Durability::kNormal);
-    if (finish == FinishReason::kNone && !planted(Bug::kNextIndexNotWritten)) {
-      write_choice(request, choice, Durability::kNormal);
-    }
+    if (finish == FinishReason::kNone) write_choice(request, choice, Durability::kNormal);
   }
   if (finish == FinishReason::kNone) {
     pump_request(request);
@@ -261,7 +248,7 @@ void Machine::worker_message(PeerId peer, const wire::WorkerStats& m) {
   if (m.memory.total > 0) hear_worker_memory(worker, m.memory);
 }
 
-/// The worker was told to end: what it runs goes on for a while, it gets nothing new.
+/// Drains a worker that was told to end: what it runs goes on for a while, it gets nothing new.
 void Machine::worker_message(PeerId peer, const wire::Drain& m) {
   workers_.at(peer).draining = !m.resume;
   want_dispatch_ = m.resume;

@@ -1,4 +1,4 @@
-// What the machine shows of its queue.
+// Views of the queue for status and metrics.
 #include <algorithm>
 #include <tuple>
 
@@ -17,10 +17,10 @@ std::vector<QueueLine> Machine::queue_lines(std::int64_t now_us) const {
     return at;
   };
   for (const auto& [model, queue] : queues_) {
-    for (const WorkQueue::Waiting& tally : queue.tallies()) {
-      QueueLine& at = line(model, tally.tenant, tally.priority);
-      at.waiting += tally.waiting;
-      const auto request = requests_.all().find(tally.oldest.seq);
+    for (const WorkQueue::Waiting& entry : queue.waiting_by_tenant()) {
+      QueueLine& at = line(model, entry.tenant, entry.priority);
+      at.waiting += entry.waiting;
+      const auto request = requests_.all().find(entry.oldest.seq);
       if (request == requests_.all().end()) continue;
       at.oldest_wait_us = std::max(at.oldest_wait_us, now_us - request->second.accepted_us);
     }

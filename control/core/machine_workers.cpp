@@ -1,8 +1,7 @@
-// Workers that come, go, come back and die.
+// Workers that connect, leave, come back and die.
 #include <algorithm>
 
 #include "control/core/machine.h"
-#include "control/core/planted.h"
 #include "shared/base/step_journal.h"
 
 namespace holdfast::core {
@@ -12,15 +11,16 @@ constexpr std::size_t kRememberedDeaths = 64;
 constexpr std::size_t kRememberedLost = 32;
 
 bool was_in_step(const WorkerExit& exit, const std::string& id, std::int32_t choice) {
-  if (!exit.step.has_value() || planted(Bug::kBlameBystanders)) return true;
+  if (!exit.step.has_value()) return true;
   const std::uint64_t mark = step_mark(id, choice);
   return std::find(exit.step->begin(), exit.step->end(), mark) != exit.step->end();
 }
 
 }  // namespace
 
-/// A worker whose connection is gone may have another one that it takes for the current one: HELLOs
-/// of a dead connection can be read after those of its successor. It will not say HELLO again.
+/// Takes up the HELLO of another connection of a worker whose connection is gone. HELLOs of a dead
+/// connection can be read after those of its successor, which the worker takes for the current one:
+/// it will not say HELLO again.
 void Machine::hear_again(const std::string& worker_key, const std::string& incarnation) {
   for (auto it = hellos_.rbegin(); it != hellos_.rend(); ++it) {
     if (it->second.worker_key != worker_key || it->second.incarnation != incarnation) continue;
@@ -48,8 +48,8 @@ void Machine::worker_message(PeerId peer, const wire::Hello& m) {
   hellos_[peer] = m;
   lost_peers_.erase(peer);
   lost_workers_.erase(m.worker_key);
-  const auto known = workers_.find(peer);
-  if (known != workers_.end() && known->second.hello.incarnation == m.incarnation) {
+  const auto existing = workers_.find(peer);
+  if (existing != workers_.end() && existing->second.hello.incarnation == m.incarnation) {
     out_->send(peer, wire::Welcome{fences_.epoch(), m.worker_key});  // it crossed our answer
     return;
   }
@@ -102,10 +102,10 @@ void Machine::worker_message(PeerId peer, const wire::Hello& m) {
   }
   reconcile_loads(in, m);
   adopt(in, m);
-  want_place_ = want_dispatch_ = true;
+  want_placement_ = want_dispatch_ = true;
 }
 
-/// What the worker holds against what the database says: the database decides.
+/// Compares what the worker holds with what the database says: the database decides.
 void Machine::reconcile_loads(Worker& worker, const wire::Hello& hello) {
   std::set<std::string> reported;
   for (const wire::LoadedModel& model : hello.models) {
@@ -116,7 +116,7 @@ void Machine::reconcile_loads(Worker& worker, const wire::Hello& hello) {
                       it->second.row.model_sha == model.model_sha;
     if (!ours) {
       out_->send(worker.peer, wire::Unload{model.load_id});
-      keep_remains_of(worker, model);
+      record_remains_of(worker, model);
       continue;
     }
     it->second.pools.emplace();
@@ -160,19 +160,21 @@ void Machine::adopt(Worker& worker, const wire::Hello& hello) {
       out_->send(worker.peer, wire::Drop{item.request_id, item.choice, "not wanted any more"});
     }
   }
-  // What we gave this worker and it does not list never arrived, or died with its last process.
+  // Choices that this worker was given and does not list never arrived, or died with its last
+  // process.
   for (auto& [seq, request] : requests_.all()) {
     if (request.running == 0) continue;
     for (Choice& choice : request.choices) {
       if (choice.phase == ChoicePhase::kAdopting && choice.worker_key == hello.worker_key &&
-          listed.count({seq, choice.row.choice}) == 0 && !planted(Bug::kUnlistedKept)) {
+          listed.count({seq, choice.row.choice}) == 0) {
         requeue(request, choice, "not listed by its worker");
       }
     }
   }
 }
 
-/// The current fence is the only ticket back: whoever has it goes on under a new one.
+/// Adopts a choice that the worker still runs. Only its current fence allows that; the choice goes
+/// on under a new one.
 bool Machine::adopt_item(Worker& worker, const wire::ActiveItem& item) {
   Request* request = requests_.by_id(item.request_id);
   if (request == nullptr || item.choice < 0 ||
@@ -189,13 +191,10 @@ bool Machine::adopt_item(Worker& worker, const wire::ActiveItem& item) {
       !(numerics.empty() || numerics == load->second.row.numerics_class)) {
     return false;
   }
-  const bool same_fence = planted(Bug::kAdoptWithoutFence);
-  if (!same_fence) {
-    out_->write(EndAttempt{request->row.seq, choice.row.choice, choice.fence, now_.wall_ms,
-                           choice.row.next_index, "adopted"},
-                Durability::kNormal);
-    choice.fence = fences_.next();
-  }
+  out_->write(EndAttempt{request->row.seq, choice.row.choice, choice.fence, now_.wall_ms,
+                         choice.row.next_index, "adopted"},
+              Durability::kNormal);
+  choice.fence = fences_.next();
   choice.phase = ChoicePhase::kRunning;
   choice.worker = worker.peer;
   choice.started_us = 0;  // its time on the worker is not known any more
@@ -210,18 +209,16 @@ bool Machine::adopt_item(Worker& worker, const wire::ActiveItem& item) {
     change(*request, RequestChange::kDispatched);
     write_request(*request, Durability::kNormal);
   }
-  if (!same_fence) {
-    out_->write(
-        BeginAttempt{request->row.seq, choice.row.choice, choice.fence, choice.worker_key,
-                     choice.incarnation, choice.load_id, choice.row.next_index, true, now_.wall_ms},
-        Durability::kNormal);
-  }
+  out_->write(
+      BeginAttempt{request->row.seq, choice.row.choice, choice.fence, choice.worker_key,
+                   choice.incarnation, choice.load_id, choice.row.next_index, true, now_.wall_ms},
+      Durability::kNormal);
   out_->send(worker.peer,
              wire::Adopt{item.request_id, item.choice, choice.fence, choice.row.next_index});
   return true;
 }
 
-/// Keeps a row of it for who looks. One that was drained is not missed.
+/// Records a lost worker for operators. One that was drained is not missed.
 void Machine::remember_lost(const Worker& worker, const std::string& why) {
   if (worker.draining) return;
   lost_workers_[worker.hello.worker_key] = {worker.hello.pid, worker.hello.host,
@@ -234,7 +231,8 @@ void Machine::remember_lost(const Worker& worker, const std::string& why) {
   }
 }
 
-/// Its fences are worth nothing from here on; everything it ran is queued again as resumed work.
+/// Ends all fences of a worker that is gone; everything that it ran is queued again as resumed
+/// work.
 void Machine::worker_gone(PeerId peer, const std::string& why, bool returns) {
   const auto it = workers_.find(peer);
   if (it == workers_.end()) return;
@@ -297,7 +295,7 @@ void Machine::worker_gone(PeerId peer, const std::string& why, bool returns) {
     lost_.push_back(std::move(lost));
     if (lost_.size() > kRememberedDeaths) lost_.pop_front();
   }
-  want_place_ = want_dispatch_ = true;
+  want_placement_ = want_dispatch_ = true;
 }
 
 void Machine::on(const WorkerExit& event) {
@@ -320,7 +318,7 @@ void Machine::on(const WorkerExit& event) {
 }
 
 void Machine::blame(const WorkerExit& exit, const Lost& lost) {
-  if (!death_counts(exit) || planted(Bug::kLossReportLost)) return;
+  if (!death_counts(exit)) return;
   const std::string how =
       exit.oom ? std::string("out of memory") : "signal " + std::to_string(exit.signal);
   // A suspect that ran alone is enough of an explanation.

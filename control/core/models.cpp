@@ -28,9 +28,9 @@ bool is_encoder(const ModelRow& row) {
 std::int64_t largest_context(const ModelRow& row, std::int64_t bytes) {
   const std::int64_t wished = std::max<std::int64_t>(row.pages, 1);
   const std::int64_t page_bytes = (row.kv_bytes + wished - 1) / wished;
-  const std::int64_t room = bytes - row.weights_bytes - row.scratch_bytes;
-  if (room <= 0 || page_bytes <= 0) return room <= 0 ? 0 : row.context;
-  return std::min(row.context, room / page_bytes * kPageTokens);
+  const std::int64_t available = bytes - row.weights_bytes - row.scratch_bytes;
+  if (available <= 0 || page_bytes <= 0) return available <= 0 ? 0 : row.context;
+  return std::min(row.context, available / page_bytes * kPageTokens);
 }
 
 std::optional<Envelope> fit_envelope(const ModelRow& row, std::int64_t free_bytes,
@@ -42,8 +42,8 @@ std::optional<Envelope> fit_envelope(const ModelRow& row, std::int64_t free_byte
   const std::int64_t fixed = row.weights_bytes + row.scratch_bytes;
   if (needed != nullptr) *needed = fixed + least * page_bytes;
   if (fixed + least * page_bytes > free_bytes) return std::nullopt;
-  const std::int64_t room = page_bytes > 0 ? (free_bytes - fixed) / page_bytes : wished;
-  const std::int64_t pages = std::min(wished, room);
+  const std::int64_t available = page_bytes > 0 ? (free_bytes - fixed) / page_bytes : wished;
+  const std::int64_t pages = std::min(wished, available);
   return Envelope{pages, fixed + pages * page_bytes};
 }
 

@@ -2,20 +2,18 @@
 
 #include <algorithm>
 
-#include "control/core/planted.h"
 #include "shared/base/check.h"
 
 namespace holdfast::core {
 namespace {
 
-/// A tenant whose work could not run (its bounds, no worker of its class) may catch up by so many
-/// times what it takes next, no more: else it would hold up the others afterwards.
+/// Bound on catching up, in multiples of what the tenant takes next, for a tenant whose work could
+/// not run (its bounds, no worker of its class): else it would hold up the others afterwards.
 constexpr double kCatchUp = 8;
 /// Tenants that position() looks at one by one; it takes the others to be like them.
 constexpr std::int64_t kTenantsLookedAt = 256;
 
 std::size_t class_index(PriorityClass priority) {
-  if (planted(Bug::kPriorityIgnored)) return 1;
   return std::min<std::size_t>(static_cast<std::size_t>(priority), 2);
 }
 
@@ -49,7 +47,8 @@ void WorkQueue::set_served(Class& in, const std::string& tenant, Account& accoun
   account.served = served;
 }
 
-/// A tenant that was away saves nothing up, and nothing that it owes is forgotten.
+/// Opens a tenant's account. A tenant that was away saves nothing up, and nothing that it owes is
+/// forgotten.
 WorkQueue::Account& WorkQueue::open_account(Class& in, const std::string& tenant) {
   const auto [it, fresh] = in.accounts.try_emplace(tenant);
   Account& account = it->second;
@@ -125,36 +124,31 @@ const QueueItem* WorkQueue::head(const std::string& numerics_class, const MayRun
   for (const Class& in : classes_) {
     if (in.waiting == 0) continue;
     const QueueItem* other = nullptr;  // of a tenant that does not go first
-    Rank oldest{};
     // Both orders at once: what this class alone may run, and what every class may.
     const Order none;
     const auto order_of = [&](const std::string& name) -> const Order& {
       const auto it = in.active.find(name);
       return it == in.active.end() ? none : it->second;
     };
-    const Order& own = order_of(numerics_class);
+    const Order& class_order = order_of(numerics_class);
     const Order& any = numerics_class.empty() ? none : order_of(std::string());
-    auto a = own.begin();
+    auto a = class_order.begin();
     auto b = any.begin();
-    while (a != own.end() || b != any.end()) {
-      const bool take_a = a != own.end() && (b == any.end() || *a <= *b);
+    while (a != class_order.end() || b != any.end()) {
+      const bool take_a = a != class_order.end() && (b == any.end() || *a <= *b);
       const std::string& tenant = take_a ? a->second : b->second;
       const bool both = take_a && b != any.end() && *a == *b;
       const Account& account = in.accounts.at(tenant);
       const auto first_of = [&](const std::string& name) {
         const std::set<Rank>& waiting = account.by_class.at(name);
-        return planted(Bug::kNewestFirst) ? *waiting.rbegin() : *waiting.begin();
+        return *waiting.begin();
       };
       Rank rank = first_of(take_a ? numerics_class : std::string());
       if (both) rank = std::min(rank, first_of(std::string()));
       const QueueItem& item = items_.at(rank.second);
       if (!may || may(item)) {
-        const bool by_age = planted(Bug::kTenantsByAge);
-        if (!by_age && (!first || first(item))) return &item;
-        if (other == nullptr || (by_age && rank < oldest)) {
-          other = &item;
-          oldest = rank;
-        }
+        if (!first || first(item)) return &item;
+        if (other == nullptr) other = &item;
       }
       if (take_a) ++a;
       if (!take_a || both) ++b;
@@ -218,7 +212,8 @@ std::int64_t WorkQueue::running(const std::string& tenant) const {
   return it == tenants_.end() ? 0 : it->second.running;
 }
 
-/// Counts those of each tenant whose turn, by the virtual time at which they start, comes before.
+/// Counts, for each tenant, the choices whose turn, by the virtual time at which they start, comes
+/// before.
 std::int64_t WorkQueue::position(ChoiceRef ref) const {
   const auto it = items_.find(ref);
   if (it == items_.end()) return -1;
@@ -233,18 +228,18 @@ std::int64_t WorkQueue::position(ChoiceRef ref) const {
     const double weight = static_cast<double>(tenants_.at(tenant).weight);
     return account.served + static_cast<double>(nth) * std::max(mean, 1.0) / weight;
   };
-  const Account& own = in.accounts.at(item.tenant);
-  const auto rank = static_cast<std::int64_t>(own.waiting.order_of_key(rank_of(item)));
-  const double turn = turn_of(item.tenant, own, rank);
+  const Account& item_account = in.accounts.at(item.tenant);
+  const auto rank = static_cast<std::int64_t>(item_account.waiting.order_of_key(rank_of(item)));
+  const double turn = turn_of(item.tenant, item_account, rank);
   std::int64_t others = 0;
   std::int64_t looked_at = 0;
   for (const auto& [name, account] : in.accounts) {
-    if (&account == &own || account.waiting.empty()) continue;
+    if (&account == &item_account || account.waiting.empty()) continue;
     if (looked_at++ == kTenantsLookedAt) break;
     if (account.served > turn) continue;
     const double each = turn_of(name, account, 1) - account.served;
     const auto turns = static_cast<std::int64_t>((turn - account.served) / each);
-    // At the same moment the name decides, as the order does.
+    // At the same virtual time the name decides, as in the order.
     const bool tie =
         account.served + static_cast<double>(turns) * each < turn || name < item.tenant;
     others += std::min(turns + (tie ? 1 : 0), static_cast<std::int64_t>(account.waiting.size()));
@@ -276,7 +271,7 @@ std::optional<double> WorkQueue::above_share(const std::string& name, const Capa
   return virtual_time(running, tenant.weight);
 }
 
-std::vector<WorkQueue::Waiting> WorkQueue::tallies() const {
+std::vector<WorkQueue::Waiting> WorkQueue::waiting_by_tenant() const {
   std::vector<Waiting> all;
   for (std::size_t i = 0; i < classes_.size(); ++i) {
     for (const auto& [tenant, account] : classes_[i].accounts) {

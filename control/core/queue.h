@@ -1,10 +1,11 @@
 #pragma once
 // The order of work for one model: priority class, then fairness between tenants, then within a
-// tenant what ran before, then age. Fairness is start-time fair queueing: each tenant has one
-// virtual time, over all numerics classes, that grows by the tokens of what it is given over its
-// weight; who is least served goes next. Tokens that were not made are given back. Besides, each
-// tenant has a share of the slots and pages, by its weight among those that wait or run.
-// Every operation is O(log n), and a step for each tenant that may not run.
+// tenant resumed work, then age. Fairness is start-time fair queueing: in a priority class each
+// tenant has one virtual time, over all numerics classes, that grows by the tokens of what it is
+// given over its weight; the tenant that is least served goes next. Tokens that were not made are
+// given back. Besides, each tenant has a share of the slots and pages, by its weight among the
+// tenants that wait or run. Every operation is O(log n), and a step for each tenant that may not
+// run.
 
 #include <ext/pb_ds/assoc_container.hpp>
 #include <ext/pb_ds/tree_policy.hpp>
@@ -28,68 +29,72 @@ struct QueueItem {
   PriorityClass priority = PriorityClass::kNormal;
   bool resumed = false;
   std::string tenant;
-  std::int64_t cost = 1;            // tokens that it may take, what fairness counts
+  std::int64_t cost = 1;            // tokens that it may take; fairness counts them
   std::int64_t pages = 0;           // KV pages at its longest
   std::int64_t weight = 1;          // of its tenant
-  std::string numerics_class = {};  // that alone may run it; empty: every one may
+  std::string numerics_class = {};  // the only one that may run it; empty: every one may
 };
-/// True if this one may run now. Asked of the first of each tenant. Empty: all may.
+/// Returns true if this item may run now. Asked for the first item of each tenant. Empty: all may.
 using MayRun = std::function<bool(const QueueItem&)>;
 
 class WorkQueue {
  public:
-  /// The sum over all loads of the model, which tenants share. 0 = none.
+  /// Sums over all loads of the model, which tenants share. 0 = none.
   struct Capacity {
     std::int64_t slots = 0;
     std::int64_t pages = 0;
   };
 
+  /// Queues a choice that is not queued yet.
   void push(const QueueItem& item);
-  /// False if it does not wait.
+  /// Takes a choice out of the queue. False if it does not wait.
   bool remove(ChoiceRef ref);
-  /// The next one for a load of this class, of those that may; nullptr when there is none. Valid
-  /// until that item is taken or removed. Within a priority class tenants that `first` is true of
-  /// go before the others.
+  /// Returns the next item for a load of this class, of those that may run; nullptr when there is
+  /// none. Valid until that item is taken or removed. Within a priority class, tenants for whose
+  /// item `first` is true go before the others.
   const QueueItem* head(const std::string& numerics_class = {}, const MayRun& may = {},
                         const MayRun& first = {}) const;
-  /// Begins to run it and charges its tenant.
+  /// Begins to run a choice that waits and charges its tenant.
   void take(ChoiceRef ref);
-  /// Counts one as running that has not waited here, as a start finds it. Nothing if it runs
-  /// already.
+  /// Counts a choice as running that has not waited here, as a start finds it. Does nothing if it
+  /// runs already.
   void run(const QueueItem& item);
-  /// Ends its run; `left` of the tokens that it was charged for were not made.
+  /// Ends the run of a choice; `left` of the tokens that it was charged for were not made.
   void end(ChoiceRef ref, std::int64_t left);
 
-  /// The number of those that wait.
+  /// Number of choices that wait.
   std::size_t size() const { return items_.size(); }
-  /// Nothing waits and nothing runs.
+  /// Returns true if nothing waits and nothing runs.
   bool idle() const { return items_.empty() && running_.empty(); }
-  /// More than one tenant has something that waits or runs.
+  /// Returns true if more than one tenant has something that waits or runs.
   bool contended() const { return tenants_.size() > 1; }
-  /// Choices of a tenant that run, of all priorities.
+  /// Number of choices of a tenant that run, of all priorities.
   std::int64_t running(const std::string& tenant) const;
-  /// The number of those taken before it if nothing comes and nothing ends early; -1 if it
-  /// does not wait. Costs of others count as the mean of their tenant.
+  /// Number of choices taken before this one if nothing comes and nothing ends early; -1 if it does
+  /// not wait. Costs of others count as the mean of their tenant.
   std::int64_t position(ChoiceRef ref) const;
 
-  /// True if its tenant, with this one running too, has no more than its share or nothing else.
+  /// Returns true if the item's tenant, with this item running too, has no more than its share or
+  /// nothing else.
   bool within_share(const QueueItem& item, const Capacity& capacity) const;
-  /// The choices for a weight of 1 that a tenant would run without `fewer` of them, which have
-  /// `pages`, if it would still be above its share. Empty: it is not above, or has but one.
+  /// Returns the choices per unit of weight that a tenant would run without `fewer` of them, which
+  /// have `pages`, if it would still be above its share; nullopt if it would not, or would have but
+  /// one.
   std::optional<double> above_share(const std::string& tenant, const Capacity& capacity,
                                     std::int64_t fewer = 0, std::int64_t pages = 0) const;
 
-  /// The waiting ones by priority and tenant. In no order.
+  /// The choices of one tenant and priority that wait.
   struct Waiting {
     PriorityClass priority = PriorityClass::kNormal;
     std::string tenant;
     std::int64_t waiting = 0;
     ChoiceRef oldest;
   };
-  std::vector<Waiting> tallies() const;
+  /// Returns them for all tenants and priorities, in no order.
+  std::vector<Waiting> waiting_by_tenant() const;
 
  private:
-  using Rank = std::pair<int, ChoiceRef>;  // 0 ran before | 1 new, age
+  using Rank = std::pair<int, ChoiceRef>;  // 0 resumed | 1 new; age
   using Ranks =
       __gnu_pbds::tree<Rank, __gnu_pbds::null_type, std::less<Rank>, __gnu_pbds::rb_tree_tag,
                        __gnu_pbds::tree_order_statistics_node_update>;
@@ -104,7 +109,7 @@ class WorkQueue {
   struct Class {
     std::map<std::string, Account> accounts;
     std::map<std::string, Order> active;  // tenants that wait, by numerics class
-    Order ahead;                          // who has nothing here, but was served beyond `now`
+    Order ahead;                          // idle tenants that were served beyond `now`
     double now = 0;                       // virtual time of the last one that was taken
     std::int64_t waiting = 0;
   };
@@ -119,7 +124,7 @@ class WorkQueue {
     PriorityClass priority = PriorityClass::kNormal;
     std::int64_t pages = 0;
     std::int64_t charged = 0;
-    std::int64_t weight = 1;  // at which it was charged
+    std::int64_t weight = 1;  // of its tenant when it was charged
   };
   struct RefHash {
     std::size_t operator()(const ChoiceRef& ref) const {

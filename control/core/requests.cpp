@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "control/core/planted.h"
 #include "control/core/workers.h"
 
 namespace holdfast::core {
@@ -14,8 +13,7 @@ std::int32_t Request::open_choices() const {
 }
 
 std::int64_t tokens_of(const Request& request, const Choice& choice) {
-  return request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] +
-         choice.row.next_index;
+  return request.prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] + choice.row.next_index;
 }
 
 std::int64_t indexes_at_most(const Request& request) {
@@ -54,21 +52,21 @@ Request* RequestTable::insert(Request request) {
   if (in.terminal()) {
     ended_.push_back(seq);
   } else {
-    census_.count_request(in.row, in.payload_bytes, 1);
-    if (in.row.state == RequestState::kQueued) census_.count_waiting(in.row, 1);
+    usage_.count_request(in.row, in.payload_bytes, 1);
+    if (in.row.state == RequestState::kQueued) usage_.count_waiting(in.row, 1);
   }
   return &in;
 }
 
 void RequestTable::ended(Request& request) {
   CHECK(request.terminal());
-  census_.count_request(request.row, request.payload_bytes, -1);
+  usage_.count_request(request.row, request.payload_bytes, -1);
   ended_.push_back(request.row.seq);
 }
 
-void RequestTable::trim(std::int64_t keep) {
+void RequestTable::trim(std::int64_t ended_max) {
   auto it = ended_.begin();
-  while (static_cast<std::int64_t>(ended_.size()) > keep && it != ended_.end()) {
+  while (static_cast<std::int64_t>(ended_.size()) > ended_max && it != ended_.end()) {
     const Request* oldest = by_seq(*it);
     if (oldest != nullptr && oldest->subscribers > 0) {
       ++it;
@@ -81,9 +79,7 @@ void RequestTable::trim(std::int64_t keep) {
 
 bool RequestTable::retire(Seq seq) {
   const Request* request = by_seq(seq);
-  const bool streamed =
-      request != nullptr && request->subscribers > 0 && !planted(Bug::kRetireStreamed);
-  if (request != nullptr && (!request->terminal() || streamed)) return false;
+  if (request != nullptr && (!request->terminal() || request->subscribers > 0)) return false;
   forget(seq);
   return true;
 }

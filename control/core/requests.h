@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "control/core/census.h"
 #include "control/core/rows.h"
 #include "control/core/transitions.h"
+#include "control/core/usage_tracker.h"
 
 namespace holdfast::core {
 
@@ -29,13 +29,13 @@ struct Choice {
   PeerId worker = 0;                             // while running
   std::string worker_key, incarnation, load_id;  // of the attempt
   std::int64_t pages = 0;                        // charged to its load while running
-  std::int64_t pages_at_most = 0;                // at its longest, counted by the census
+  std::int64_t pages_at_most = 0;                // at its longest, as usage counts it
   std::int64_t started_us = 0;
   std::int64_t first_token_us = 0;  // when its token 0 came to this process; 0 = it did not
   std::int64_t last_token_us = 0;   // when its newest token came to this process; 0 = none did
   bool resumed = false;             // was dispatched before
-  bool noted = false;               // its token 0 has an extra whatever was asked for, or may have
-  std::int64_t second_index = -1;   // where a second attempt was begun; no other until it moves
+  bool noted = false;               // its token 0 has or may have an extra, whatever was asked for
+  std::int64_t second_index = -1;   // where a second attempt began; no other until it moves
 };
 
 struct Request {
@@ -61,34 +61,36 @@ struct Request {
   std::int32_t open_choices() const;
 };
 
-/// Tokens of its prompt and those that are committed.
+/// Number of tokens of the choice's prompt and of those that are committed.
 std::int64_t tokens_of(const Request& request, const Choice& choice);
 
-/// Indexes that a choice may fill: its tokens, or the one that stands for scores of the prompt
-/// alone.
+/// Number of indexes that a choice may fill: its tokens, or the one that stands for scores of the
+/// prompt alone.
 std::int64_t indexes_at_most(const Request& request);
 
-/// KV pages that this choice comes to need at most.
+/// The most KV pages that this choice comes to need.
 std::int64_t pages_at_most(const Request& request, const Choice& choice);
 
-/// All requests that have not ended and a bounded number of ended ones. Finds by seq, id and
-/// (tenant, idempotency key).
+/// Table of all requests that have not ended and a bounded number of ended ones. Finds by seq, id
+/// and (tenant, idempotency key).
 class RequestTable {
  public:
   Request* by_seq(Seq seq);
   Request* by_id(std::string_view id);
   Request* by_key(const std::string& tenant, const std::string& idem_key);
-  /// Takes the request in; its id must be new. The pointer stays valid until it is forgotten.
+  /// Takes the request in; its seq and id must be new. The pointer stays valid until it is
+  /// forgotten.
   Request* insert(Request request);
-  /// To be called once when a request has become terminal.
+  /// Counts a request as ended; to be called once when it has become terminal.
   void ended(Request& request);
-  /// Forgets ended requests beyond `keep` that nobody streams, oldest first. Only after a commit:
-  /// what is forgotten must be found in the database as it was here.
-  void trim(std::int64_t keep);
-  /// Forgets an ended request that is going to be deleted. False: it is live or is being streamed.
+  /// Forgets ended requests beyond `ended_max` that nobody streams, oldest first. To be called only
+  /// after a commit: a forgotten request must be found in the database as it was here.
+  void trim(std::int64_t ended_max);
+  /// Forgets an ended request that is going to be deleted. False if it is live or is being
+  /// streamed.
   bool retire(Seq seq);
-  Census& census() { return census_; }
-  const Census& census() const { return census_; }
+  UsageTracker& usage() { return usage_; }
+  const UsageTracker& usage() const { return usage_; }
   const std::map<Seq, Request>& all() const { return requests_; }
   std::map<Seq, Request>& all() { return requests_; }
 
@@ -97,7 +99,7 @@ class RequestTable {
   std::map<Seq, Request> requests_;
   std::unordered_map<std::string, Seq> by_id_;
   std::map<std::pair<std::string, std::string>, Seq> by_key_;
-  Census census_;
+  UsageTracker usage_;
   std::list<Seq> ended_;
 };
 

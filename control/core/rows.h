@@ -1,5 +1,5 @@
 #pragma once
-// What the machine writes: typed row changes, applied by the store in one transaction. The structs
+// Rows that the machine writes: typed changes, applied by the store in one transaction. The structs
 // carry the columns of schema/*.sql under the same names.
 
 #include <string>
@@ -35,8 +35,8 @@ struct RequestRow {
   std::string error_code;
   std::string error;
   std::string alias;            // the name asked for, if that is not the model's
-  std::uint64_t route_key = 0;  // route_key() of what is sticky
-  std::int64_t canary = 0;      // the run that it is part of
+  std::uint64_t route_key = 0;  // route_key() of the conversation
+  std::int64_t canary = 0;      // run of the canary that it went to; 0 = none
   std::string rerouted_from;    // the model before a canary was rolled back
   std::string api_key;          // id of the key that it came with; empty = none
 };
@@ -52,7 +52,7 @@ struct ChoiceRow {
   std::int64_t deaths_index = -1;  // next index at the last of them
 };
 
-/// Everything of a request that is not looked at while it waits.
+/// Fields of a request that are not looked at while it waits.
 struct PayloadRow {
   wire::Sampling sampling;
   std::vector<std::string> stops;
@@ -69,7 +69,7 @@ struct ModelRow {
   std::int64_t size = 0;
   std::int64_t mtime_ns = 0;
   std::string architecture;
-  std::int64_t context = 0;  // tokens per sequence, as wished and possible
+  std::int64_t context = 0;  // tokens per sequence, as requested and possible
   std::int32_t slots = 0;
   std::int32_t pages = 0;
   std::int64_t prefill_chunk = 0;
@@ -79,9 +79,9 @@ struct ModelRow {
   std::int64_t weights_bytes = 0;  // envelope
   std::int64_t kv_bytes = 0;       // for `pages`
   std::int64_t scratch_bytes = 0;
-  std::string options;  // JSON for the worker's engine
-  std::string shape;    // JSON: plan::ModelShape
-  bool wanted = false;  // asked to be loaded
+  std::string options;          // JSON for the worker's engine
+  std::string shape;            // JSON: plan::ModelShape
+  bool load_requested = false;  // by a request or an operator
   ModelState state = ModelState::kRegistered;
   std::string reason;
   std::int64_t created_ms = 0;
@@ -163,12 +163,12 @@ struct PutModel {
 struct PutModelBlobs {
   std::string sha;
   std::string tokenizer;
-  std::string pieces;
+  std::string detokenizer;
 };
 struct DeleteModel {
   std::string name;
 };
-struct PutLoad {  // also keeps the reservation: bytes > 0 while the load has not ended
+struct PutLoad {  // also holds the reservation: bytes > 0 while the load has not ended
   LoadRow row;
 };
 struct InsertTransition {
@@ -186,7 +186,7 @@ struct PutFlag {  // small durable switches: "queue.paused", "drain/WORKER"
   std::string value;
 };
 
-/// An ended request with all that belongs to it.
+/// Deletes an ended request with all that belongs to it.
 struct DeleteRequest {
   Seq seq = 0;
 };
@@ -194,8 +194,8 @@ struct InsertConfigVersion {
   ConfigVersion version;
 };
 
-/// What gateways keep for their clients: files, batches, responses. The machine knows nothing of
-/// them.
+/// An object that gateways store for their clients: file, batch, response. The machine knows
+/// nothing of them.
 struct ObjectRow {
   Seq seq = 0;       // of all objects, in the order in which they were made
   std::string kind;  // "file", …
@@ -210,7 +210,7 @@ struct ObjectRow {
 };
 struct PutObject {
   ObjectRow row;       // as it is now, `append` included
-  std::string append;  // what was put behind its content
+  std::string append;  // bytes that were appended to its content
 };
 struct DeleteObject {
   Seq seq = 0;
@@ -223,7 +223,7 @@ using RowChange =
 
 // ---- what a start reads
 
-/// A choice that had not ended, with its open attempt if there is one.
+/// A choice as the database has it, with its open attempt if there is one.
 struct BootChoice {
   ChoiceRow row;
   std::vector<TokenId> ids;  // committed ones, only while the choice has not ended
@@ -233,7 +233,7 @@ struct BootChoice {
   std::string incarnation;
   std::string load_id;
 };
-/// One request as the database has it: live ones at a start, ended ones when somebody asks.
+/// A request as the database has it: live ones at a start, ended ones when somebody asks.
 struct BootRequest {
   RequestRow row;
   std::vector<BootChoice> choices;

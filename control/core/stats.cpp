@@ -5,7 +5,7 @@
 namespace holdfast::core {
 
 void MinuteRate::turn(std::int64_t second) {
-  if (second < second_) return;  // monotonic time does not go back; what is late counts as now
+  if (second < second_) return;  // monotonic time does not go back; a late event counts as now
   const std::int64_t empty = std::min(second - second_, kSeconds);
   for (std::int64_t i = 0; i < empty; ++i) {
     counts_[static_cast<std::size_t>((second - i) % kSeconds)] = 0;
@@ -42,14 +42,14 @@ void ModelStats::merge(const ModelStats& other) {
 }
 
 ModelStats& Stats::model(const std::string& name) {
-  const auto known = models.find(name);
-  if (known != models.end()) return known->second;
+  const auto found = models.find(name);
+  if (found != models.end()) return found->second;
   return models[models.size() < kModelsMax ? name : std::string(kOther)];
 }
 
 PrefixStats& Stats::prefix_group(const std::string& name) {
-  const auto known = prefix_groups.find(name);
-  if (known != prefix_groups.end()) return known->second;
+  const auto found = prefix_groups.find(name);
+  if (found != prefix_groups.end()) return found->second;
   return prefix_groups[prefix_groups.size() < kGroupsMax ? name : std::string(kOther)];
 }
 

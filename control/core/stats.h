@@ -1,6 +1,6 @@
 #pragma once
-// What the machine counts for the one who looks: how long things took, how much happened in the
-// last minute, what was refused. Fed by step() with its own time; nothing here is decided by.
+// Statistics for people and metrics: how long things took, how much happened in the last minute,
+// what was refused. Fed by step() with its own time; no decision depends on them.
 
 #include <array>
 #include <cstdint>
@@ -22,9 +22,10 @@ class MinuteRate {
     if (now_us / 1'000'000 != second_) turn(now_us / 1'000'000);
     counts_[static_cast<std::size_t>(second_ % kSeconds)] += count;
   }
-  /// Of the last 60 seconds, the current one included.
+  /// Number of events in the last 60 seconds, the current one included.
   std::uint64_t count(std::int64_t now_us) const;
-  /// The same per second; in the first minute since `started_us`, over the time since then.
+  /// Events per second in that time; in the first minute since `started_us`, over the time since
+  /// then.
   double per_second(std::int64_t now_us, std::int64_t started_us) const;
 
  private:
@@ -33,8 +34,8 @@ class MinuteRate {
   std::int64_t second_ = 0;  // of the newest bucket
 };
 
-/// Of the requests of one model. Times in microseconds, as the daemon sees them: a token counts
-/// from its arrival here on. What began in an earlier process is in none but end_to_end.
+/// Statistics of the requests of one model. Times in microseconds, as the daemon sees them: a token
+/// counts from its arrival here on. What began in an earlier process is in none but end_to_end.
 struct ModelStats {
   Histogram queue_wait;   // acceptance to the first dispatch of a request
   Histogram first_token;  // arrival of a submission to the first token of each choice
@@ -57,19 +58,19 @@ struct PrefixStats {
 };
 
 struct Stats {
-  /// Names are kept when their models go, so that what is counted never goes down: the first ones
-  /// have a row each, what comes after them shares kOther.
+  /// Bound on models with a row of their own; later ones share kOther. Rows stay when their models
+  /// go, so that counts never go down.
   static constexpr std::size_t kModelsMax = 32;
   static constexpr std::string_view kOther = "other";
   std::map<std::string, ModelStats, std::less<>> models;
   ModelStats& model(const std::string& name);
   ModelStats all() const;
-  /// The same for sharing groups.
+  /// Bound on sharing groups with a row of their own, as for models.
   static constexpr std::size_t kGroupsMax = 64;
   std::map<std::string, PrefixStats, std::less<>> prefix_groups;
   PrefixStats& prefix_group(const std::string& name);
 
-  Histogram model_switch;  // a model that was wanted, or lost its last worker, is ready
+  Histogram model_switch;  // until a model that was requested or lost its last worker is ready
   MinuteRate accepted, ended, tokens;
   std::array<std::uint64_t, static_cast<std::size_t>(Errc::kInternal) + 1> refused{};  // by Errc
 };

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "control/core/planted.h"
-
 namespace holdfast::core {
 
 Subscription& StreamHub::add(Subscription subscription) {
@@ -50,9 +48,7 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
   for (const Choice& choice : request.choices) {
     const auto c = static_cast<std::size_t>(choice.row.choice);
     const std::int64_t committed = choice.row.next_index;
-    const bool unbounded = planted(Bug::kWindowIgnored);
-    const std::int64_t limit =
-        unbounded ? committed : std::min(committed, sub.credited[c] + sub.window);
+    const std::int64_t limit = std::min(committed, sub.credited[c] + sub.window);
     while (sub.next[c] < limit) {
       SendEvent event;
       event.to = sub.peer;
@@ -63,10 +59,9 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
       event.choice = choice.row.choice;
       event.start = sub.next[c];
       event.end = std::min(limit, event.start + config.stream_chunk_tokens);
-      // Ended requests keep no ids in memory, and extra (logprobs, vectors) is only in the
+      // Ended requests have no ids in memory, and extra (logprobs, vectors) is only in the
       // database.
-      const bool scored = !planted(Bug::kScoresLeftOut) && event.start == 0 &&
-                          request.sampling.prompt_logprobs >= 0;
+      const bool scored = event.start == 0 && request.sampling.prompt_logprobs >= 0;
       const bool noted = event.start == 0 && choice.noted;
       if (static_cast<std::int64_t>(choice.ids.size()) >= event.end && !scored && !noted &&
           request.sampling.logprobs < 0 && choice.ids[0] != wire::kVectorToken) {
@@ -75,7 +70,7 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
       sub.next[c] = event.end;
       out.messages.emplace_back(std::move(event));
     }
-    all_sent = all_sent && (sub.next[c] >= committed || planted(Bug::kFinEarly));
+    all_sent = all_sent && sub.next[c] >= committed;
   }
   return all_sent;
 }

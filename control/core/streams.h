@@ -1,6 +1,7 @@
 #pragma once
-// Who reads what. A subscription is the next index to send for each choice and a window: there is
-// no queue per client, a slow one gets larger pieces later, out of what is committed.
+// Subscriptions: which client reads which request. A subscription is the next index to send for
+// each choice and a window. There is no queue per client: a slow client gets longer token runs
+// later, out of what is committed.
 
 #include <cstdint>
 #include <map>
@@ -23,7 +24,7 @@ struct Subscription {
   std::vector<std::int64_t> credited;  // per choice: the client has taken [0, credited)
   std::int64_t window = 0;
   bool fin_sent = false;
-  std::int64_t fin_until_us = 0;      // it is kept till then, as the FIN may come back
+  std::int64_t fin_until_us = 0;      // it stays till then, as the FIN may come back
   std::int64_t stalled_until_us = 0;  // its socket was full
 };
 
@@ -31,14 +32,14 @@ class StreamHub {
  public:
   using Key = std::pair<PeerId, std::uint64_t>;  // a tag is unique on its connection
 
-  /// Replaces a subscription of the same peer and tag (its request is then to be told by the caller
-  /// through removed()).
+  /// Adds a subscription. The caller first takes out one of the same peer and tag with remove().
   Subscription& add(Subscription subscription);
   Subscription* find(PeerId peer, std::uint64_t tag);
-  /// The request that it belonged to, 0 if unknown.
+  /// Takes a subscription out. Returns the request that it belonged to, 0 if unknown.
   Seq remove(PeerId peer, std::uint64_t tag);
-  /// The requests that lost a subscription, with repeats.
+  /// Takes out all subscriptions of a peer. Returns the requests that lost one, with repeats.
   std::vector<Seq> remove_peer(PeerId peer);
+  /// Returns the subscriptions of a request.
   std::vector<Key> of_request(Seq seq) const;
   std::size_t size() const { return subscriptions_.size(); }
 
@@ -47,8 +48,8 @@ class StreamHub {
   std::map<Seq, std::set<Key>> by_request_;
 };
 
-/// Sends what is committed, not yet sent and inside the window. True when everything of a terminal
-/// request was sent (the caller then sends FIN).
+/// Sends what is committed, not yet sent and inside the window. Returns true when everything of a
+/// terminal request was sent (the caller then sends FIN).
 bool pump(Subscription& subscription, const Request& request, const Config& config, Effects& out);
 
 }  // namespace holdfast::core

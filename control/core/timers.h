@@ -1,6 +1,6 @@
 #pragma once
-// Deadlines of the machine. An entry only says "look at this thing then"; whoever looks compares
-// with the thing's own deadline, so entries are never cancelled.
+// Deadlines of the machine. An entry only says "look at this thing then"; its handler compares with
+// the thing's own deadline, so entries are never cancelled.
 
 #include <cstdint>
 #include <optional>
@@ -20,7 +20,7 @@ enum class TimerKind : std::uint8_t {
   kStalled,    // id = peer, tag: socket was full
   kFinished,   // id = peer, tag: its FIN was sent and has not come back
   kDrain,
-  kAlias,  // key = alias: a window ends, or what waited for a model has waited enough
+  kAlias,  // key = alias: a window ends, or the wait for a model has lasted long enough
 };
 
 struct TimerEntry {

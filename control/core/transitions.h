@@ -1,6 +1,7 @@
 #pragma once
-// The tables of legal state changes of requests and models. Every change of a state is looked up
-// here; what is not here is a bug of ours and ends the process. docs/durability.md shows them.
+// Tables of the legal state changes of requests and models. Every change of a state is looked up
+// here; one that is not here is a bug of ours and ends the process. docs/inside/durability.md shows
+// them.
 
 #include <cstdint>
 #include <optional>
@@ -11,7 +12,7 @@
 
 namespace holdfast::core {
 
-/// What can happen to a request as a whole.
+/// Changes of a request as a whole.
 enum class RequestChange : std::uint8_t {
   kDispatched,   // a choice went to a worker
   kRequeued,     // its last running choice came back
@@ -24,25 +25,25 @@ enum class RequestChange : std::uint8_t {
 };
 std::string_view change_name(RequestChange change);  // "dispatched", …
 
-struct RequestArrow {
+struct RequestTransition {
   RequestState from;
   RequestChange change;
   RequestState to;
 };
-/// All of them; a terminal state has none that leaves it.
-std::span<const RequestArrow> request_arrows();
-/// Index in request_arrows(), nullopt where the table has no such arrow.
-std::optional<std::size_t> find_arrow(RequestState state, RequestChange change);
-/// The state after `change`.
+/// All transitions of requests; a terminal state has none that leaves it.
+std::span<const RequestTransition> request_transitions();
+/// Index in request_transitions(); nullopt where the table has no such transition.
+std::optional<std::size_t> find_transition(RequestState state, RequestChange change);
+/// The state after `change`; nullopt where the table has no such transition.
 std::optional<RequestState> next_state(RequestState state, RequestChange change);
 
-struct ModelArrow {
+struct ModelTransition {
   ModelState from;
   ModelState to;
 };
-std::span<const ModelArrow> model_arrows();
-/// registered → placing → loading → warming → ready → draining → unloaded | failed, and the ways
-/// back (a lost worker, a retry, a new load).
+std::span<const ModelTransition> model_transitions();
+/// Returns true for registered → placing → loading → warming → ready → draining → unloaded |
+/// failed, and the ways back (a lost worker, a retry, a new load).
 bool legal_change(ModelState from, ModelState to);
 
 }  // namespace holdfast::core

@@ -33,7 +33,8 @@ struct ChoiceRef {
   auto operator<=>(const ChoiceRef&) const = default;
 };
 
-/// Strongest class of what a group writes: kFull is synced before anything leaves.
+/// Durability that the rows of a group need, the strongest of them: kFull is synced before anything
+/// leaves.
 enum class Durability : std::uint8_t { kNone, kNormal, kFull };
 
 enum class ModelState : std::uint8_t {

@@ -1,7 +1,5 @@
 #include "control/core/workers.h"
 
-#include "control/core/planted.h"
-
 namespace holdfast::core {
 
 std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens) {
@@ -17,10 +15,8 @@ std::string_view worker_state_name(const Worker& worker) {
 
 bool fits_now(const Load& load, std::int64_t tokens, std::int64_t fewer, std::int64_t pages) {
   const auto running = static_cast<std::int64_t>(load.running.size()) - fewer;
-  if (running >= load.row.slots) {
-    return running == load.row.slots && planted(Bug::kSlotsMiscounted);
-  }
-  // The first token needs a place too. An empty worker takes anything that admission let in.
+  if (running >= load.row.slots) return false;
+  // The first token needs a page too. An empty worker takes anything that admission let in.
   if (running == 0) return true;
   const std::int64_t needed = pages_for(tokens + 1, load.row.page_tokens) + running;
   return load.pages_used - pages + needed <= load.row.pages;

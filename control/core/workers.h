@@ -1,6 +1,6 @@
 #pragma once
-// Workers and what is loaded on them. Credits are arithmetic here: a worker reports its sizes once,
-// the daemon counts what it has given out.
+// Workers and their loads. Credits are arithmetic here: a worker reports its sizes once, the daemon
+// counts what it has given out.
 
 #include <map>
 #include <optional>
@@ -20,20 +20,20 @@ struct Load {
   std::set<ChoiceRef> running;
   std::int64_t pages_used = 0;  // of `running`, by our count
   std::int64_t held_until_us = 0;
-  bool alone = false;               // a suspect runs here by itself
+  bool alone = false;               // a suspected choice runs here by itself
   std::int64_t ready_us = 0;        // monotonic; 0 = not yet
-  std::int64_t asked_again_us = 0;  // end of its dwell time, when a timer was set for it
-  std::string why;                  // it was placed there, and with what
+  std::int64_t dwell_timer_us = 0;  // end of its dwell time, when a timer was set for it
+  std::string why;                  // reason of the placement, and with what
   double progress = 0;
   wire::MemoryReport memory;
   std::int64_t deadline_us = 0;  // of the next report while loading
-  /// Keys of the memories that it takes from; not known from a start of the daemon until its worker
-  /// says HELLO: until then it counts in all of them.
+  /// Keys of the memory pools that it takes from; not known from a start of the daemon until its
+  /// worker says HELLO: until then it counts in all of them.
   std::optional<std::vector<std::string>> pools;
-  bool settled = false;  // was ready: what it takes is missing in what its memories have available
+  bool settled = false;  // was ready: what its pools have available lacks its memory already
 };
 
-/// Memory that a worker which is gone may still hold: its process is not known to have ended.
+/// Memory that the load of a lost worker may still hold: the process is not known to have ended.
 struct Remains {
   LoadRow row;               // of the load, ended; `bytes` are what is held
   bool in_database = false;  // its reservation stands there, so that the next start counts it too
@@ -45,7 +45,7 @@ struct Remains {
 struct Worker {
   PeerId peer = 0;
   wire::Hello hello;                // without models and active; `memory` as last reported
-  std::int64_t free_at_change = 0;  // bytes of its device, at the last change of one of its loads
+  std::int64_t free_at_change = 0;  // free bytes of its device at the last change of a load
   wire::WorkerStats stats;
   bool quarantined = false;
   bool draining = false;
@@ -66,7 +66,7 @@ struct LostWorker {
   std::int64_t since_ms = 0;
 };
 
-/// Name of its state in the worker list and in the metrics.
+/// Name of the worker's state in the worker list and in the metrics.
 std::string_view worker_state_name(const Worker& worker);
 
 inline constexpr std::int32_t kPageTokens = 64;  // of every engine
@@ -74,9 +74,9 @@ inline constexpr std::int32_t kPageTokens = 64;  // of every engine
 /// KV pages of `tokens` tokens.
 std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens);
 
-/// Room for a choice of `tokens` tokens so far (prompt + committed): its pages, and one page for
-/// each sequence that runs already to grow into. So many of those, with so many pages, are about to
-/// give way.
+/// Returns true if a choice of `tokens` tokens so far (prompt + committed) fits: its pages, and one
+/// page for each sequence that runs already to grow into. `fewer` of those, with `pages` pages, are
+/// about to give way.
 bool fits_now(const Load& load, std::int64_t tokens, std::int64_t fewer = 0,
               std::int64_t pages = 0);
 

@@ -13,10 +13,11 @@
 namespace holdfast::gateway {
 namespace {
 
-// A list of keys that is older than this judges nobody.
+// A request is not judged by a list of keys that is older than this.
 constexpr std::int64_t kFreshUs = 1'000'000;
 
-/// "Authorization: Bearer KEY", or Anthropic's "x-api-key: KEY"; empty without one.
+/// Returns KEY of "Authorization: Bearer KEY" or of Anthropic's "x-api-key: KEY"; empty without
+/// one.
 std::string key_of(const Request& request) {
   if (const std::string* header = request.header("Authorization")) {
     constexpr std::string_view kBearer = "Bearer ";
@@ -30,7 +31,7 @@ std::string key_of(const Request& request) {
   return header == nullptr ? std::string() : *header;
 }
 
-/// Empty without a key.
+/// Returns the hash of the request's key; empty without a key.
 std::string hash_of(const Request& request) {
   const std::string key = key_of(request);
   return key.empty() ? std::string() : client::hash_api_key(key);
@@ -67,23 +68,24 @@ Response unauthorized(const std::string& message) {
 }  // namespace
 
 void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) {
-  KeepList query;
+  ObjectListQuery query;
   query.kind = client::kKeyKind;
   query.newest_first = false;
   query.from = from;
   query.limit = 1000;
   const auto self = shared_from_this();
-  keeper_.list(
-      client::AllTenants::local(), query, [self, keys, any](client::Answer<Keeper::Page> answer) {
-        const auto* page = std::get_if<Keeper::Page>(&answer);
+  object_store_.list(
+      client::AllTenants::local(), query,
+      [self, keys, any](client::Answer<ObjectStore::Page> answer) {
+        const auto* page = std::get_if<ObjectStore::Page>(&answer);
         if (page == nullptr) return self->end_read(false);
-        for (const Kept& kept : page->objects) {
-          const auto body = try_parse_json<nlohmann::json>(kept.body);
+        for (const StoredObject& stored : page->objects) {
+          const auto body = try_parse_json<nlohmann::json>(stored.body);
           if (!body.is_object() || body.value("revoked_ms", std::int64_t{0}) > 0) continue;
           Key key;
           key.principal = {
-              {body.value("tenant", "default"), kept.id, role_of(body.value("role", ""))},
-              api_key(kept.id, body)};
+              {body.value("tenant", "default"), stored.id, role_of(body.value("role", ""))},
+              api_key(stored.id, body)};
           if (body.value("priority", "") == "interactive") key.principal.may_be_interactive = true;
           key.expires_ms = body.value("expires_ms", std::int64_t{0});
           (*keys)[body.value("hash", "")] = std::move(key);
@@ -92,7 +94,7 @@ void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) 
         if (page->more) return self->read_page(keys, page->objects.back().seq, some);
         {
           const std::lock_guard lock(self->mutex_);
-          if (!self->known_ && !some) {
+          if (!self->keys_loaded_ && !some) {
             log::info(
                 "no API key exists: this user and root may do everything at a loopback address",
                 {{"loopback", self->loopback_ ? "yes" : "no"}});
@@ -111,15 +113,15 @@ void Access::end_read(bool read) {
     const std::lock_guard lock(mutex_);
     reading_ = false;
     if (read) {
-      known_ = true;
-      known_us_ = reading_us_;
+      keys_loaded_ = true;
+      keys_as_of_us_ = reading_us_;
     }
     works.swap(waiting_);
     if (read) {
       waiting_.swap(later_);
       more = !waiting_.empty();
     } else {
-      // The daemon is away: nobody waits for it twice.
+      // The daemon is unreachable: no request waits a second time.
       works.insert(works.end(), later_.begin(), later_.end());
       later_.clear();
     }
@@ -130,7 +132,7 @@ void Access::end_read(bool read) {
 
 bool Access::may_be_keyless() const {
   const std::lock_guard lock(mutex_);
-  return !known_ || (!any_ && loopback_);
+  return !keys_loaded_ || (!any_ && loopback_);
 }
 
 void Access::begin_read() {
@@ -142,12 +144,12 @@ void Access::begin_read() {
   read_page(std::make_shared<Keys>(), 0, false);
 }
 
-/// True if the known keys are new enough for a request that came then. A key that is not among them
-/// may have been made since: that it does not exist is said after a look that began later.
+/// True if the known keys are new enough for a request with this key that arrived then. An unknown
+/// key may have been made since the last read, so it is refused only after a read that began later.
 bool Access::judges(const std::string& hash, std::int64_t arrived_us) const {
-  if (!known_) return false;
+  if (!keys_loaded_) return false;
   const bool is_new = !hash.empty() && !keys_.contains(hash);
-  return known_us_ >= (is_new ? arrived_us : arrived_us - kFreshUs);
+  return keys_as_of_us_ >= (is_new ? arrived_us : arrived_us - kFreshUs);
 }
 
 bool Access::ready(const Request& request, std::function<void()> work) {
@@ -157,11 +159,11 @@ bool Access::ready(const Request& request, std::function<void()> work) {
   {
     const std::lock_guard lock(mutex_);
     waits = !judges(hash, arrived_us);
-    if (!waits && known_us_ > arrived_us - kFreshUs / 2) return true;
+    if (!waits && keys_as_of_us_ > arrived_us - kFreshUs / 2) return true;
     const bool too_late = reading_ && reading_us_ < arrived_us;
     if (waits) (too_late ? later_ : waiting_).push_back(std::move(work));
   }
-  begin_read();  // also before anybody has to wait for it
+  begin_read();  // also before any request has to wait for it
   return !waits;
 }
 
@@ -171,7 +173,7 @@ void Access::refresh() {
 
 bool Access::keyless() const {
   const std::lock_guard lock(mutex_);
-  return known_ && loopback_ && !any_;
+  return keys_loaded_ && loopback_ && !any_;
 }
 
 std::optional<Response> Access::refuse_peer(const Request& request) const {

@@ -14,7 +14,8 @@
 namespace holdfast::gateway {
 namespace {
 
-/// The last words of a stream whose server ends; it can be taken up again behind its last id.
+/// Returns the last event of a stream whose server ends. The stream can be resumed from its last
+/// id.
 std::string stopping_event(Api api, const wire::Refusal& why) {
   const bool anthropic = api == Api::kMessages;
   const std::string body = error_for(api_path(api), http_status(why.code), error_body(why, ""));
@@ -23,7 +24,7 @@ std::string stopping_event(Api api, const wire::Refusal& why) {
   return out;
 }
 
-/// Members on the exchange's strand; the SDK's callbacks only post to it.
+/// One attachment. Its members run on the exchange's strand; the SDK's callbacks only post to it.
 class Attachment : public std::enable_shared_from_this<Attachment> {
  public:
   Attachment(Context& context, ExchangePtr exchange, wire::RequestInfo info, View view)
@@ -35,9 +36,9 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     if (view_.whole != nullptr) {
       whole_ = std::move(view_.whole);
     } else if (view_.shape.stream && view_.shape.api == Api::kMessages) {
-      stream_ = std::make_unique<MessageWriter>(view_.shape, std::move(info), view_.seen);
+      stream_ = std::make_unique<MessageWriter>(view_.shape, std::move(info), view_.resume_from);
     } else if (view_.shape.stream) {
-      stream_ = std::make_unique<StreamRenderer>(view_.shape, std::move(info), view_.seen);
+      stream_ = std::make_unique<StreamRenderer>(view_.shape, std::move(info), view_.resume_from);
     } else if (view_.shape.api == Api::kMessages) {
       whole_ = std::make_unique<MessageCollector>(view_.shape, std::move(info));
     } else if (view_.shape.api == Api::kEmbeddings) {
@@ -74,7 +75,8 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     handler.on_failure = [self](const client::Failure& failure) {
       self->exchange_->post([self, failure] { self->on_failure(failure); });
     };
-    // From 0 whatever the client has: the text rule needs the tokens before.
+    // The stream begins at 0 even if the client has more: the rule for held text needs earlier
+    // tokens.
     stream_id_ = context_.client.open_stream(caller_of(exchange_->request()), request_id, {},
                                              std::move(handler));
     open_ = true;
@@ -135,7 +137,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     close_stream(view_.leaves_for_good);
   }
 
-  /// The gateway ends before the answer does: the client is told how it gets the rest.
+  /// Tells the client how it gets the rest, when the gateway ends before the answer does.
   void stop() {
     if (std::exchange(done_, true)) return;
     close_stream();

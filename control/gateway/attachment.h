@@ -1,5 +1,5 @@
 #pragma once
-// Shows a request of the daemon to one HTTP client: the stream of its chunks, or the whole answer.
+// Shows a request of the daemon to one HTTP client, as a stream of chunks or as the whole answer.
 
 #include <cstdint>
 #include <memory>
@@ -13,18 +13,18 @@
 
 namespace holdfast::gateway {
 
-/// How an accepted request is to be shown.
+/// The form in which an accepted request is shown.
 struct View {
   Shape shape;
-  std::vector<std::int64_t> seen;                // of Last-Event-ID, empty = from the start
+  std::vector<std::int64_t> resume_from;         // from Last-Event-ID; empty = from the start
   std::vector<Header> headers;                   // X-Request-Id is added
-  std::shared_ptr<WholeAnswer> whole = nullptr;  // another document than the shape's own
+  std::shared_ptr<WholeAnswer> whole = nullptr;  // a document other than the shape's own
   bool leaves_for_good = false;                  // a client that leaves does not come back
 };
 
-/// On the exchange's strand. Attaches at index 0 and answers; returns at once. A daemon or a worker
-/// that dies meanwhile is the SDK's business: the answer just comes later. When the client leaves,
-/// the attachment ends and the daemon's rules for disconnects decide.
+/// Attaches at index 0 and answers. Runs on the exchange's strand and returns at once. If the
+/// daemon or a worker dies meanwhile, the SDK reconnects and the answer comes later. When the
+/// client leaves, the attachment ends and the daemon's rules for disconnects decide.
 void show_request(Context& context, const ExchangePtr& exchange, wire::RequestInfo info, View view);
 
 }  // namespace holdfast::gateway

@@ -1,5 +1,5 @@
 #pragma once
-// Waiting for an asynchronous call of the SDK, on a thread that may wait: never the SDK's own.
+// Waiting for an asynchronous call of the SDK, on a thread that may block: never the SDK's own.
 
 #include <future>
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace holdfast::gateway {
 
-/// `start` is given the handler of the answer.
+/// Calls `start` with the handler of the answer and blocks until the answer has come.
 template <class T, class Start>
 client::Answer<T> await(const Start& start) {
   auto promise = std::make_shared<std::promise<client::Answer<T>>>();

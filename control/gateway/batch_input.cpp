@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kErrorsMax = 20;
 constexpr std::size_t kCustomIdBytesMax = 512;
 
-/// A body stands one level deeper in its line.
+/// Limits for a line: the body is one level deeper there.
 JsonLimits line_limits() {
   JsonLimits limits = kBodyLimits;
   ++limits.depth_max;
@@ -41,18 +41,18 @@ bool BatchReader::is_hopeless() const {
   return errors_.size() == kErrorsMax;
 }
 
-void BatchReader::keep(std::string_view part) {
+void BatchReader::append_to_line(std::string_view part) {
   line_bytes_ += part.size();
   at_ += static_cast<std::int64_t>(part.size());
   line_ += part.substr(0, line_bytes_max_ - std::min(line_.size(), line_bytes_max_));
 }
 
-void BatchReader::feed(std::string_view piece) {
-  while (!piece.empty() && !is_hopeless()) {
-    const std::size_t end = piece.find('\n');
-    keep(piece.substr(0, end));
+void BatchReader::feed(std::string_view chunk) {
+  while (!chunk.empty() && !is_hopeless()) {
+    const std::size_t end = chunk.find('\n');
+    append_to_line(chunk.substr(0, end));
     if (end == std::string_view::npos) return;
-    piece.remove_prefix(end + 1);
+    chunk.remove_prefix(end + 1);
     end_line();
     ++at_;
   }
@@ -91,7 +91,7 @@ void BatchReader::end_line() {
   errors_.push_back(std::move(error));
 }
 
-/// Takes only the name of what was cut off.
+/// Reads only the custom_id of a line that was cut off.
 BatchError BatchReader::read_large(std::string_view text, BatchLine* out) {
   const auto id = find_text_member(text, "custom_id");
   if (!id || id->empty() || id->size() > kCustomIdBytesMax || !is_valid_utf8(*id)) {
@@ -100,7 +100,7 @@ BatchError BatchReader::read_large(std::string_view text, BatchLine* out) {
                 std::to_string(line_bytes_max_) + " are taken",
             0};
   }
-  if (!seen_.insert(*id).second) {
+  if (!custom_ids_.insert(*id).second) {
     return {"duplicate_custom_id", "custom_id \"" + *id + "\" is there twice", 0};
   }
   out->custom_id = *id;
@@ -109,7 +109,7 @@ BatchError BatchReader::read_large(std::string_view text, BatchLine* out) {
   return {};
 }
 
-/// The fault of a line; empty code: none that would be wrong with the whole batch.
+/// Reads a line. Returns the fault that fails the whole batch, if any; its code is empty otherwise.
 BatchError BatchReader::read_line(std::string_view text, BatchLine* out) {
   json line;
   FieldError error;
@@ -128,7 +128,7 @@ BatchError BatchReader::read_line(std::string_view text, BatchLine* out) {
     return {"missing_required_parameter", "custom_id: a text of 1 to 512 bytes is required", 0};
   }
   out->custom_id = id.get<std::string>();
-  if (!seen_.insert(out->custom_id).second) {
+  if (!custom_ids_.insert(out->custom_id).second) {
     return {"duplicate_custom_id", "custom_id \"" + out->custom_id + "\" is there twice", 0};
   }
   if (line.value("method", json()) != "POST") {

@@ -31,7 +31,7 @@ void BatchRunner::wake() {
   changed_.notify_all();
 }
 
-/// False: it is time to stop.
+/// Returns false when it is time to stop.
 bool BatchRunner::wait(std::int64_t ms) {
   std::unique_lock lock(mutex_);
   const std::uint64_t before = wakes_;
@@ -46,22 +46,22 @@ void BatchRunner::run(int number) {
     const std::lock_guard lock(mutex_);
     return stopping_;
   };
-  // Not all of them at the same moment.
+  // Spreads the threads' first looks over an interval.
   if (!wait(number * options_.look_ms / options_.batches)) return;
   while (wait(options_.look_ms)) {
     if (context_.blame != nullptr && !context_.blame->settle()) continue;
-    KeepList query;
+    ObjectListQuery query;
     query.kind = kOpenBatchKind;
     query.newest_first = false;
     query.limit = 100;
-    std::promise<client::Answer<Keeper::Page>> promise;
-    context_.keeper->list(
+    std::promise<client::Answer<ObjectStore::Page>> promise;
+    context_.object_store->list(
         client::AllTenants::local(), query,
-        [&promise](client::Answer<Keeper::Page> page) { promise.set_value(std::move(page)); });
+        [&promise](client::Answer<ObjectStore::Page> page) { promise.set_value(std::move(page)); });
     const auto answer = promise.get_future().get();
-    const auto* page = std::get_if<Keeper::Page>(&answer);
+    const auto* page = std::get_if<ObjectStore::Page>(&answer);
     if (page == nullptr) continue;
-    for (const Kept& open : page->objects) {
+    for (const StoredObject& open : page->objects) {
       if (stopping()) return;
       work_on_batch(context_, open.id, worker, {options_.lines, options_.lease_ms}, stopping);
     }

@@ -1,8 +1,8 @@
 #pragma once
-// Works on batches: each line is a durable request whose id is made of the batch's and the line's
-// number, so whoever goes on after a crash finds the requests that were made before. Results are
-// put behind the output file in the order of the lines, together with how far they are: no line is
-// lost, none is there twice.
+// Works on batches. Each line is a durable request whose id is made of the batch's id and the
+// line's number, so the gateway that goes on after a crash finds the requests that were made
+// before. Results are appended to the output file in the order of the lines, in one transaction
+// with the number of lines done: no line is lost, none is there twice.
 
 #include <atomic>
 #include <condition_variable>
@@ -20,17 +20,18 @@ struct BatchRunnerOptions {
   int batches = 4;  // worked on at once, each by a thread
   int lines = 64;   // of each batch in flight
   std::int64_t lease_ms = 3'000;
-  std::int64_t look_ms = 1'000;  // for new ones
+  std::int64_t look_ms = 1'000;  // interval of looking for new batches
 };
 
+/// The threads that work on batches.
 class BatchRunner {
  public:
-  /// `context` must outlive it. Begins at once.
+  /// Starts at once. `context` must outlive it.
   BatchRunner(Context& context, BatchRunnerOptions options = {});
-  /// Stops; what is in flight goes on in the daemon and is found by whoever comes next.
+  /// Stops. What is in flight goes on in the daemon and is found by the next gateway.
   ~BatchRunner();
   BatchRunner(const BatchRunner&) = delete;
-  /// There may be a new one. Any thread.
+  /// Makes the threads look for a new batch at once. Callable from any thread.
   void wake();
 
  private:
@@ -39,7 +40,7 @@ class BatchRunner {
 
   Context& context_;
   const BatchRunnerOptions options_;
-  const std::string name_;  // of this gateway's life
+  const std::string name_;  // unique to this gateway process
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;

@@ -30,12 +30,13 @@ namespace {
 constexpr std::int64_t kRefreshMs = 1'000;
 constexpr std::int64_t kAgainMs = 500;
 constexpr std::size_t kFlushBytes = 256 * 1024;
-constexpr std::size_t kWindowBytes = 512 * 1024;  // of the input file, behind which it is cut
+constexpr std::size_t kWindowBytes = 512 * 1024;  // text that is held before a line
 constexpr const char* kExpired = "batch_expired";
-// A line that gets no answer while others do is tried again so often: it may be what is wrong.
+// A line that gets no answer while others do is retried this often: the line itself may be the
+// cause.
 constexpr int kStrikesMax = 20;
 constexpr int kStrikesUnreachable = 7;
-const client::AllTenants kHouse = client::AllTenants::local();  // for the lease and the batch
+const client::AllTenants kAllTenants = client::AllTenants::local();  // for the lease and the batch
 
 std::int64_t now_ms() {
   return system_clock().wall_ms();
@@ -55,7 +56,7 @@ class BatchWork {
   struct Line {
     bool started = false;
     bool ended = false;
-    std::int64_t again_ms = 0;  // not before
+    std::int64_t again_ms = 0;  // earliest time of the next try
     std::int64_t begun_ms = 0;
     int strikes = 0;
     OfflineAnswer answer;
@@ -64,10 +65,10 @@ class BatchWork {
     std::string id;
     std::int64_t version = 0;
     std::int64_t bytes = 0;
-    std::int64_t next = 0;   // line of the batch that comes next, as far as it knows
-    std::int64_t lines = 0;  // that are in it
+    std::int64_t next = 0;   // next line of the batch, as far as this file tells
+    std::int64_t lines = 0;  // lines that it has
   };
-  /// What the answers of calls in flight are put into; outlives this.
+  /// Receives the answers of calls in flight; it outlives this object.
   struct Inbox {
     std::mutex mutex;
     std::condition_variable changed;
@@ -97,10 +98,10 @@ class BatchWork {
   bool fail(const std::vector<BatchError>& errors);
   bool close_sink(Sink& sink, const char* member);
   std::string request_id(std::size_t number) const;
-  /// The name that is blamed for a death over a line of which nothing is known yet.
+  /// The name that is blamed for a death while a line is parsed, before its request exists.
   std::string reading_id(std::size_t number) const { return request_id(number) + ":read"; }
-  /// The tenant whose files and requests are worked on.
-  client::Principal owner() const { return client::Principal::on_behalf_of(kept_.owner); }
+  /// The tenant whose files and requests are processed.
+  client::Principal owner() const { return client::Principal::on_behalf_of(stored_batch_.owner); }
   bool cancelling() const { return batch_.value("status", "") == "cancelling"; }
   bool expired() const;
 
@@ -111,20 +112,20 @@ class BatchWork {
   const std::function<bool()> stopping_;
   std::shared_ptr<Inbox> inbox_ = std::make_shared<Inbox>();
 
-  Kept kept_;
+  StoredObject stored_batch_;
   json batch_;
   std::int64_t lease_version_ = 0;
   std::int64_t leased_until_ms_ = 0;
   std::int64_t refreshed_ms_ = 0;
-  std::string window_;  // the part of the input file that is looked at
+  std::string window_;  // part of the input file
   std::int64_t window_from_ = 0;
-  std::int64_t heard_ms_ = 0;  // the daemon answered
+  std::int64_t last_answer_ms_ = 0;  // last time that the daemon answered
   std::vector<BatchLine> lines_;
-  std::map<std::size_t, Line> open_;  // from next_ on, those that were begun
+  std::map<std::size_t, Line> open_;  // started lines, from next_ on
   std::size_t next_ = 0;              // first line whose result is in no file
   std::size_t begun_ = 0;             // lines [next_, begun_) are in open_
-  bool told_to_end_ = false;          // what is in flight was cancelled
-  bool cut_ = false;                  // a line has no result because the batch was told to end
+  bool told_to_end_ = false;          // everything in flight was cancelled
+  bool cut_ = false;                  // a line has no result because the batch was ended early
   Sink output_, errors_;
 };
 
@@ -145,13 +146,14 @@ bool BatchWork::expired() const {
   return at.is_number_integer() && now_ms() / 1000 >= at.get<std::int64_t>();
 }
 
-/// Takes the lease, or makes it last longer. False: another one has it.
+/// Takes the lease, or prolongs it. Returns false if another worker has it.
 bool BatchWork::lease(bool first) {
   if (!first && now_ms() < leased_until_ms_ - limits_.lease_ms / 2) return true;
   if (first) {
-    const auto found = await<Keeper::Found>(
-        [&](auto done) { context_.keeper->get(kHouse, kOpenBatchKind, id_, std::move(done)); });
-    const auto* open = std::get_if<Keeper::Found>(&found);
+    const auto found = await<ObjectStore::Found>([&](auto done) {
+      context_.object_store->get(kAllTenants, kOpenBatchKind, id_, std::move(done));
+    });
+    const auto* open = std::get_if<ObjectStore::Found>(&found);
     if (open == nullptr || !*open) return false;
     const auto body = try_parse_json<json>((*open)->body);
     const bool taken = body.is_object() && body.value("until_ms", std::int64_t{0}) > now_ms() &&
@@ -160,69 +162,72 @@ bool BatchWork::lease(bool first) {
     lease_version_ = (*open)->version;
   }
   const std::int64_t until = now_ms() + limits_.lease_ms;
-  KeepChange change;
+  ObjectChange change;
   change.kind = kOpenBatchKind;
   change.id = id_;
   change.version = lease_version_;
   change.body = json{{"worker", worker_}, {"until_ms", until}}.dump();
-  const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(kHouse, change, std::move(done)); });
-  const auto* done = std::get_if<Keeper::Put>(&put);
+  const auto put = await<ObjectStore::Put>(
+      [&](auto done) { context_.object_store->put(kAllTenants, change, std::move(done)); });
+  const auto* done = std::get_if<ObjectStore::Put>(&put);
   if (done == nullptr) return false;
   lease_version_ = done->version;
   leased_until_ms_ = until;
-  heard_ms_ = now_ms();
+  last_answer_ms_ = now_ms();
   return true;
 }
 
-/// The batch as it is now: it may have been cancelled.
+/// Reads the batch again: it may have been cancelled.
 bool BatchWork::refresh() {
-  const auto found = await<Keeper::Found>(
-      [&](auto done) { context_.keeper->get(kHouse, kBatchKind, id_, std::move(done)); });
-  const auto* batch = std::get_if<Keeper::Found>(&found);
+  const auto found = await<ObjectStore::Found>([&](auto done) {
+    context_.object_store->get(kAllTenants, kBatchKind, id_, std::move(done));
+  });
+  const auto* batch = std::get_if<ObjectStore::Found>(&found);
   if (batch == nullptr || !*batch) return false;
-  const auto hands = touch(context_.blame, id_);
-  kept_ = **batch;
-  batch_ = try_parse_json<json>(kept_.body);
+  const auto touch_guard = touch(context_.blame, id_);
+  stored_batch_ = **batch;
+  batch_ = try_parse_json<json>(stored_batch_.body);
   refreshed_ms_ = now_ms();
   return batch_.is_object();
 }
 
-/// False: it has changed meanwhile, or cannot be stored now. Then nothing was.
+/// Stores the batch. Returns false if it was changed meanwhile or cannot be stored; then nothing
+/// was.
 bool BatchWork::save() {
-  KeepChange change;
+  ObjectChange change;
   change.kind = kBatchKind;
   change.id = id_;
-  change.version = kept_.version;
+  change.version = stored_batch_.version;
   change.body = batch_.dump(-1, ' ', false, json::error_handler_t::replace);
-  const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(kHouse, change, std::move(done)); });
-  const auto* done = std::get_if<Keeper::Put>(&put);
+  const auto put = await<ObjectStore::Put>(
+      [&](auto done) { context_.object_store->put(kAllTenants, change, std::move(done)); });
+  const auto* done = std::get_if<ObjectStore::Put>(&put);
   if (done == nullptr) return false;
-  kept_.version = done->version;
+  stored_batch_.version = done->version;
   return true;
 }
 
 bool BatchWork::read_input() {
   const std::string file = batch_.value("input_file_id", "");
-  const auto found = await<Keeper::Found>(
-      [&](auto done) { context_.keeper->get(owner(), kFileKind, file, std::move(done)); });
-  const auto* kept = std::get_if<Keeper::Found>(&found);
-  if (kept == nullptr) return false;
-  if (!*kept) return fail({{"input_file_missing", "the input file is not there any more", 0}});
-  const std::int64_t bytes = (*kept)->bytes;
+  const auto found = await<ObjectStore::Found>(
+      [&](auto done) { context_.object_store->get(owner(), kFileKind, file, std::move(done)); });
+  const auto* stored = std::get_if<ObjectStore::Found>(&found);
+  if (stored == nullptr) return false;
+  if (!*stored) return fail({{"input_file_missing", "the input file is not there any more", 0}});
+  const std::int64_t bytes = (*stored)->bytes;
   const auto guard = [this](std::size_t number, const std::function<void()>& read) {
     if (is_poison(context_.blame, reading_id(number))) return false;
-    const auto hands = touch(context_.blame, reading_id(number));
+    const auto touch_guard = touch(context_.blame, reading_id(number));
     crash_point(CrashPoint::kGatewayBatchRead);
     read();
     return true;
   };
   BatchReader reader(batch_.value("endpoint", ""), context_.params.body_bytes, guard);
   for (std::int64_t at = 0; at < bytes && !reader.is_hopeless();) {
-    const auto piece = await<std::string>(
-        [&](auto done) { context_.keeper->read(owner(), kFileKind, file, at, std::move(done)); });
-    const auto* part = std::get_if<std::string>(&piece);
+    const auto chunk = await<std::string>([&](auto done) {
+      context_.object_store->read(owner(), kFileKind, file, at, std::move(done));
+    });
+    const auto* part = std::get_if<std::string>(&chunk);
     if (part == nullptr || part->empty() || stopping_() || !lease(false)) return false;
     reader.feed(*part);
     at += static_cast<std::int64_t>(part->size());
@@ -232,41 +237,41 @@ bool BatchWork::read_input() {
   return errors.empty() || fail(errors);
 }
 
-/// nullopt: it cannot be read now.
+/// Returns the text of a line; nullopt if it cannot be read now.
 std::optional<std::string> BatchWork::line_text(const BatchLine& line) {
   const auto end = [this] { return window_from_ + static_cast<std::int64_t>(window_.size()); };
   if (line.from < window_from_ || line.from > end()) {
     window_.clear();
     window_from_ = line.from;
-  } else if (const auto behind = static_cast<std::size_t>(line.from - window_from_);
-             behind > kWindowBytes) {
-    window_.erase(0, behind);
+  } else if (const auto consumed = static_cast<std::size_t>(line.from - window_from_);
+             consumed > kWindowBytes) {
+    window_.erase(0, consumed);
     window_from_ = line.from;
   }
-  const std::int64_t wanted = line.from + static_cast<std::int64_t>(line.bytes);
-  while (end() < wanted) {
-    const auto piece = await<std::string>([&](auto done) {
-      context_.keeper->read(owner(), kFileKind, batch_.value("input_file_id", ""), end(),
-                            std::move(done));
+  const std::int64_t line_end = line.from + static_cast<std::int64_t>(line.bytes);
+  while (end() < line_end) {
+    const auto chunk = await<std::string>([&](auto done) {
+      context_.object_store->read(owner(), kFileKind, batch_.value("input_file_id", ""), end(),
+                                  std::move(done));
     });
-    const auto* part = std::get_if<std::string>(&piece);
+    const auto* part = std::get_if<std::string>(&chunk);
     if (part == nullptr || part->empty() || stopping_()) return std::nullopt;
     window_ += *part;
   }
   return window_.substr(static_cast<std::size_t>(line.from - window_from_), line.bytes);
 }
 
-/// The file of results as far as it is; made when the first line comes.
+/// Finds the file of results and how far it is. The file is made with its first line.
 bool BatchWork::open_sink(Sink& sink, const char* member) {
   sink.id = "file-" + id_ + (std::string(member) == "output_file_id" ? "_output" : "_error");
-  const auto found = await<Keeper::Found>(
-      [&](auto done) { context_.keeper->get(owner(), kFileKind, sink.id, std::move(done)); });
-  const auto* kept = std::get_if<Keeper::Found>(&found);
-  if (kept == nullptr) return false;
-  if (!*kept) return true;
-  const json body = try_parse_json<json>((*kept)->body);
-  sink.version = (*kept)->version;
-  sink.bytes = (*kept)->bytes;
+  const auto found = await<ObjectStore::Found>(
+      [&](auto done) { context_.object_store->get(owner(), kFileKind, sink.id, std::move(done)); });
+  const auto* stored = std::get_if<ObjectStore::Found>(&found);
+  if (stored == nullptr) return false;
+  if (!*stored) return true;
+  const json body = try_parse_json<json>((*stored)->body);
+  sink.version = (*stored)->version;
+  sink.bytes = (*stored)->bytes;
   if (body.is_object()) {
     sink.next = body.value("next_line", std::int64_t{0});
     sink.lines = body.value("lines", std::int64_t{0});
@@ -275,10 +280,10 @@ bool BatchWork::open_sink(Sink& sink, const char* member) {
   return true;
 }
 
-/// Results and how far they are, in one transaction.
+/// Appends results and stores how far they are, in one transaction.
 bool BatchWork::append(Sink& sink, const std::string& lines, std::int64_t count,
                        std::int64_t next) {
-  KeepChange change;
+  ObjectChange change;
   change.kind = kFileKind;
   change.id = sink.id;
   change.version = sink.version;
@@ -290,9 +295,9 @@ bool BatchWork::append(Sink& sink, const std::string& lines, std::int64_t count,
   change.body = body.dump();
   change.append = lines;
   change.append_at = sink.bytes;
-  const auto put = await<Keeper::Put>(
-      [&](auto done) { context_.keeper->put(owner(), change, std::move(done)); });
-  const auto* done = std::get_if<Keeper::Put>(&put);
+  const auto put = await<ObjectStore::Put>(
+      [&](auto done) { context_.object_store->put(owner(), change, std::move(done)); });
+  const auto* done = std::get_if<ObjectStore::Put>(&put);
   if (done == nullptr) return false;
   sink.version = done->version;
   sink.bytes = done->bytes;
@@ -307,21 +312,21 @@ void BatchWork::count() {
       {"total", lines_.size()}, {"completed", output_.lines}, {"failed", errors_.lines}};
 }
 
-/// The whole file can be seen from now on. It still says how far it is: who dies before the batch
-/// has ended leaves the end to somebody who reads that.
+/// Makes the whole file visible. Its body still says how far it is: if this process dies before the
+/// batch has ended, the next one reads that and ends the batch.
 bool BatchWork::close_sink(Sink& sink, const char* member) {
   if (sink.version == 0) return true;
-  const auto found = await<Keeper::Found>(
-      [&](auto done) { context_.keeper->get(owner(), kFileKind, sink.id, std::move(done)); });
-  const auto* kept = std::get_if<Keeper::Found>(&found);
-  if (kept == nullptr || !*kept) return false;
-  KeepChange change;
+  const auto found = await<ObjectStore::Found>(
+      [&](auto done) { context_.object_store->get(owner(), kFileKind, sink.id, std::move(done)); });
+  const auto* stored = std::get_if<ObjectStore::Found>(&found);
+  if (stored == nullptr || !*stored) return false;
+  ObjectChange change;
   change.kind = kFileKind;
   change.id = sink.id;
-  change.body = whole_file_body((*kept)->body);
-  const auto put = await<Keeper::Put>(
-      [&](auto done) { context_.keeper->put(owner(), change, std::move(done)); });
-  if (!std::holds_alternative<Keeper::Put>(put)) return false;
+  change.body = whole_file_body((*stored)->body);
+  const auto put = await<ObjectStore::Put>(
+      [&](auto done) { context_.object_store->put(owner(), change, std::move(done)); });
+  if (!std::holds_alternative<ObjectStore::Put>(put)) return false;
   batch_[member] = sink.id;
   return true;
 }
@@ -352,7 +357,7 @@ void BatchWork::start(std::size_t number) {
     line.again_ms = now_ms() + kAgainMs;
     return;
   }
-  const auto hands = touch(context_.blame, id);
+  const auto touch_guard = touch(context_.blame, id);
   crash_point(CrashPoint::kGatewayBatchBegun);
   try {
     submit(number, *text);
@@ -369,7 +374,7 @@ void BatchWork::submit(std::size_t number, const std::string& text) {
   const std::string endpoint = batch_.value("endpoint", "");
   const ParseBody parse = parser_of(endpoint);
   JsonLimits limits = kBodyLimits;
-  ++limits.depth_max;  // the line around the body
+  ++limits.depth_max;  // for the line around the body
   if (parse == nullptr || !parse_json_object(text, &parsed, &error, limits) ||
       !parse(parsed["body"], context_.params, &generation, &error)) {
     return answer_to(number)({error_response(error), false});
@@ -388,15 +393,15 @@ void BatchWork::submit(std::size_t number, const std::string& text) {
   call_offline(context_, owner(), std::move(generation), request_id(number), answer_to(number));
 }
 
-/// True if the line gets no answer though the daemon answers others.
+/// True if the line gets no answer although the daemon answers others.
 bool BatchWork::gives_up(Line& line, const OfflineAnswer& answer) const {
-  if (heard_ms_ <= line.begun_ms) return false;
+  if (last_answer_ms_ <= line.begun_ms) return false;
   if (answer.unreachable) line.strikes += kStrikesUnreachable;
   if (answer.response.status == http_status(Errc::kTimeout)) ++line.strikes;
   return line.strikes > kStrikesMax;
 }
 
-/// Takes the answers that came.
+/// Takes the answers that have come, and waits up to 100 ms for one.
 void BatchWork::collect() {
   std::unique_lock lock(inbox_->mutex);
   inbox_->changed.wait_for(lock, std::chrono::milliseconds(100),
@@ -407,7 +412,7 @@ void BatchWork::collect() {
     const auto it = open_.find(number);
     if (it == open_.end()) continue;
     it->second.started = false;
-    if (!answer.passing) heard_ms_ = now_ms();
+    if (!answer.passing) last_answer_ms_ = now_ms();
     if (answer.passing && !told_to_end_ && !gives_up(it->second, answer)) {
       it->second.again_ms = now_ms() + kAgainMs;
       continue;
@@ -418,7 +423,7 @@ void BatchWork::collect() {
 }
 
 std::string BatchWork::result_of(std::size_t number, bool* failed_line) const {
-  const auto hands = touch(context_.blame, request_id(number));
+  const auto touch_guard = touch(context_.blame, request_id(number));
   const Line& line = open_.at(number);
   const std::string& custom_id = lines_[number].custom_id;
   const int status = line.answer.response.status;
@@ -432,10 +437,11 @@ std::string BatchWork::result_of(std::size_t number, bool* failed_line) const {
   return batch_result_line(request_id(number), custom_id, status, line.answer.response.body);
 }
 
-/// Results that are next in order go behind their files. False: the files are not ours any more.
+/// Appends the results that are next in order to their files. Returns false if another worker has
+/// taken the files over.
 bool BatchWork::flush() {
   while (next_ < lines_.size()) {
-    std::string run;  // of lines for the same file
+    std::string run;  // lines for the same file
     bool to_errors = false;
     std::size_t end = next_;
     for (; end < lines_.size() && run.size() < kFlushBytes; ++end) {
@@ -458,7 +464,7 @@ bool BatchWork::flush() {
   return true;
 }
 
-/// Lines that somebody who is gone had begun: nobody waits for them any more.
+/// Cancels the lines that a dead worker had started: no one waits for them any more.
 void BatchWork::cancel_older() {
   const std::size_t most = next_ + static_cast<std::size_t>(limits_.lines);
   for (std::size_t i = next_; i < std::min(most, lines_.size()); ++i) cancel(i);
@@ -469,7 +475,7 @@ void BatchWork::cancel(std::size_t number) {
                                [](const client::Answer<wire::RequestInfo>&) {});
 }
 
-/// Starts what there is room for and takes what has come. False: the end, for now.
+/// Starts lines within the limit and takes answers. Returns false if the work ends here, for now.
 bool BatchWork::pump() {
   if (stopping_() || !lease(false)) return false;
   if (now_ms() - refreshed_ms_ > kRefreshMs) {
@@ -484,7 +490,7 @@ bool BatchWork::pump() {
       if (line.ended) continue;
       cancel(number);
       if (line.started) continue;
-      line.ended = true;  // it waited to be tried again
+      line.ended = true;  // it waited for another try
       line.answer.response = error_response(503, "not accepted");
     }
     if (open_.empty()) cancel_older();
@@ -510,11 +516,11 @@ bool BatchWork::work() {
   return finish();
 }
 
-/// Everything that was begun is in the files. Who cancels a batch finds it cancelled, also where
-/// all of its lines had begun.
+/// Ends the batch; the results of all started lines are in the files. A batch that a client cancels
+/// ends as cancelled even if all of its lines had been started.
 bool BatchWork::finish() {
   const bool begun = next_ == lines_.size();
-  if (!begun && !cancelling()) {  // expired: say so of each line that was not begun
+  if (!begun && !cancelling()) {  // expired: report each line that was not started
     cut_ = true;
     std::string rest;
     std::int64_t lines = 0;
@@ -559,7 +565,8 @@ bool BatchWork::run() {
   }
   if (!lease(true)) return false;
   if (!refresh()) {
-    // Made just now, its second half is to come; or its maker died between the two.
+    // The batch was made just now and its second half is to come, or its maker died between the
+    // two.
     return false;
   }
   const auto status = [&] { return batch_.value("status", std::string()); };
@@ -572,15 +579,17 @@ bool BatchWork::run() {
     if (!refresh()) return false;
   }
   if (!batch_ended(status())) return false;
-  // As long as the batch is open whoever comes next gets here again.
+  // The batch stays open until here, so the next worker repeats this after a death.
   const json at = batch_.value(status() + "_at", json());
   const std::int64_t ended_s = at.is_number_integer() ? at.get<std::int64_t>() : 0;
-  if (!put_deliveries(*context_.keeper, {"batch." + status(), id_, kept_.owner, ended_s * 1000})) {
+  if (!put_deliveries(*context_.object_store,
+                      {"batch." + status(), id_, stored_batch_.owner, ended_s * 1000})) {
     return false;
   }
   log::info("batch ended", {{"batch", id_}, {"status", status()}});
-  (void)await<bool>(
-      [&](auto done) { context_.keeper->remove(kHouse, kOpenBatchKind, id_, std::move(done)); });
+  (void)await<bool>([&](auto done) {
+    context_.object_store->remove(kAllTenants, kOpenBatchKind, id_, std::move(done));
+  });
   return true;
 }
 

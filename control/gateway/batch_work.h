@@ -1,5 +1,5 @@
 #pragma once
-// The work on one batch, from wherever it was left, on the thread that calls it.
+// Work on one batch, from wherever it was left, on the calling thread.
 
 #include <cstdint>
 #include <functional>
@@ -14,8 +14,10 @@ struct BatchLimits {
   std::int64_t lease_ms = 3'000;
 };
 
-/// `worker` names who holds the lease; `stopping` is looked at now and then. False: somebody else
-/// works on it, it has ended meanwhile, or it cannot go on now (the daemon is away).
+/// Works on batch `id` until it has ended. `worker` names the holder of the lease; `stopping` is
+/// polled. Returns false if another worker has the batch, if it ended meanwhile, if it is
+/// quarantined, or if it cannot go on now (the daemon is unreachable). Blocks; must not run on the
+/// SDK's thread.
 bool work_on_batch(Context& context, const std::string& id, const std::string& worker,
                    BatchLimits limits, std::function<bool()> stopping);
 

@@ -20,14 +20,14 @@ std::string line_text(const json& line) {
 
 }  // namespace
 
-json batch_json(const Kept& kept) {
-  json body = try_parse_json<json>(kept.body);
+json batch_json(const StoredObject& stored) {
+  json body = try_parse_json<json>(stored.body);
   if (!body.is_object()) return {};
-  json shown;
+  json document;
   for (const auto& [name, value] : body.items()) {
-    if (!name.starts_with("_")) shown[name] = value;
+    if (!name.starts_with("_")) document[name] = value;
   }
-  return shown;
+  return document;
 }
 
 void set_batch_status(json& batch, const std::string& status, std::int64_t now_ms) {

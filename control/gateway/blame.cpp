@@ -13,9 +13,9 @@ namespace {
 
 using nlohmann::json;
 
-const client::AllTenants kHouse = client::AllTenants::local();  // deaths are no tenant's
+const client::AllTenants kAllTenants = client::AllTenants::local();  // deaths belong to no tenant
 constexpr std::int64_t kSettleMs = 1'000;
-constexpr std::int64_t kKeepMs = 31LL * 24 * 3'600'000;  // longer than any batch is open
+constexpr std::int64_t kBlameTtlMs = 31LL * 24 * 3'600'000;  // longer than any batch is open
 constexpr int kTries = 5;
 
 std::int64_t count_of(const json& body, const char* name) {
@@ -25,7 +25,8 @@ std::int64_t count_of(const json& body, const char* name) {
 
 }  // namespace
 
-Blame::Blame(Keeper& keeper, std::string dir) : keeper_(keeper), dir_(std::move(dir)) {
+Blame::Blame(ObjectStore& object_store, std::string dir)
+    : object_store_(object_store), dir_(std::move(dir)) {
   auto journal = TouchJournal::create(dir_);
   if (journal) {
     journal_ = std::move(journal).value();
@@ -34,25 +35,26 @@ Blame::Blame(Keeper& keeper, std::string dir) : keeper_(keeper), dir_(std::move(
   }
 }
 
-/// Against others that write at the same moment.
+/// Stores one death; tries again if another gateway writes at the same moment.
 bool Blame::write_down(const Touched& touched) {
   for (int i = 0; i < kTries; ++i) {
-    const auto found = await<Keeper::Found>(
-        [&](auto done) { keeper_.get(kHouse, kBlameKind, touched.item, std::move(done)); });
-    const auto* kept = std::get_if<Keeper::Found>(&found);
-    if (kept == nullptr) return false;
-    const json before = *kept ? try_parse_json<json>((*kept)->body) : json::object();
+    const auto found = await<ObjectStore::Found>([&](auto done) {
+      object_store_.get(kAllTenants, kBlameKind, touched.item, std::move(done));
+    });
+    const auto* stored = std::get_if<ObjectStore::Found>(&found);
+    if (stored == nullptr) return false;
+    const json before = *stored ? try_parse_json<json>((*stored)->body) : json::object();
     Deaths deaths{count_of(before, "crashes"), count_of(before, "deaths")};
     ++deaths.all;
     deaths.crashes += touched.guilty ? 1 : 0;
-    KeepChange change;
+    ObjectChange change;
     change.kind = kBlameKind;
     change.id = touched.item;
-    change.version = *kept ? (*kept)->version : 0;
+    change.version = *stored ? (*stored)->version : 0;
     change.body = json{{"crashes", deaths.crashes}, {"deaths", deaths.all}}.dump();
-    change.expires_ms = system_clock().wall_ms() + kKeepMs;
-    const auto put =
-        await<Keeper::Put>([&](auto done) { keeper_.put(kHouse, change, std::move(done)); });
+    change.expires_ms = system_clock().wall_ms() + kBlameTtlMs;
+    const auto put = await<ObjectStore::Put>(
+        [&](auto done) { object_store_.put(kAllTenants, change, std::move(done)); });
     const auto* failure = std::get_if<client::Failure>(&put);
     if (failure == nullptr) {
       log::warn("a gateway ended over an item", {{"item", touched.item},
@@ -66,25 +68,25 @@ bool Blame::write_down(const Touched& touched) {
 }
 
 bool Blame::read_all() {
-  std::map<std::string, Deaths> known;
-  KeepList query;
+  std::map<std::string, Deaths> deaths_by_item;
+  ObjectListQuery query;
   query.kind = kBlameKind;
   query.limit = 1000;
   for (;;) {
-    const auto answer =
-        await<Keeper::Page>([&](auto done) { keeper_.list(kHouse, query, std::move(done)); });
-    const auto* page = std::get_if<Keeper::Page>(&answer);
+    const auto answer = await<ObjectStore::Page>(
+        [&](auto done) { object_store_.list(kAllTenants, query, std::move(done)); });
+    const auto* page = std::get_if<ObjectStore::Page>(&answer);
     if (page == nullptr) return false;
-    for (const Kept& kept : page->objects) {
-      const json body = try_parse_json<json>(kept.body);
+    for (const StoredObject& stored : page->objects) {
+      const json body = try_parse_json<json>(stored.body);
       if (!body.is_object()) continue;
-      known[kept.id] = {count_of(body, "crashes"), count_of(body, "deaths")};
+      deaths_by_item[stored.id] = {count_of(body, "crashes"), count_of(body, "deaths")};
     }
     if (!page->more || page->objects.empty()) break;
     query.from = page->objects.back().seq;
   }
   const std::lock_guard lock(mutex_);
-  known_ = std::move(known);
+  deaths_by_item_ = std::move(deaths_by_item);
   return true;
 }
 
@@ -105,8 +107,8 @@ bool Blame::settle() {
 
 bool Blame::is_poison(const std::string& item) {
   const std::lock_guard lock(mutex_);
-  const auto found = known_.find(item);
-  return found != known_.end() &&
+  const auto found = deaths_by_item_.find(item);
+  return found != deaths_by_item_.end() &&
          (found->second.crashes >= kCrashesMax || found->second.all >= kDeathsMax);
 }
 

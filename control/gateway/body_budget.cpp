@@ -10,14 +10,14 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::size_t kNumberBytes = 2;  // the shortest, with what parts it from the next
+constexpr std::size_t kNumberBytes = 2;  // the shortest number with its separator
 
 struct Amount {
   std::size_t bytes = 0;
   std::size_t values = 0;
 };
 
-/// At most as deep as a body.
+/// Adds the size of `value`, which is at most as deep as a body.
 void add(const json& value, Amount* to) {
   ++to->values;
   if (value.is_string()) {
@@ -81,15 +81,15 @@ Result<json> BodyBudget::open(std::string_view text, int depth) {
   limits.depth_max -= depth;
   const Result<JsonSize> size = measure_json(text, limits);
   if (!size) {
-    JsonLimits any;  // to tell whether it is JSON nothing is built
+    JsonLimits any;  // checks whether it is JSON without building anything
     any.depth_max = std::numeric_limits<int>::max();
     if (!is_json(text, any)) return json();
     return Error{Errc::kInvalidRequest, "is JSON that is " + size.error().what + " of the text"};
   }
-  // An outer text is charged by its bytes, what is in it by its values.
+  // The bytes are charged with the outer text; only the values within it are charged here.
   const std::size_t values = size.value().values;
   values_in_ += std::min(values, text.size());
-  HF_CHECKED(make(0, values));
+  HOLDFAST_CHECKED(make(0, values));
   json value = try_parse_json<json>(text, limits);
   if (value.is_discarded()) return json();
   return value;

@@ -1,7 +1,7 @@
 #pragma once
-// What one body may become. It begins with what came in and follows the body through everything
-// that reads a part of it again or writes it anew: what that makes in all stays within a multiple
-// of what came.
+// A bound on what is made of one body. It starts with the bytes and values that came in and follows
+// the body through everything that reads a part of it again or rewrites it: the sum of what that
+// makes stays within a multiple of what came.
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
@@ -13,26 +13,28 @@
 
 namespace holdfast::gateway {
 
+/// Counts what came in and what was made of it. Not thread-safe.
 class BodyBudget {
  public:
-  /// Bytes and values made of a body, of all kinds together, a byte or value that came.
+  /// Most bytes and values of all kinds that are made of one byte or value that came in.
   static constexpr std::size_t kBytesGrowth = 16;
   static constexpr std::size_t kValuesGrowth = 8;
-  /// Small bodies are rewritten whatever comes of it.
+  /// Bytes and values that are free, so that small bodies may always be rewritten.
   static constexpr std::size_t kBytesFree = 64 * 1024;
   static constexpr std::size_t kValuesFree = 1'024;
 
   BodyBudget() = default;
-  /// A body came in, or what belongs to it: an earlier turn of its conversation.
+  /// Adds a body that came in, or one that belongs to it: an earlier turn of its conversation.
   void take(const nlohmann::ordered_json& body);
   bool begun() const { return bytes_in_ > 0; }
 
-  /// Charges what was, or is about to be, made of the body. kInvalidRequest with the numbers.
+  /// Charges what was made, or is about to be made, of the body. Fails with kInvalidRequest and the
+  /// numbers.
   Result<void> make(std::size_t bytes, std::size_t values = 0);
   Result<void> make(const nlohmann::ordered_json& value);
 
-  /// JSON in a text of the body that stands `depth` levels deep. Null: the text is not JSON.
-  /// kInvalidRequest: what is in it is more than the body may have.
+  /// Parses JSON within a text of the body that stands `depth` levels deep. Returns null if the
+  /// text is no JSON, kInvalidRequest if it is more than the body may have.
   Result<nlohmann::ordered_json> open(std::string_view text, int depth);
 
  private:

@@ -11,10 +11,10 @@
 namespace holdfast::gateway {
 namespace {
 
-constexpr std::size_t kPieceBytes = 64 * 1024;
-constexpr std::size_t kTurnBytes = 1024 * 1024;  // made before others have their turn
+constexpr std::size_t kChunkBytes = 64 * 1024;
+constexpr std::size_t kTurnBytes = 1024 * 1024;  // decoded before others have their turn
 constexpr int kWindowBits = 15;
-constexpr int kGzip = 16;  // what zlib wants added for it
+constexpr int kGzip = 16;  // zlib's flag for gzip
 
 enum class Encoding { kNone, kGzip, kDeflate, kUnknown };
 
@@ -26,7 +26,7 @@ Encoding encoding_from_name(std::string_view name) {
   return equal_ignoring_case(name, "deflate") ? Encoding::kDeflate : Encoding::kUnknown;
 }
 
-/// One encoding is undone; several, of one header or more, are not.
+/// Returns the encoding if there is one; several, in one header or more, are not supported.
 Encoding encoding_of(const Request& request) {
   Encoding found = Encoding::kNone;
   for (const Header& header : request.headers) {
@@ -43,7 +43,7 @@ Encoding encoding_of(const Request& request) {
   return found;
 }
 
-/// Deflate is meant to have zlib's header; some clients send it without.
+/// Deflate should have zlib's header; some clients send it without.
 bool has_zlib_header(std::string_view bytes) {
   if (bytes.size() < 2) return true;
   const auto first = static_cast<unsigned char>(bytes[0]);
@@ -72,7 +72,7 @@ void go_on(const std::shared_ptr<Decoding>& decoding) {
   const ExchangePtr& exchange = decoding->exchange;
   const std::size_t limit = exchange->request().body_limit;
   switch (decoding->decoder.step(kTurnBytes)) {
-    case BodyDecoder::State::kMore:
+    case BodyDecoder::State::kIncomplete:
       return exchange->post([decoding] { go_on(decoding); });
     case BodyDecoder::State::kTooLong:
       return exchange->respond(error_response(
@@ -103,7 +103,7 @@ BodyDecoder::BodyDecoder(std::string_view encoded, bool gzip, std::size_t limit)
                    : has_zlib_header(encoded) ? kWindowBits
                                               : -kWindowBits;
   z_stream& z = stream_->z;
-  // zlib reads through it alone.
+  // zlib only reads through this pointer.
   z.next_in = const_cast<Bytef*>(reinterpret_cast<const Bytef*>(encoded_.data()));
   z.avail_in = static_cast<uInt>(encoded_.size());
   if (inflateInit2(&z, bits) != Z_OK) throw std::bad_alloc();
@@ -124,7 +124,7 @@ BodyDecoder::State BodyDecoder::append(const char* bytes, std::size_t size) {
   return state_;
 }
 
-/// One stream has: another gzip member may follow, and nothing else.
+/// Ends one stream: another gzip member may follow, and nothing else.
 BodyDecoder::State BodyDecoder::ended() {
   z_stream& z = stream_->z;
   if (z.avail_in == 0) return state_ = State::kDone;
@@ -132,21 +132,21 @@ BodyDecoder::State BodyDecoder::ended() {
 }
 
 BodyDecoder::State BodyDecoder::step(std::size_t bytes) {
-  std::array<char, kPieceBytes> piece;
+  std::array<char, kChunkBytes> chunk;
   z_stream& z = stream_->z;
-  // A member that makes nothing costs, too.
-  for (std::size_t made = 0; state_ == State::kMore && made <= bytes;) {
-    z.next_out = reinterpret_cast<Bytef*>(piece.data());
-    z.avail_out = kPieceBytes;
+  // A member that makes nothing has a cost, too.
+  for (std::size_t made = 0; state_ == State::kIncomplete && made <= bytes;) {
+    z.next_out = reinterpret_cast<Bytef*>(chunk.data());
+    z.avail_out = kChunkBytes;
     const uInt before = z.avail_in;
     const int status = inflate(&z, Z_NO_FLUSH);
     if (status == Z_MEM_ERROR) throw std::bad_alloc();
     if (status != Z_OK && status != Z_STREAM_END) return fail();
-    const std::size_t size = kPieceBytes - z.avail_out;
-    if (append(piece.data(), size) == State::kTooLong) break;
+    const std::size_t size = kChunkBytes - z.avail_out;
+    if (append(chunk.data(), size) == State::kTooLong) break;
     made += size + (before - z.avail_in) + 1;
-    if (status == Z_STREAM_END && ended() == State::kMore) continue;
-    // All was read, and its end has not come.
+    if (status == Z_STREAM_END && ended() == State::kIncomplete) continue;
+    // All input was read without reaching the end.
     if (status == Z_OK && z.avail_in == 0 && z.avail_out > 0) return fail();
   }
   return state_;

@@ -1,6 +1,6 @@
 #pragma once
-// Bodies with a Content-Encoding: gzip and deflate, undone once it is known whose they are and
-// within the bound of the body that comes of them.
+// Bodies with a Content-Encoding (gzip, deflate). They are decoded after the caller is known,
+// within the bound of the body that results.
 
 #include <cstddef>
 #include <functional>
@@ -13,20 +13,19 @@
 
 namespace holdfast::gateway {
 
-/// Undoes gzip (with several members too), zlib and raw deflate, a piece at a time. Not
-/// thread-safe.
+/// Decodes gzip (also with several members), zlib and raw deflate, step by step. Not thread-safe.
 class BodyDecoder {
  public:
-  enum class State { kMore, kDone, kBroken, kTooLong };
+  enum class State { kIncomplete, kDone, kBroken, kTooLong };
 
-  /// `encoded` must live as long. At most `limit` bytes come of it.
+  /// `encoded` must outlive the decoder. It makes at most `limit` bytes.
   BodyDecoder(std::string_view encoded, bool gzip, std::size_t limit);
   ~BodyDecoder();
   BodyDecoder(const BodyDecoder&) = delete;
 
-  /// Makes about `bytes` more. All states but kMore are final.
+  /// Decodes about `bytes` more. All states but kIncomplete are final.
   State step(std::size_t bytes);
-  /// kDone: the body.
+  /// Returns the body; valid once after kDone.
   std::string take() { return std::move(body_); }
 
  private:
@@ -40,15 +39,15 @@ class BodyDecoder {
   const bool gzip_;
   std::unique_ptr<Stream> stream_;
   std::string body_;
-  State state_ = State::kMore;
+  State state_ = State::kIncomplete;
 };
 
-/// Whether its body must be decoded before it means anything.
+/// True if the body must be decoded before it can be read.
 bool is_encoded(const Request& request);
 
-/// Decodes the body, or answers why not: 415 for an encoding that is not known, 413 for what would
-/// be too long, 400 for what is broken. Then `then` runs; a long body is decoded piece by piece, so
-/// that others have their turn.
+/// Decodes the body and runs `then`, or answers: 415 for an unknown encoding, 413 for a body that
+/// would be too long, 400 for a broken one. A long body is decoded in steps, so that other
+/// connections have their turn. Runs on the exchange's strand.
 void decode_body(const ExchangePtr& exchange, std::function<void()> then);
 
 }  // namespace holdfast::gateway

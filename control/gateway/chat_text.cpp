@@ -26,20 +26,22 @@ void append(ChatDelta& to, ChatDelta&& from) {
 
 }  // namespace
 
-// With a parser the text is taken from its start, whatever the client has seen: the parser's state
-// is made of all of it.
-ChatText::ChatText(std::vector<std::string> stops, std::int64_t seen, bool keep_logs,
+// With a parser the text is taken from its start, whatever the client has seen: all of it forms the
+// parser's state.
+ChatText::ChatText(std::vector<std::string> stops, std::int64_t resume_from, bool with_logprobs,
                    const std::optional<chat::OutputOptions>& parse)
-    : text_(std::move(stops), parse ? 0 : seen, keep_logs), seen_(seen), shown_(seen) {
+    : text_(std::move(stops), parse ? 0 : resume_from, with_logprobs),
+      resume_from_(resume_from),
+      sent_(resume_from) {
   if (!parse) return;
   parser_.emplace(*parse);
   const auto marks = chat::thinking_marks({parse->format, parse->reasoning});
   if (marks) meter_.emplace(*marks, parse->starts_in_reasoning);
 }
 
-/// Token i of an event alone, control tokens by their names.
+/// Parses token i of an event by itself, control tokens by their names.
 ChatDelta ChatText::parse_token(const wire::Event& event, std::size_t i) {
-  const bool is_new = text_.considered() >= seen_;
+  const bool is_new = text_.considered() >= resume_from_;
   const std::size_t size = event.bytes.size();
   const std::size_t end = i < event.ends.size() ? std::min<std::size_t>(event.ends[i], size) : size;
   const std::size_t begin = i == 0 ? 0 : std::min<std::size_t>(event.ends[i - 1], end);
@@ -75,10 +77,10 @@ ChatDelta ChatText::feed(const wire::Event& event, bool hold_last) {
     waiting_ = parse_token(event, i);
   }
   if (hold_last && (text_.holds() || parser_->pending())) {
-    shown_ = std::max(shown_, text_.considered() - 1);
+    sent_ = std::max(sent_, text_.considered() - 1);
   } else {
     append(out, std::move(waiting_));
-    shown_ = std::max(shown_, text_.considered());
+    sent_ = std::max(sent_, text_.considered());
   }
   return out;
 }
@@ -97,9 +99,9 @@ ChatDelta ChatText::finish() {
   append(out, std::move(last));
   last.out = parser_->finish();
   append(out, std::move(last));
-  shown_ = std::max(shown_, text_.considered());
-  // Who has seen every token has seen all of this with the last of them.
-  const bool has_it = seen_ >= text_.considered() && text_.considered() > 0;
+  sent_ = std::max(sent_, text_.considered());
+  // A client that has seen every token has seen all of this with the last of them.
+  const bool has_it = resume_from_ >= text_.considered() && text_.considered() > 0;
   return has_it ? ChatDelta() : std::move(out);
 }
 

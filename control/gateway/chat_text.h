@@ -1,7 +1,7 @@
 #pragma once
-// One choice of a request as what its client is shown: plain text, or, of a chat model that reasons
-// or calls tools, text, reasoning and calls. Event ids mean the same as those of ChoiceText: who
-// has index i has all that i tokens give, and the index of all tokens means all there is.
+// One choice of a request as its client sees it: plain text, or, for a chat model that reasons or
+// calls tools, text, reasoning and calls. Event ids mean the same as with ChoiceText: a client that
+// has index i has all that i tokens give, and the index of all tokens means everything.
 
 #include <cstdint>
 #include <optional>
@@ -16,26 +16,27 @@ namespace holdfast::gateway {
 
 struct ChatDelta {
   chat::OutputDelta out;
+  /// Parts of the answer that have become final, with their token logs.
   std::vector<TokenLog> logs;
   bool empty() const { return out.empty() && logs.empty(); }
 };
 
-/// Not thread-safe.
+/// Takes the text of a choice apart. Not thread-safe.
 class ChatText {
  public:
-  /// `parse`: how to take the text apart; nullopt: it is all content.
-  ChatText(std::vector<std::string> stops, std::int64_t seen, bool keep_logs,
+  /// `parse` says how the text is taken apart; with nullopt all of it is content.
+  ChatText(std::vector<std::string> stops, std::int64_t resume_from, bool with_logprobs,
            const std::optional<chat::OutputOptions>& parse);
 
-  /// As ChoiceText::feed and finish.
+  /// Work as ChoiceText::feed and finish.
   ChatDelta feed(const wire::Event& event, bool hold_last);
   ChatDelta finish();
 
   std::int64_t considered() const { return text_.considered(); }
-  std::int64_t shown() const { return parser_ ? shown_ : text_.shown(); }
+  std::int64_t sent() const { return parser_ ? sent_ : text_.sent(); }
   int stop_index() const { return text_.stop_index(); }
   int calls() const { return parser_ ? parser_->calls() : 0; }
-  /// Tokens of the prompt that a known prefix spared.
+  /// Tokens of the prompt that were taken from the prefix cache.
   std::int64_t cached_tokens() const { return cached_; }
   std::int64_t reasoning_tokens() const { return meter_ ? meter_->tokens() : 0; }
 
@@ -45,8 +46,8 @@ class ChatText {
   std::optional<chat::OutputParser> parser_;
   std::optional<chat::ThinkingMeter> meter_;
   std::int64_t cached_ = 0;
-  std::int64_t seen_;
-  std::int64_t shown_;
+  std::int64_t resume_from_;
+  std::int64_t sent_;
   ChatDelta waiting_;  // of the last token
 };
 

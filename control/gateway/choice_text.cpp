@@ -43,8 +43,11 @@ wire::Event one_token(const wire::Event& event, std::size_t i) {
   return one;
 }
 
-ChoiceText::ChoiceText(std::vector<std::string> stops, std::int64_t seen, bool keep_logs)
-    : releaser_(std::move(stops)), seen_(seen), keep_logs_(keep_logs), shown_(seen) {}
+ChoiceText::ChoiceText(std::vector<std::string> stops, std::int64_t resume_from, bool with_logprobs)
+    : releaser_(std::move(stops)),
+      resume_from_(resume_from),
+      with_logprobs_(with_logprobs),
+      sent_(resume_from) {}
 
 bool ChoiceText::holds() const {
   if (releaser_.stopped()) return false;
@@ -55,10 +58,10 @@ bool ChoiceText::holds() const {
 void ChoiceText::take(wire::TokenId id, std::string_view bytes, const std::string* extra,
                       Delta* out) {
   std::string text = releaser_.feed(bytes);
-  const bool is_new = considered_ >= seen_;
+  const bool is_new = considered_ >= resume_from_;
   ++considered_;
   if (is_new) out->text += text;
-  if (!keep_logs_ || id == wire::kScoresToken) return;
+  if (!with_logprobs_ || id == wire::kScoresToken) return;
   if (is_new) out->logs.push_back({std::string(bytes), characters_, extra ? *extra : ""});
   characters_ += count_characters(bytes);
 }
@@ -78,10 +81,10 @@ Delta ChoiceText::feed(const wire::Event& event, bool hold_last) {
          i < event.extra.size() ? &event.extra[i] : nullptr, &waiting_);
   }
   if (hold_last && holds()) {
-    shown_ = std::max(shown_, considered_ - 1);
+    sent_ = std::max(sent_, considered_ - 1);
   } else {
     append(out, std::move(waiting_));
-    shown_ = std::max(shown_, considered_);
+    sent_ = std::max(sent_, considered_);
   }
   return out;
 }
@@ -90,10 +93,10 @@ Delta ChoiceText::finish() {
   Delta out;
   append(out, std::move(waiting_));
   std::string rest = releaser_.stopped() ? std::string() : releaser_.finish();
-  // A client that has seen all tokens has seen the rest with the last of them. Only when there was
-  // no token at all can there be nothing to have seen.
-  if (seen_ < considered_ || considered_ == 0) out.text += rest;
-  shown_ = std::max(shown_, considered_);
+  // A client that has seen all tokens has seen the rest with the last of them, unless there was no
+  // token at all.
+  if (resume_from_ < considered_ || considered_ == 0) out.text += rest;
+  sent_ = std::max(sent_, considered_);
   return out;
 }
 

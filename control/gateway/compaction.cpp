@@ -15,8 +15,7 @@ namespace {
 
 constexpr int kVersion = 1;
 
-// Both texts are a part of what a conversation is to the model: another wording makes other
-// summaries and other answers.
+// Both texts are part of the model's prompt: another wording makes other summaries and answers.
 constexpr std::string_view kInstruction =
     "Summarise the conversation above. It will go on from your summary and the user's own messages "
     "alone. Keep what was asked and decided, what was found out, results of tools that are still "
@@ -59,7 +58,7 @@ json summary_message(const std::string& summary) {
 }
 
 void ask_for_summary(json* messages) {
-  // Two messages of the user in a row are refused by some templates.
+  // Some templates refuse two messages of the user in a row.
   const bool joins = !messages->empty() && messages->back()["role"] == "user" &&
                      messages->back()["content"].is_string();
   if (!joins) {

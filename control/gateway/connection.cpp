@@ -28,8 +28,8 @@ using State = RequestParser::State;
 
 namespace {
 
-constexpr std::size_t kPipelinedBytesMax = 16 * 1024;  // read ahead while an answer is under way
-constexpr std::size_t kKeptBufferBytes = 16 * 1024;    // larger buffers are given back when empty
+constexpr std::size_t kPipelinedBytesMax = 16 * 1024;   // read ahead while an answer is under way
+constexpr std::size_t kIdleBufferBytesMax = 16 * 1024;  // larger buffers are freed when empty
 constexpr std::size_t kLingerBytesMax = 2 * 1024 * 1024;
 constexpr std::chrono::milliseconds kLingerTime{1'000};
 // The kernel would let this grow to megabytes: memory for each slow reader, and a measure of
@@ -51,7 +51,7 @@ TcpEnds ends_of(const net::ip::tcp::socket& socket) {
   TcpEnds ends;
   error_code ec;
   const auto client = socket.remote_endpoint(ec);
-  if (ec) return ends;  // gone already: nobody's
+  if (ec) return ends;  // the peer is gone
   const auto server = socket.local_endpoint(ec);
   if (ec) return ends;
   ends.v6 = client.address().is_v6();
@@ -78,7 +78,8 @@ class ConnectionExchange final : public Exchange,
               [self = shared_from_this(), work = std::move(work)] { self->run(work); });
   }
 
-  /// Where memory is short this request is answered so, if it can be; the others go on.
+  /// Runs `work`. If memory runs out, this request is answered with that if possible, and the
+  /// others go on.
   void run(const std::function<void()>& work) {
     try {
       work();
@@ -170,7 +171,8 @@ class ConnectionExchange final : public Exchange,
     if (!over_) stop_work_ = std::move(work);
   }
 
-  /// False: nothing can be said, so the connection is to be cut.
+  /// Ends the answer early. Returns false if nothing can be sent, so that the connection must be
+  /// cut.
   bool stop() {
     if (over_ || !stop_work_) return over_;
     std::exchange(stop_work_, nullptr)();
@@ -182,7 +184,7 @@ class ConnectionExchange final : public Exchange,
   void set_route(RouteName route) override { route_ = route; }
   void set_headers(std::vector<Header> headers) override { headers_ = std::move(headers); }
 
-  /// The connection is gone before the answer was complete.
+  /// Tells the endpoint that the connection was lost before the answer was complete.
   void abandon() {
     if (over_) return;
     over_ = true;
@@ -213,7 +215,7 @@ class ConnectionExchange final : public Exchange,
     stop_streaming();
     close_work_ = stop_work_ = nullptr;
     cancel_timers();
-    // The connection lets go of this object; the caller holds it still.
+    // The connection drops its reference to this object here; the caller still has one.
     connection_->send(std::move(bytes));
     connection_->finish_answer(close);
   }
@@ -254,11 +256,11 @@ class ConnectionExchange final : public Exchange,
   std::function<void()> close_work_, stop_work_;
   std::vector<std::shared_ptr<net::steady_timer>> timers_;
   RouteName route_;
-  std::vector<Header> headers_;  // of any answer
+  std::vector<Header> headers_;  // for any answer
   Clock::time_point begin_ = Clock::now();
   bool begun_ = false;
   bool streaming_ = false;
-  bool raw_ = false;    // no HTTP any more
+  bool raw_ = false;    // another protocol than HTTP
   bool over_ = false;   // answered or abandoned
   bool ended_ = false;  // answered
 };
@@ -272,7 +274,7 @@ Response too_many_connections(const ServerLimits& limits) {
   return error_response(refusal);
 }
 
-Connection::Connection(Socket socket, std::shared_ptr<ServerShared> shared, ConnectionBook::Id id,
+Connection::Connection(Socket socket, std::shared_ptr<ServerShared> shared, ConnectionTable::Id id,
                        bool stranger)
     : socket_(std::move(socket)),
       shared_(std::move(shared)),
@@ -285,7 +287,7 @@ Connection::Connection(Socket socket, std::shared_ptr<ServerShared> shared, Conn
 
 Connection::~Connection() {
   --shared_->stats->connections;
-  if (id_ != 0) shared_->book.leave(id_);
+  if (id_ != 0) shared_->connections.leave(id_);
 }
 
 void Connection::start() {
@@ -297,17 +299,17 @@ void Connection::start() {
     self->read_due_ =
         Clock::now() + (self->stranger_ ? limits.stranger_header_time : limits.header_time);
     self->arm();
-    self->shared_->tls == nullptr ? self->read() : self->shake_hands();
+    self->shared_->tls == nullptr ? self->read() : self->start_tls();
   });
 }
 
-/// Within the time of a request's head.
-void Connection::shake_hands() {
+/// Handshakes within the time limit of a request's head.
+void Connection::start_tls() {
   tls_ = shared_->tls->stream(socket_);
-  tls_->handshake([self = shared_from_this()](TlsStream::Met met) {
+  tls_->handshake([self = shared_from_this()](TlsStream::Handshake handshake) {
     if (self->closed_) return;
-    if (met == TlsStream::Met::kTls) return self->read();
-    if (met == TlsStream::Met::kNothing) return self->close();
+    if (handshake == TlsStream::Handshake::kTls) return self->read();
+    if (handshake == TlsStream::Handshake::kNothing) return self->close();
     self->tls_.reset();
     self->refuse(400, "this address speaks HTTPS: write https:// before it");
   });
@@ -357,7 +359,7 @@ void Connection::on_read(const error_code& ec, std::size_t n) {
   reading_ = false;
   if (closed_) return;
   if (ec) {
-    // A client that has said all it has to say still gets the rest of an answer that is complete.
+    // A client that has closed its side still gets the rest of a complete answer.
     if (ec != net::error::eof || !answered_ || pending_bytes() == 0) return close();
     close_after_ = true;
     return;
@@ -370,8 +372,8 @@ void Connection::on_read(const error_code& ec, std::size_t n) {
   in_.append(read_buffer_.data(), n);
   if (raw_.take && !answered_) return take_raw();
   if (active_ || answered_) {
-    // The next request already, or more of a body that nobody wants: read on, so that a client's
-    // leaving is seen, as long as there is room.
+    // These bytes are the next request, or more of a body that is not wanted. Reading goes on
+    // within a bound, so that the client's leaving is noticed.
     if (in_.size() < kPipelinedBytesMax) read();
     return;
   }
@@ -387,7 +389,7 @@ void Connection::become_raw(Raw raw) {
 }
 
 void Connection::take_raw() {
-  const auto take = raw_.take;  // it may end within the call
+  const auto take = raw_.take;  // raw_ may be reset within the call
   if (take(std::exchange(in_, {}))) read();
 }
 
@@ -423,8 +425,8 @@ void Connection::parse() {
   read();
 }
 
-/// The head is there: whose request it is decides whether anything more is taken of it. False: it
-/// was answered, or will be looked at again.
+/// Asks the gate about a complete head: the caller decides whether more of the request is read.
+/// Returns false if it was answered or will be judged again.
 bool Connection::look() {
   if (!shared_->gate.look) return looked_ = true;
   std::function<void()> again;
@@ -444,20 +446,20 @@ bool Connection::look() {
     return false;
   }
   looked_ = true;
-  if (caller->known) return become_known(caller->tenant);
+  if (caller->authenticated) return become_authenticated(caller->tenant);
   become_stranger();
   if (parser_.state() == State::kDone) return true;
-  // Whatever the answer, its body has no part in it.
+  // Whatever the answer, it does not depend on the body.
   parser_.request().keep_alive = parser_.request().body_read = false;
   dispatch();
   return false;
 }
 
-/// False: there are too many already.
-bool Connection::become_known(const std::string& tenant) {
+/// Returns false if there are too many connections already.
+bool Connection::become_authenticated(const std::string& tenant) {
   tenant_ = tenant;
   if (!stranger_) return true;
-  if (!shared_->book.know(id_, tenant)) {
+  if (!shared_->connections.know(id_, tenant)) {
     ++shared_->stats->connections_refused;
     turn_away(too_many_connections(shared_->limits));
     return false;
@@ -469,7 +471,7 @@ bool Connection::become_known(const std::string& tenant) {
 void Connection::become_stranger() {
   if (stranger_ || shared_->gate.open()) return;
   stranger_ = true;
-  if (const auto gives_way = shared_->book.forget(id_)) gives_way->drain(true);
+  if (const auto gives_way = shared_->connections.forget(id_)) gives_way->drain(true);
 }
 
 void Connection::begin_body() {
@@ -478,7 +480,7 @@ void Connection::begin_body() {
   read_due_ = Clock::now() + limits.body_time;
 }
 
-/// Nothing more of the file is read until there is room for it.
+/// Waits for a slot before more of the file is read.
 void Connection::wait_for_slot() {
   waits_for_slot_ = true;
   read_due_ = Clock::now() + shared_->limits.upload_wait;
@@ -505,10 +507,11 @@ void Connection::wait_for_slot() {
   arm();
 }
 
-/// True if a file may go on being taken: others wait for its slot only while bytes come.
+/// True if the upload may go on: while others wait for its slot, it must make progress.
 bool Connection::upload_comes_on(Time now) {
   if (upload_ == nullptr || now >= upload_due_) return false;
-  if (upload_bytes_ < shared_->limits.upload_progress && shared_->uploads->wanted()) return false;
+  if (upload_bytes_ < shared_->limits.upload_progress && shared_->uploads->has_waiters())
+    return false;
   upload_bytes_ = 0;
   read_due_ = std::min(upload_due_, now + shared_->limits.upload_look);
   return true;
@@ -521,7 +524,7 @@ void Connection::dispatch() {
   active_ = std::make_shared<ConnectionExchange>(shared_from_this(), std::move(parser_.request()));
   parser_ = RequestParser(shared_->limits.parse);
   continued_ = looked_ = body_begun_ = false;
-  if (in_.capacity() > kKeptBufferBytes && in_.empty()) in_.shrink_to_fit();
+  if (in_.capacity() > kIdleBufferBytesMax && in_.empty()) in_.shrink_to_fit();
   const std::shared_ptr<ConnectionExchange> exchange = active_;
   arm();
   if (in_.size() < kPipelinedBytesMax) read();
@@ -561,7 +564,7 @@ void Connection::write() {
   if (sent_ == sending_.size()) {
     sending_.clear();
     sent_ = 0;
-    if (sending_.capacity() > kKeptBufferBytes) std::string().swap(sending_);
+    if (sending_.capacity() > kIdleBufferBytesMax) std::string().swap(sending_);
     if (out_.empty()) {
       if (answered_) after_answer();
       return;
@@ -590,7 +593,7 @@ void Connection::on_written(const error_code& ec, std::size_t n) {
   if (drain_work_ && pending_bytes() <= drain_low_) std::exchange(drain_work_, nullptr)();
 }
 
-/// Bytes that the peer has not acknowledged yet.
+/// Returns the number of bytes that the peer has not acknowledged yet.
 int Connection::kernel_queue() {
   int bytes = 0;
   return ::ioctl(socket_.native_handle(), SIOCOUTQ, &bytes) == 0 ? bytes : 0;
@@ -618,7 +621,7 @@ void Connection::finish_answer(bool close_after) {
   answered_ = true;
   active_.reset();
   arm();
-  // Not from within send(): the answer's end is known only now.
+  // Written later: within send() the end of the answer was not known yet.
   net::post(executor(), [self = shared_from_this()] { self->write(); });
 }
 
@@ -635,8 +638,9 @@ void Connection::after_answer() {
   });
 }
 
-/// Closing with unread bytes makes the kernel send RST, which can destroy the answer on its way: so
-/// say that no more comes, and swallow what the client still sends for a moment.
+/// Closes the connection so that the answer arrives. Closing with unread bytes makes the kernel
+/// send RST, which can destroy the answer on its way. So this says that no more comes, and drops
+/// what the client still sends for a moment.
 void Connection::linger() {
   if (lingering_) return;
   lingering_ = true;
@@ -673,8 +677,8 @@ Connection::Time Connection::next_due() const {
   return read_due_;
 }
 
-/// One timer for all limits, moved only to earlier times: writes, which push limits back, do not
-/// touch it; it looks again when it fires.
+/// Arms one timer for all limits and moves it only to earlier times. Writes, which push limits
+/// back, do not touch it; the timer checks again when it fires.
 void Connection::arm() {
   const Time due = next_due();
   if (closed_ || due >= armed_) return;
@@ -699,8 +703,8 @@ void Connection::on_timer() {
                                                        : "the request body took too long");
   }
   if (now >= next_due()) {
-    // The socket takes more only when a good part of it is free: a slow reader may still take
-    // bytes.
+    // The socket takes more only when a good part of its buffer is free. A reader may be slower
+    // than that and still take bytes, which the kernel's queue shows.
     const int queued = kernel_queue();
     if (pending_bytes() > 0 && queued < queued_) {
       queued_ = queued;

@@ -1,5 +1,5 @@
 #pragma once
-// The console's page, built into the program: control/console/embed.cmake writes the table.
+// The console's page, built into the program. control/console/embed.cmake writes the table.
 
 #include <span>
 #include <string_view>

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "control/gateway/errors.h"
-#include "control/gateway/kept_endpoints.h"
+#include "control/gateway/object_endpoints.h"
 #include "control/gateway/response_stream.h"
 #include "control/gateway/sse.h"
 #include "shared/base/json_text.h"
@@ -30,35 +30,37 @@ std::size_t bytes_of(const PastTurn& turn) {
 
 using Found = std::function<void(std::optional<PastTurn>)>;
 
-/// The end of a kept response whose request has ended; null while it has not. On the SDK's thread.
-void find_end(Context& context, const client::Principal& owner, const Kept& kept,
+/// Finds the end of a stored response whose request has ended; null if it has not. Runs on the
+/// SDK's thread.
+void find_end(Context& context, const client::Principal& owner, const StoredObject& stored,
               std::function<void(json)> done) {
-  const json body = try_parse_json<json>(kept.body);
+  const json body = try_parse_json<json>(stored.body);
   if (!body.is_object()) return done({});
   if (body.contains("final")) return done(body["final"]);
   const std::string echo = body.value("echo", json::object()).dump();
   context.client.status_async(
-      owner, kept.id,
-      [&context, owner, kept, echo, done](const client::Answer<wire::RequestInfo>& answer) {
+      owner, stored.id,
+      [&context, owner, stored, echo, done](const client::Answer<wire::RequestInfo>& answer) {
         const auto* info = std::get_if<wire::RequestInfo>(&answer);
         if (info == nullptr || !wire::is_terminal(info->state)) return done({});
         auto stream =
             std::make_shared<ResponseStream>(decode_shape(info->meta), *info, echo, INT64_MAX);
         client::StreamHandler handler;
         handler.on_event = [stream](const wire::Event& event) { (void)stream->on_event(event); };
-        handler.on_fin = [&context, owner, stream, kept, echo, done](const wire::RequestInfo& end) {
+        handler.on_fin = [&context, owner, stream, stored, echo,
+                          done](const wire::RequestInfo& end) {
           (void)stream->on_fin(end);
-          const json document = response_json(end, echo, output_items(kept.id, stream->parts()),
+          const json document = response_json(end, echo, output_items(stored.id, stream->parts()),
                                               stream->parts().usage);
-          keep_end(context, owner, kept.id, document);
+          store_final_response(context, owner, stored.id, document);
           done(document);
         };
         handler.on_failure = [done](const client::Failure&) { done({}); };
-        context.client.open_stream(owner, kept.id, {}, std::move(handler));
+        context.client.open_stream(owner, stored.id, {}, std::move(handler));
       });
 }
 
-/// Goes on with the response if the owner has it; trouble of the daemon is answered.
+/// Continues with the response if the owner has it; a failure of the daemon is answered.
 void find_turn(Context& context, const ExchangePtr& exchange, const TurnMemoryPtr& memory,
                const std::string& id, Found done) {
   const PastTurn* remembered = memory == nullptr ? nullptr : memory->find(id);
@@ -66,10 +68,10 @@ void find_turn(Context& context, const ExchangePtr& exchange, const TurnMemoryPt
     return exchange->post([done = std::move(done), turn = *remembered] { done(turn); });
   }
   const client::Principal owner = exchange->request().from;
-  context.keeper->get(
+  context.object_store->get(
       owner, kResponseKind, id,
-      on_strand<Keeper::Found>(exchange, [&context, exchange, owner,
-                                          done = std::move(done)](const Keeper::Found& found) {
+      on_strand<ObjectStore::Found>(exchange, [&context, exchange, owner, done = std::move(done)](
+                                                  const ObjectStore::Found& found) {
         const json body = found ? try_parse_json<json>(found->body) : json();
         if (!body.is_object()) return done(std::nullopt);
         PastTurn turn{found->id, body.value("previous", ""),
@@ -83,7 +85,7 @@ void find_turn(Context& context, const ExchangePtr& exchange, const TurnMemoryPt
       }));
 }
 
-/// In OpenAI's words, which programs look for: they send the whole conversation then.
+/// Uses OpenAI's words, for which programs look: they send the whole conversation then.
 Response no_previous(const std::string& id) {
   Response response = error_response(
       FieldError{"previous response \"" + id + "\" is not kept here", "previous_response_id"});
@@ -94,8 +96,8 @@ Response no_previous(const std::string& id) {
   return response;
 }
 
-/// "msg_resp_1", "fc_resp_1_0" → "resp_1"; empty where the id is of no such form. Items of a
-/// response are named after it.
+/// "msg_resp_1", "fc_resp_1_0" → "resp_1"; empty for ids of another form. Items of a response are
+/// named after it.
 std::string response_named(const std::string& item_id) {
   for (const std::string_view kind : {"msg_", "rs_"}) {
     if (item_id.starts_with(kind)) return item_id.substr(kind.size());
@@ -112,7 +114,8 @@ std::string response_named(const std::string& item_id) {
 /// The text of each item by its id.
 using ItemTexts = std::map<std::string, std::string>;
 
-/// `response`: whose input the list is, empty where items have their own ids alone.
+/// Adds the items of a list. `response`: the response whose input the list is; empty where items
+/// have only ids of their own.
 void add_items(const std::string& list, const std::string& response, ItemTexts* out) {
   const json items = try_parse_json<json>(list);
   for (std::size_t i = 0; items.is_array() && i < items.size(); ++i) {
@@ -123,7 +126,7 @@ void add_items(const std::string& list, const std::string& response, ItemTexts* 
   }
 }
 
-/// One conversation on its way.
+/// Gathers one conversation.
 class Gathering : public std::enable_shared_from_this<Gathering> {
  public:
   Gathering(Context& context, ExchangePtr exchange, TurnMemoryPtr memory,
@@ -167,7 +170,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     go_back(turn.previous);
   }
 
-  /// Puts the items themselves where they are named. Each response is asked for once.
+  /// Replaces references by the items that they name. Each response is read once.
   void resolve() {
     while (next_ < items_.size()) {
       const std::string name = "input[" + std::to_string(next_) + "]";
@@ -217,16 +220,16 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     resolve();
   }
 
-  /// In the response that the id names, else among the conversation's items with ids of the
-  /// client's.
+  /// Finds an item in the response that its id names, else among the conversation's items with ids
+  /// that the client chose.
   const std::string* find_item(const std::string& id, const std::string& response) {
     const auto named = referred_.find(response);
     if (named != referred_.end() && named->second.contains(id)) return &named->second.at(id);
     if (!std::exchange(listed_, true)) {
-      for (const std::string& list : newest_first_) add_items(list, "", &own_);
+      for (const std::string& list : newest_first_) add_items(list, "", &conversation_texts_);
     }
-    const auto own = own_.find(id);
-    return own == own_.end() ? nullptr : &own->second;
+    const auto found = conversation_texts_.find(id);
+    return found == conversation_texts_.end() ? nullptr : &found->second;
   }
 
   bool is_too_long(const std::string& param) {
@@ -241,10 +244,10 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
   TurnMemoryPtr memory_;
   std::function<void(Conversation)> done_;
   json items_;            // of the turn
-  std::size_t next_ = 0;  // of them that is looked at
+  std::size_t next_ = 0;  // index of the item that is resolved next
   std::vector<std::string> newest_first_;
-  std::map<std::string, ItemTexts> referred_;  // by response; none of one that is not there
-  ItemTexts own_;                              // of the conversation, once listed_
+  std::map<std::string, ItemTexts> referred_;  // by response; empty for one that does not exist
+  ItemTexts conversation_texts_;               // of the conversation, once listed_
   bool listed_ = false;
   std::size_t bytes_ = 0;  // of earlier turns and of items that were put in
 };
@@ -280,23 +283,23 @@ const PastTurn* TurnMemory::find(const std::string& id) const {
   return at == turns_.rend() ? nullptr : &*at;
 }
 
-void keep_end(Context& context, const client::Principal& owner, const std::string& id,
-              const json& document) {
-  context.keeper->get(owner, kResponseKind, id,
-                      [&context, owner, id, document](client::Answer<Keeper::Found> answer) {
-                        const auto* found = std::get_if<Keeper::Found>(&answer);
-                        if (found == nullptr || !*found) return;
-                        json body = try_parse_json<json>((*found)->body);
-                        if (!body.is_object() || body.contains("final")) return;
-                        body["final"] = document;
-                        KeepChange change;
-                        change.kind = kResponseKind;
-                        change.id = id;
-                        change.version = (*found)->version;
-                        change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-                        context.keeper->put(owner, change,
-                                            [](const client::Answer<Keeper::Put>&) {});
-                      });
+void store_final_response(Context& context, const client::Principal& owner, const std::string& id,
+                          const json& document) {
+  context.object_store->get(
+      owner, kResponseKind, id,
+      [&context, owner, id, document](client::Answer<ObjectStore::Found> answer) {
+        const auto* found = std::get_if<ObjectStore::Found>(&answer);
+        if (found == nullptr || !*found) return;
+        json body = try_parse_json<json>((*found)->body);
+        if (!body.is_object() || body.contains("final")) return;
+        body["final"] = document;
+        ObjectChange change;
+        change.kind = kResponseKind;
+        change.id = id;
+        change.version = (*found)->version;
+        change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+        context.object_store->put(owner, change, [](const client::Answer<ObjectStore::Put>&) {});
+      });
 }
 
 void gather_conversation(Context& context, const ExchangePtr& exchange, const TurnMemoryPtr& memory,

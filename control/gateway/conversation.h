@@ -1,6 +1,6 @@
 #pragma once
-// History before a turn: the responses that it goes on from, and the items that it names by
-// their ids. Everything is looked for among its owner's alone.
+// The history before a turn: the responses that it continues, and the items that it names by their
+// ids. Only objects of the turn's owner are searched.
 
 #include <atomic>
 #include <cstddef>
@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "control/gateway/exchange.h"
-#include "control/gateway/keeper.h"
+#include "control/gateway/object_store.h"
 #include "control/gateway/router.h"
 
 namespace holdfast::gateway {
@@ -21,14 +21,14 @@ namespace holdfast::gateway {
 /// One response as a later turn sees it.
 struct PastTurn {
   std::string id;
-  std::string previous;  // id of the one before it, or empty
+  std::string previous;  // id of the response before it, or empty
   std::string items;     // JSON list: its input
   std::string output;    // JSON list; empty: it has not ended
 };
 
-/// The last responses of one connection, for turns that go on from what is not stored. The oldest
-/// are forgotten where there are too many, or where the memory of all connections together is.
-/// On the connection's strand.
+/// The last responses of one connection, for turns that continue responses that are not stored. The
+/// oldest are forgotten when one connection has too many or all connections together use too much
+/// memory. Runs on the connection's strand.
 class TurnMemory {
  public:
   using Total = std::atomic<std::size_t>;  // bytes of all connections
@@ -43,31 +43,31 @@ class TurnMemory {
  private:
   void forget_oldest();
   std::shared_ptr<Total> total_;
-  std::deque<PastTurn> turns_;  // the oldest first
+  std::deque<PastTurn> turns_;  // oldest first
   std::size_t bytes_ = 0;
 };
 using TurnMemoryPtr = std::shared_ptr<TurnMemory>;
 
-/// A turn's end, in the database: there when the request's tokens are not any more. Whoever is
-/// first does it.
-void keep_end(Context& context, const client::Principal& owner, const std::string& id,
-              const nlohmann::ordered_json& document);
+/// Stores the end of a turn in the database, where it outlives the request's tokens. Only the first
+/// call for a response has an effect.
+void store_final_response(Context& context, const client::Principal& owner, const std::string& id,
+                          const nlohmann::ordered_json& document);
 
-/// The turn's own items without references, and the lists of items before them, in order.
+/// A turn's own items without references, and the lists of items before them, in order.
 struct Conversation {
   std::vector<std::string> before;  // JSON lists
   std::string items;                // JSON list
 };
-/// `done` runs on the exchange's strand, unless the exchange was answered with what is not there.
-/// `memory` may be null.
+/// Gathers the history and runs `done` on the exchange's strand, unless the exchange was answered
+/// because something is missing or too long. `memory` may be null.
 void gather_conversation(Context& context, const ExchangePtr& exchange, const TurnMemoryPtr& memory,
                          const std::string& previous, const std::string& items,
                          std::function<void(Conversation)> done);
 
-/// The id that an item of a reference names; nullopt: it is none.
+/// Returns the id that a reference names; nullopt if the item is no reference.
 std::optional<std::string> referenced_id(const nlohmann::ordered_json& item);
 
-/// An input item's id: its own, or what it is given as the `index`th of its response.
+/// Returns an input item's id: its own, or the one made of its response's id and `index`.
 std::string input_item_id(const nlohmann::ordered_json& item, const std::string& response,
                           std::size_t index);
 

@@ -8,14 +8,14 @@
 namespace holdfast::gateway {
 namespace {
 
-constexpr std::size_t kAskedHeadersBytesMax = 2'048;
+constexpr std::size_t kRequestedHeadersBytesMax = 2'048;
 constexpr const char* kPreflightSeconds = "600";
-// What a page may read beside the body.
+// Headers that a page may read besides the body.
 constexpr const char* kExposed =
     "X-Request-Id, Retry-After, X-Holdfast-Duplicate, X-Holdfast-Ignored, "
     "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests";
 
-/// As browsers send it: scheme://host[:port], in lower case, without a path.
+/// True for an origin as browsers send it: scheme://host[:port], in lower case, without a path.
 bool is_origin(std::string_view text) {
   const std::size_t scheme = text.find("://");
   if (scheme == std::string_view::npos || scheme == 0) return false;
@@ -29,9 +29,10 @@ bool is_origin(std::string_view text) {
          std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(scheme), plain);
 }
 
-/// Names of headers, with commas and spaces between them.
+/// True for names of headers with commas and spaces between them.
 bool is_header_list(std::string_view text) {
-  return text.size() <= kAskedHeadersBytesMax && std::all_of(text.begin(), text.end(), [](char c) {
+  return text.size() <= kRequestedHeadersBytesMax &&
+         std::all_of(text.begin(), text.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
                   c == '-' || c == '_' || c == ',' || c == ' ';
          });
@@ -63,7 +64,7 @@ bool Cors::allows(const std::string& origin) const {
 std::vector<Header> Cors::headers(const Request& request) const {
   if (!on() || request.path.starts_with("/console")) return {};
   std::vector<Header> out;
-  // With a list the answer depends on who asks: no cache may give it to another page.
+  // With a list the answer depends on the origin: no cache may give it to another page.
   if (!any_) out.emplace_back("Vary", "Origin");
   const std::string* origin = request.header("Origin");
   if (origin == nullptr || !allows(*origin)) return out;
@@ -74,9 +75,10 @@ std::vector<Header> Cors::headers(const Request& request) const {
 
 std::optional<Response> Cors::preflight(const Request& request, const std::string& methods) const {
   const std::string* origin = request.header("Origin");
-  const bool asked =
+  const bool is_preflight =
       origin != nullptr && request.header("Access-Control-Request-Method") != nullptr;
-  if (!on() || !asked || request.method != "OPTIONS" || request.path.starts_with("/console")) {
+  if (!on() || !is_preflight || request.method != "OPTIONS" ||
+      request.path.starts_with("/console")) {
     return std::nullopt;
   }
   if (!allows(*origin)) {
@@ -85,11 +87,11 @@ std::optional<Response> Cors::preflight(const Request& request, const std::strin
   Response response;
   response.content_type.clear();
   response.headers.emplace_back("Access-Control-Allow-Methods", methods);
-  // Clients send headers of their own (x-stainless-…): none of them means anything to us that the
-  // page could not say in its body.
-  const std::string* asked_headers = request.header("Access-Control-Request-Headers");
-  if (asked_headers != nullptr && is_header_list(*asked_headers)) {
-    response.headers.emplace_back("Access-Control-Allow-Headers", *asked_headers);
+  // Clients send headers of their own (x-stainless-…). None of them tells us anything that the page
+  // could not say in its body.
+  const std::string* requested_headers = request.header("Access-Control-Request-Headers");
+  if (requested_headers != nullptr && is_header_list(*requested_headers)) {
+    response.headers.emplace_back("Access-Control-Allow-Headers", *requested_headers);
   }
   response.headers.emplace_back("Access-Control-Max-Age", kPreflightSeconds);
   return response;

@@ -1,6 +1,6 @@
 #pragma once
-// Cross-origin requests: which web pages of other places may read what this gateway answers. Off
-// unless origins are named. Credentials of browsers (cookies) are never allowed: keys travel in a
+// Cross-origin requests: which web pages of other origins may read this gateway's answers. Off
+// unless origins are named. Browser credentials (cookies) are never allowed: keys travel in a
 // header that the page itself sends.
 
 #include <optional>
@@ -12,19 +12,22 @@
 
 namespace holdfast::gateway {
 
+/// The allowed origins. Immutable, so thread-safe.
 class Cors {
  public:
   Cors() = default;
-  /// Of "https://app.example" and the like, or "*" for every page. kUsage for anything else.
+  /// Takes origins such as "https://app.example", or "*" for every page. Fails with kUsage for
+  /// anything else.
   static Result<Cors> allow(const std::vector<std::string>& origins);
 
   bool on() const { return any_ || !origins_.empty(); }
   bool allows(const std::string& origin) const;
   bool any() const { return any_; }
-  /// For every answer to this request. The console's paths have none: it is for its own page alone.
+  /// Returns the headers for any answer to this request. The console's paths have none, as only its
+  /// own page may read them.
   std::vector<Header> headers(const Request& request) const;
-  /// The answer to the question that a browser asks before the request; nullopt: it is none.
-  /// `methods`: those of the path, "GET, POST".
+  /// Returns the answer to a preflight request; nullopt if the request is none. `methods`: the
+  /// methods of the path, "GET, POST".
   std::optional<Response> preflight(const Request& request, const std::string& methods) const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// Asks the daemon for its metrics, once for all who want them at the same time: however many
-// scrape, the daemon is asked one question at a time.
+// Asks the daemon for its metrics, once for all callers that want them at the same time: however
+// many scrape, the daemon has one question at a time.
 
 #include <functional>
 #include <memory>
@@ -12,13 +12,14 @@
 
 namespace holdfast::gateway {
 
-/// Thread-safe. `client` is one of the operator endpoint; its time limit bounds every wait here.
+/// Shares one question among its callers. Thread-safe. `client` must be connected to the operator
+/// endpoint; its time limit bounds every wait here.
 class DaemonMetrics : public std::enable_shared_from_this<DaemonMetrics> {
  public:
   explicit DaemonMetrics(client::Client& client) : client_(client) {}
 
   using Document = std::shared_ptr<const std::string>;  // nullptr: the daemon did not answer
-  /// `done` runs on a thread of the client: return quickly there.
+  /// Calls `done` on a thread of the client, where it must return quickly.
   void ask(std::function<void(Document)> done);
 
  private:

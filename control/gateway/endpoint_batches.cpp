@@ -1,4 +1,4 @@
-// /v1/batches: made, shown and cancelled here; batch_runner.cpp works on them.
+// /v1/batches: batches are made, shown and cancelled here; batch_runner.cpp works on them.
 
 #include <nlohmann/json.hpp>
 
@@ -7,7 +7,7 @@
 #include "control/gateway/endpoints.h"
 #include "control/gateway/files.h"
 #include "control/gateway/json_fields.h"
-#include "control/gateway/kept_endpoints.h"
+#include "control/gateway/object_endpoints.h"
 #include "control/gateway/offline_call.h"
 #include "shared/base/clock.h"
 #include "shared/base/json_text.h"
@@ -94,81 +94,85 @@ bool read_batch(const json& body, json* batch, FieldError* error) {
   return true;
 }
 
-/// The batch as it is now, made by this POST or by one before it.
+/// Shows the batch, whether this POST or an earlier one made it.
 void show_batch(const NewBatchPtr& batch) {
-  with_kept(batch->context, batch->exchange, kBatchKind, batch->id, [batch](const Kept& kept) {
-    const json now = try_parse_json<json>(kept.body);
-    if (now.value("_hash", "") != batch->body["_hash"]) {
-      return batch->exchange->respond(other_body(batch->id));
-    }
-    if (batch->context.batches != nullptr) batch->context.batches->wake();
-    batch->exchange->respond(json_response(batch_json(kept)));
-  });
+  with_object(batch->context, batch->exchange, kBatchKind, batch->id,
+              [batch](const StoredObject& stored) {
+                const json now = try_parse_json<json>(stored.body);
+                if (now.value("_hash", "") != batch->body["_hash"]) {
+                  return batch->exchange->respond(other_body(batch->id));
+                }
+                if (batch->context.batches != nullptr) batch->context.batches->wake();
+                batch->exchange->respond(json_response(batch_json(stored)));
+              });
 }
 
-/// Makes an object of the batch's id, or finds it made by the same POST before; then `next`.
-void put_new(const NewBatchPtr& batch, KeepChange change, void (*next)(const NewBatchPtr&)) {
+/// Makes an object of the batch's id, or finds that the same POST made it before; then runs `next`.
+void put_new(const NewBatchPtr& batch, ObjectChange change, void (*next)(const NewBatchPtr&)) {
   change.id = batch->id;
   change.version = 0;
-  batch->context.keeper->put(batch->exchange->request().from, change,
-                             [batch, next](client::Answer<Keeper::Put> answer) {
-                               batch->exchange->post([batch, next, answer = std::move(answer)] {
-                                 const auto* failure = std::get_if<client::Failure>(&answer);
-                                 if (failure != nullptr && failure->code != Errc::kConflict) {
-                                   return batch->exchange->respond(error_response(*failure));
-                                 }
-                                 next(batch);
-                               });
-                             });
+  batch->context.object_store->put(
+      batch->exchange->request().from, change,
+      [batch, next](client::Answer<ObjectStore::Put> answer) {
+        batch->exchange->post([batch, next, answer = std::move(answer)] {
+          const auto* failure = std::get_if<client::Failure>(&answer);
+          if (failure != nullptr && failure->code != Errc::kConflict) {
+            return batch->exchange->respond(error_response(*failure));
+          }
+          next(batch);
+        });
+      });
 }
 
 void put_batch(const NewBatchPtr& batch) {
-  KeepChange change;
+  ObjectChange change;
   change.kind = kBatchKind;
   change.body = batch->body.dump(-1, ' ', false, json::error_handler_t::replace);
   put_new(batch, std::move(change), show_batch);
 }
 
-/// The mark that there is work comes first: with it alone nothing is lost.
+/// Makes the mark that there is work before the batch: if only the mark exists, nothing is lost.
 void open_batch(const NewBatchPtr& batch) {
-  KeepChange change;
+  ObjectChange change;
   change.kind = kOpenBatchKind;
   change.body = "{}";
   change.expires_ms = (batch->body["expires_at"].get<std::int64_t>() + 24 * kHour) * 1000;
   put_new(batch, std::move(change), put_batch);
 }
 
-/// Until it is done or cannot be: the batch may be saved by its worker in the same moment.
+/// Tries until it is done or impossible: the batch's worker may store it at the same moment.
 void try_cancel(Context& context, const ExchangePtr& exchange, const std::string& id) {
-  with_kept(context, exchange, kBatchKind, id, [&context, exchange, id](const Kept& kept) {
-    json body = try_parse_json<json>(kept.body);
-    const std::string status = body.value("status", "");
-    if (status == "cancelling" || status == "cancelled") {
-      return exchange->respond(json_response(batch_json(kept)));
-    }
-    if (batch_ended(status) || status == "finalizing") {
-      wire::Refusal refusal;
-      refusal.code = Errc::kConflict;
-      refusal.message = "batch " + id + " is " + status + ": there is nothing to cancel";
-      return exchange->respond(error_response(refusal));
-    }
-    set_batch_status(body, "cancelling", system_clock().wall_ms());
-    KeepChange change;
-    change.kind = kBatchKind;
-    change.id = id;
-    change.version = kept.version;
-    change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-    context.keeper->put(exchange->request().from, change,
-                        [&context, exchange, id](client::Answer<Keeper::Put> answer) {
-                          exchange->post([&context, exchange, id, answer = std::move(answer)] {
-                            const auto* failure = std::get_if<client::Failure>(&answer);
-                            if (failure != nullptr && failure->code != Errc::kConflict) {
-                              return exchange->respond(error_response(*failure));
-                            }
-                            try_cancel(context, exchange, id);
-                          });
-                        });
-  });
+  with_object(
+      context, exchange, kBatchKind, id, [&context, exchange, id](const StoredObject& stored) {
+        json body = try_parse_json<json>(stored.body);
+        const std::string status = body.value("status", "");
+        if (status == "cancelling" || status == "cancelled") {
+          return exchange->respond(json_response(batch_json(stored)));
+        }
+        if (batch_ended(status) || status == "finalizing") {
+          wire::Refusal refusal;
+          refusal.code = Errc::kConflict;
+          refusal.message = "batch " + id + " is " + status + ": there is nothing to cancel";
+          return exchange->respond(error_response(refusal));
+        }
+        set_batch_status(body, "cancelling", system_clock().wall_ms());
+        ObjectChange change;
+        change.kind = kBatchKind;
+        change.id = id;
+        change.version = stored.version;
+        change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+        context.object_store->put(
+            exchange->request().from, change,
+            [&context, exchange, id](client::Answer<ObjectStore::Put> answer) {
+              exchange->post([&context, exchange, id, answer = std::move(answer)] {
+                const auto* failure = std::get_if<client::Failure>(&answer);
+                if (failure != nullptr && failure->code != Errc::kConflict) {
+                  return exchange->respond(error_response(*failure));
+                }
+                try_cancel(context, exchange, id);
+              });
+            });
+      });
 }
 
 }  // namespace
@@ -184,8 +188,8 @@ void post_batches(Context& context, ExchangePtr exchange, const Captures&) {
   }
   batch->body["_hash"] = hash_body(request.path, body);
   const std::string file = batch->body["input_file_id"];
-  with_kept(context, exchange, kFileKind, file, [batch, file](const Kept& kept) {
-    const FileFacts facts = file_facts(kept);
+  with_object(context, exchange, kFileKind, file, [batch, file](const StoredObject& stored) {
+    const FileFacts facts = file_facts(stored);
     if (!facts.whole) return batch->exchange->respond(no_such(kFileKind, file));
     if (facts.purpose != "batch") {
       return batch->exchange->respond(error_response(FieldError{
@@ -201,12 +205,13 @@ void post_batches(Context& context, ExchangePtr exchange, const Captures&) {
 }
 
 void get_batches(Context& context, ExchangePtr exchange, const Captures&) {
-  list_kept(context, exchange, kBatchKind, batch_json);
+  list_objects(context, exchange, kBatchKind, batch_json);
 }
 
 void get_batch(Context& context, ExchangePtr exchange, const Captures& captures) {
-  with_kept(context, exchange, kBatchKind, captures[0],
-            [exchange](const Kept& kept) { exchange->respond(json_response(batch_json(kept))); });
+  with_object(context, exchange, kBatchKind, captures[0], [exchange](const StoredObject& stored) {
+    exchange->respond(json_response(batch_json(stored)));
+  });
 }
 
 void cancel_batch(Context& context, ExchangePtr exchange, const Captures& captures) {

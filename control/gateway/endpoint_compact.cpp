@@ -1,6 +1,6 @@
-// POST /v1/responses/compact: a conversation as the messages of its user and one item that holds
-// the model's summary of the rest. The summary is an ordinary request under an id of its own, so it
-// is made once, whoever dies, and the same POST finds it again.
+// POST /v1/responses/compact: a conversation becomes the messages of its user and one item that
+// holds the model's summary of the rest. The summary is an ordinary request under an id of its own,
+// so it is made once even if processes die, and the same POST finds it again.
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,7 @@
 #include "control/gateway/conversation.h"
 #include "control/gateway/endpoints.h"
 #include "control/gateway/json_fields.h"
-#include "control/gateway/kept_endpoints.h"
+#include "control/gateway/object_endpoints.h"
 #include "control/gateway/post_headers.h"
 #include "control/gateway/response_stream.h"
 #include "control/gateway/tool_fields.h"
@@ -22,25 +22,25 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::int64_t kSummaryTokens = 2'048;    // at most, unless the body says another number
-constexpr std::int64_t kSummaryTokensLeast = 64;  // where the context has less room than that
+constexpr std::int64_t kSummaryTokens = 2'048;    // at most, unless the body has another number
+constexpr std::int64_t kSummaryTokensLeast = 64;  // if the context has less room than that
 constexpr std::int64_t kSummarySeed = 0;
 
-/// One POST on its way to its request.
+/// One POST until its request is submitted.
 struct Compaction {
   Context& context;
   ExchangePtr exchange;
   std::string id;
   std::string hash;
-  ResponseWish wish;
+  ResponsesRequest request;
   PostHeaders headers;
-  json kept = json::array();  // the first items of the answer
+  json retained = json::array();  // first items of the answer
   Generation generation;
 };
 using CompactionPtr = std::shared_ptr<Compaction>;
 
-/// A message as OpenAI shows it, with an id.
-json shown_message(json item, const std::string& id) {
+/// Returns a message as OpenAI shows it, with an id.
+json output_message(json item, const std::string& id) {
   json content = item.value("content", json::array());
   if (content.is_string()) content = {{{"type", "input_text"}, {"text", content}}};
   return {{"id", item.contains("id") ? item["id"] : json(id)},
@@ -50,27 +50,28 @@ json shown_message(json item, const std::string& id) {
           {"content", std::move(content)}};
 }
 
-/// Keeps what people and programs said to the model as it is.
-bool is_kept(const json& item) {
+/// True for items that users and programs wrote: they are retained unchanged.
+bool is_retained(const json& item) {
   const json role = item.is_object() ? item.value("role", json()) : json();
   const bool message = item.is_object() && item.value("type", json("message")) == "message";
   return message && (role == "user" || role == "system" || role == "developer");
 }
 
-void keep_messages(const std::vector<std::string>& turns, const std::string& id, json* kept) {
+void retain_messages(const std::vector<std::string>& turns, const std::string& id, json* retained) {
   for (const std::string& turn : turns) {
     for (const json& item : try_parse_json<json>(turn)) {
-      if (!is_kept(item)) continue;
-      kept->push_back(shown_message(item, "msg_" + id + "_" + std::to_string(kept->size())));
+      if (!is_retained(item)) continue;
+      retained->push_back(
+          output_message(item, "msg_" + id + "_" + std::to_string(retained->size())));
     }
   }
 }
 
-/// The document, when the summary is whole.
+/// Makes the document when the summary is complete.
 class CompactAnswer final : public WholeAnswer {
  public:
-  CompactAnswer(const Shape& shape, const wire::RequestInfo& info, json kept)
-      : stream_(shape, info, "{}", INT64_MAX), kept_(std::move(kept)) {}
+  CompactAnswer(const Shape& shape, const wire::RequestInfo& info, json retained)
+      : stream_(shape, info, "{}", INT64_MAX), retained_(std::move(retained)) {}
 
   void update(const wire::RequestInfo& info) override { stream_.update(info); }
   void on_event(const wire::Event& event) override { (void)stream_.on_event(event); }
@@ -79,21 +80,21 @@ class CompactAnswer final : public WholeAnswer {
     (void)stream_.on_fin(info);
     if (info.state != wire::RequestState::kSucceeded) return not_made(info);
     const TurnParts& parts = stream_.parts();
-    // A model that spent all its tokens on thinking has thought about the conversation.
+    // If the model spent all its tokens on reasoning, that reasoning is about the conversation.
     const std::string& summary = parts.content.empty() ? parts.reasoning : parts.content;
     if (summary.empty()) {
       return error_response(500, "the model " + model_name(info) +
                                      " wrote no summary: ask another one, or send the items "
                                      "that matter as they are");
     }
-    kept_.push_back({{"id", "cmp_" + info.request_id},
-                     {"type", "compaction"},
-                     {"encrypted_content", pack_summary(summary)}});
+    retained_.push_back({{"id", "cmp_" + info.request_id},
+                         {"type", "compaction"},
+                         {"encrypted_content", pack_summary(summary)}});
     json document = {{"id", info.request_id},
                      {"object", "response.compaction"},
                      {"created_at", info.created_ms / 1000},
                      {"model", model_name(info)}};
-    document["output"] = std::move(kept_);
+    document["output"] = std::move(retained_);
     document["usage"] = response_json(info, "{}", json::array(), parts.usage)["usage"];
     return json_response(document);
   }
@@ -108,7 +109,7 @@ class CompactAnswer final : public WholeAnswer {
   }
 
   ResponseStream stream_;
-  json kept_;
+  json retained_;
 };
 
 void show(const CompactionPtr& compaction, const wire::Accepted& accepted) {
@@ -118,20 +119,21 @@ void show(const CompactionPtr& compaction, const wire::Accepted& accepted) {
   view.headers = answer_headers(compaction->generation.ignored, accepted.duplicate, accepted.key,
                                 accepted.notes);
   view.whole =
-      std::make_unique<CompactAnswer>(view.shape, accepted.info, std::move(compaction->kept));
+      std::make_unique<CompactAnswer>(view.shape, accepted.info, std::move(compaction->retained));
   show_request(compaction->context, compaction->exchange, accepted.info, std::move(view));
 }
 
-/// The tokens that would have been granted, where `asked` were too many; 0: none would.
-std::int64_t room_in(const client::Failure& failure, std::int64_t asked) {
+/// Returns the number of tokens that fits, if `requested` was too large; 0 if none does.
+std::int64_t tokens_that_fit(const client::Failure& failure, std::int64_t requested) {
   if (failure.code != Errc::kContextExceeded) return 0;
-  const std::int64_t room = failure.free >= 0         ? failure.free
-                            : failure.needed == asked ? failure.largest
-                                                      : 0;
-  return room >= kSummaryTokensLeast && room < asked ? room : 0;
+  const std::int64_t free_tokens = failure.free >= 0             ? failure.free
+                                   : failure.needed == requested ? failure.largest
+                                                                 : 0;
+  return free_tokens >= kSummaryTokensLeast && free_tokens < requested ? free_tokens : 0;
 }
 
-/// A conversation is made short when its context is nearly full: the summary takes what is left.
+/// Submits the summary. A conversation is compacted when its context is nearly full, so the summary
+/// takes what is left.
 void submit(const CompactionPtr& compaction, std::int64_t tokens) {
   wire::Submit message = compaction->generation.submit;
   message.max_tokens = tokens;
@@ -142,8 +144,8 @@ void submit(const CompactionPtr& compaction, std::int64_t tokens) {
           if (compaction->exchange->closed()) return;
           const auto* failure = std::get_if<client::Failure>(&answer);
           if (failure == nullptr) return show(compaction, std::get<wire::Accepted>(answer));
-          if (const std::int64_t room = room_in(*failure, tokens); room > 0) {
-            return submit(compaction, room);
+          if (const std::int64_t free_tokens = tokens_that_fit(*failure, tokens); free_tokens > 0) {
+            return submit(compaction, free_tokens);
           }
           compaction->exchange->respond(error_response(*failure));
         });
@@ -170,7 +172,7 @@ void compose(const CompactionPtr& compaction, Conversation conversation) {
   turns.push_back(std::move(conversation.items));
   json body;
   FieldError error;
-  bool right = chat_body(compaction->wish, turns, &body, &error);
+  bool right = chat_body(compaction->request, turns, &body, &error);
   if (right) {
     ask_for_summary(&body["messages"]);
     body["temperature"] = 0;
@@ -182,25 +184,26 @@ void compose(const CompactionPtr& compaction, Conversation conversation) {
     return compaction->exchange->respond(error_response(error));
   }
   compaction->generation.shape.body_hash = compaction->hash;
-  keep_messages(turns, compaction->id, &compaction->kept);
+  retain_messages(turns, compaction->id, &compaction->retained);
   make_ready(compaction);
 }
 
-/// The part of a turn's body that a summary depends on; the rest is named as ignored.
-json asked_of(const json& body, std::vector<std::string>* ignored) {
+/// Returns the members of a turn's body on which a summary depends; the others are named as
+/// ignored.
+json summary_fields(const json& body, std::vector<std::string>* ignored) {
   constexpr const char* kTaken[] = {
       "model", "input",    "instructions",     "previous_response_id", "max_output_tokens",
       "user",  "priority", "queue_timeout_ms", "total_timeout_ms",     "session_id"};
-  json asked = json::object();
+  json requested = json::object();
   for (const auto& [name, value] : body.items()) {
     const bool taken = std::find(std::begin(kTaken), std::end(kTaken), name) != std::end(kTaken);
     if (taken) {
-      asked[name] = value;
+      requested[name] = value;
     } else if (!value.is_null()) {
       ignored->push_back(name);
     }
   }
-  return asked;
+  return requested;
 }
 
 }  // namespace
@@ -213,7 +216,8 @@ void post_responses_compact(Context& context, ExchangePtr exchange, const Captur
   json body;
   if (!read_post_headers(request, &compaction->headers, &error) ||
       !parse_json_object(request.body, &body, &error) ||
-      !parse_response(asked_of(body, &compaction->generation.ignored), &compaction->wish, &error)) {
+      !parse_response(summary_fields(body, &compaction->generation.ignored), &compaction->request,
+                      &error)) {
     return exchange->respond(error_response(error));
   }
   if (compaction->headers.resume) {
@@ -223,8 +227,8 @@ void post_responses_compact(Context& context, ExchangePtr exchange, const Captur
   with_new_id(context, exchange, kResponseKind, "resp_", [compaction](const NewId& made) {
     compaction->id = made.id;
     gather_conversation(
-        compaction->context, compaction->exchange, nullptr, compaction->wish.previous,
-        compaction->wish.items,
+        compaction->context, compaction->exchange, nullptr, compaction->request.previous,
+        compaction->request.items,
         [compaction](Conversation conversation) { compose(compaction, std::move(conversation)); });
   });
 }

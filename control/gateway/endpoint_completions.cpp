@@ -1,6 +1,6 @@
 // POST /v1/completions, /v1/chat/completions, /v1/embeddings and /v1/messages: check, submit, show.
-// A POST that comes again (same Idempotency-Key, or a Last-Event-ID that names the request) finds
-// the request that it made before.
+// A repeated POST (same Idempotency-Key, or a Last-Event-ID that names the request) finds the
+// request that it made before.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -22,12 +22,12 @@ namespace {
 using json = nlohmann::ordered_json;
 using Parse = bool (*)(const json&, const ParamLimits&, Generation*, FieldError*);
 
-/// Everything about one POST that outlives the handler.
+/// State of one POST that outlives the handler.
 struct Post {
   Context& context;
   ExchangePtr exchange;
   Generation generation;
-  PostHeaders wishes;
+  PostHeaders headers;
 };
 
 void show(Post& post, wire::RequestInfo info, bool duplicate,
@@ -35,21 +35,21 @@ void show(Post& post, wire::RequestInfo info, bool duplicate,
           const std::vector<std::string>& notes = {}) {
   View view;
   view.shape = post.generation.shape;
-  view.leaves_for_good = leaves_for_good(post.wishes, view.shape.stream);
-  // As it was when the request was made: its model may have got another file since.
+  view.leaves_for_good = leaves_for_good(post.headers, view.shape.stream);
+  // The shape is that of the submission: the model's name may have got another file since.
   const Shape made = decode_shape(info.meta);
   if (!made.body_hash.empty()) {
     view.shape.output = made.output;
     view.shape.usage_details = made.usage_details;
   }
   view.headers = answer_headers(post.generation.ignored, duplicate, key, notes);
-  if (post.wishes.resume) {
-    if (post.wishes.resume->request_id != info.request_id) {
+  if (post.headers.resume) {
+    if (post.headers.resume->request_id != info.request_id) {
       return post.exchange->respond(resume_mismatch("Last-Event-ID names request " +
-                                                    post.wishes.resume->request_id +
+                                                    post.headers.resume->request_id +
                                                     ", this POST is request " + info.request_id));
     }
-    view.seen = post.wishes.resume->shown;
+    view.resume_from = post.headers.resume->sent;
   }
   show_request(post.context, post.exchange, std::move(info), std::move(view));
 }
@@ -61,8 +61,8 @@ void on_accepted(Post& post, client::Answer<wire::Accepted> answer) {
   crash_point(CrashPoint::kGatewaySubmitAfter);
   auto& accepted = std::get<wire::Accepted>(answer);
   if (post.exchange->closed()) {
-    // Nobody knows this request's id and nobody was attached, so no disconnect would be noticed.
-    if (post.wishes.on_disconnect == wire::OnDisconnect::kCancel && !accepted.duplicate) {
+    // No client knows this request's id or is attached to it, so no disconnect would be noticed.
+    if (post.headers.on_disconnect == wire::OnDisconnect::kCancel && !accepted.duplicate) {
       post.context.client.cancel_async(post.exchange->request().from, accepted.info.request_id,
                                        [](const client::Answer<wire::RequestInfo>&) {});
     }
@@ -76,9 +76,9 @@ void submit(const std::shared_ptr<Post>& post) {
   wire::Submit message = std::move(post->generation.submit);
   message.request_id = post->context.new_request_id();
   put_limits(post->exchange->request(), &message, &post->generation.ignored);
-  message.idem_key = post->wishes.idem_key;
+  message.idem_key = post->headers.idem_key;
   message.body_hash = post->generation.shape.body_hash;
-  message.on_disconnect = post->wishes.on_disconnect;
+  message.on_disconnect = post->headers.on_disconnect;
   message.meta = encode_shape(post->generation.shape);
   post->context.client.submit_async(
       post->exchange->request().from, std::move(message),
@@ -89,7 +89,7 @@ void submit(const std::shared_ptr<Post>& post) {
       });
 }
 
-/// A chat answer is taken apart as its model writes; that is kept with the request.
+/// Finds how the model writes before a chat is submitted; the request stores that.
 void submit_chat(const std::shared_ptr<Post>& post) {
   find_output(*post->context.outputs, post->context.client, post->generation.submit.model,
               [post](client::Answer<std::string> answer) {
@@ -104,11 +104,11 @@ void submit_chat(const std::shared_ptr<Post>& post) {
               });
 }
 
-/// A client that reconnects with Last-Event-ID but without a key means the request that the id
-/// names: it must never start a second one. The body must be the one that made it.
+/// Finds the request that Last-Event-ID names. A client that reconnects without a key must never
+/// start a second one. The body must be that of the first POST.
 void find_again(const std::shared_ptr<Post>& post) {
   post->context.client.status_async(
-      caller_of(post->exchange->request()), post->wishes.resume->request_id,
+      caller_of(post->exchange->request()), post->headers.resume->request_id,
       [post](client::Answer<wire::RequestInfo> answer) {
         post->exchange->post([post, answer = std::move(answer)]() mutable {
           if (const auto* failure = std::get_if<client::Failure>(&answer)) {
@@ -129,21 +129,21 @@ void post_generation(Context& context, const ExchangePtr& exchange, Parse parse)
   auto post = std::make_shared<Post>(Post{context, exchange, {}, {}});
   FieldError error;
   json body;
-  if (!read_post_headers(request, &post->wishes, &error) ||
+  if (!read_post_headers(request, &post->headers, &error) ||
       !parse_json_object(request.body, &body, &error) ||
       !parse(body, context.params, &post->generation, &error)) {
     return exchange->respond(error_response(error));
   }
   Shape& shape = post->generation.shape;
   shape.body_hash = hash_body(request.path, body);
-  const auto& resume = post->wishes.resume;
-  if (resume && resume->shown.size() != static_cast<std::size_t>(shape.choices)) {
+  const auto& resume = post->headers.resume;
+  if (resume && resume->sent.size() != static_cast<std::size_t>(shape.choices)) {
     return exchange->respond(error_response(
-        FieldError{"Last-Event-ID has " + std::to_string(resume->shown.size()) +
+        FieldError{"Last-Event-ID has " + std::to_string(resume->sent.size()) +
                        " indexes, this request has " + std::to_string(shape.choices) + " choices",
                    "Last-Event-ID"}));
   }
-  if (resume && post->wishes.idem_key.empty()) return find_again(post);
+  if (resume && post->headers.idem_key.empty()) return find_again(post);
   if (is_chat(shape.api)) return submit_chat(post);
   submit(post);
 }

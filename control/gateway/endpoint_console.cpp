@@ -1,4 +1,4 @@
-// The console: its page, the operator's verbs that it may use, the last hour for its plots.
+// The console: its page, the operator verbs that it may use, and the last hour for its plots.
 
 #include <algorithm>
 #include <charconv>
@@ -19,11 +19,11 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// What the page may ask of the daemon. Not here: keys and kept objects, the end of the daemon,
-/// what the supervisor says of workers.
+/// An operator verb that the page may use. Not in the list: keys, stored objects, stopping the
+/// daemon, and what the supervisor tells of workers.
 struct ConsoleVerb {
   std::string_view name;
-  bool reads;  // answered at once, or the daemon is away
+  bool reads;  // reads only: it has a time limit
 };
 constexpr ConsoleVerb kVerbs[] = {
     {"status", true},
@@ -65,7 +65,7 @@ constexpr ConsoleVerb kVerbs[] = {
     {"db.stats", true},
 };
 
-/// Of the page and its parts. Nothing from elsewhere, no script in the page, in nobody's frame.
+/// Adds headers for the page and its parts: nothing from other sites, no inline script, no frames.
 void add_page_headers(Response& response) {
   response.headers.emplace_back(
       "Content-Security-Policy",
@@ -77,7 +77,7 @@ void add_page_headers(Response& response) {
   response.headers.emplace_back("Cross-Origin-Resource-Policy", "same-origin");
 }
 
-/// An answer of the API: never kept by a browser or a proxy.
+/// Returns an answer of the API, which no browser or proxy may cache.
 Response document_response(std::string body) {
   Response response;
   response.headers.emplace_back("Cache-Control", "no-store");
@@ -94,7 +94,7 @@ Response away() {
   return error_response(refusal);
 }
 
-/// The arguments as they came, with who asks: that is not the page's to say.
+/// Reads the arguments and adds the caller, which the page may not choose.
 bool read_args(const Request& request, std::string* out, FieldError* error) {
   json args = json::object();
   if (!request.body.empty() && !parse_json_object(request.body, &args, error)) return false;
@@ -120,8 +120,8 @@ void get_console(Context&, ExchangePtr exchange, const Captures& captures) {
   response.headers.emplace_back("ETag", std::string(file->etag));
   response.headers.emplace_back("Cache-Control", "no-cache");
   add_page_headers(response);
-  const std::string* known = exchange->request().header("If-None-Match");
-  if (known != nullptr && *known == file->etag) {
+  const std::string* if_none_match = exchange->request().header("If-None-Match");
+  if (if_none_match != nullptr && *if_none_match == file->etag) {
     response.status = 304;
   } else {
     response.body = file->body;
@@ -159,8 +159,8 @@ void post_console_verb(Context& context, ExchangePtr exchange, const Captures& c
   if (!read_args(exchange->request(), &args, &error)) {
     return exchange->respond(error_response(error));
   }
-  // Whichever comes first, the daemon's answer or the time limit: the second finds it answered. A
-  // change is waited for, so that its end is known.
+  // The daemon's answer and the time limit race; the second finds the exchange answered. A verb
+  // that changes something is waited for, so that its result is known.
   auto open = std::make_shared<bool>(true);
   if (verb->reads) {
     exchange->after(context.console_time, [exchange, open] {
@@ -175,7 +175,7 @@ void post_console_verb(Context& context, ExchangePtr exchange, const Captures& c
           if (!std::exchange(*open, false)) return;
           if (const auto* failure = std::get_if<client::Failure>(&answer)) {
             Response response = error_response(*failure);
-            // The caller was let in: the thing itself is refused.
+            // The caller was let in; the verb itself is refused.
             if (failure->code == Errc::kUnauthorized) response.status = 403;
             return exchange->respond(std::move(response));
           }

@@ -1,5 +1,5 @@
-// Liveness is the gateway's own and whether the daemon's loop turns; readiness is the daemon's and
-// its models'.
+// Health: live if the gateway runs and the daemon's loop turns; ready if the daemon and its models
+// are.
 
 #include <memory>
 
@@ -54,7 +54,7 @@ void get_live(Context& context, ExchangePtr exchange, const Captures&) {
 }
 
 void get_ready(Context& context, ExchangePtr exchange, const Captures&) {
-  // Whichever comes first, the daemon's answer or the time limit: the second finds it answered.
+  // The daemon's answer and the time limit race; the second finds the exchange answered.
   auto open = std::make_shared<bool>(true);
   exchange->after(context.ready_time, [exchange, open] {
     if (std::exchange(*open, false)) exchange->respond(unready("the daemon does not answer"));

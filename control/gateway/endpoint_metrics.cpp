@@ -1,4 +1,4 @@
-// GET /metrics. What is said of the daemon is asked of it at that moment, within a time limit.
+// GET /metrics. The daemon is asked for its part on each request, within a time limit.
 
 #include <memory>
 #include <utility>
@@ -20,18 +20,18 @@ void answer(Context& context, const ExchangePtr& exchange, const std::string* do
 
 }  // namespace
 
-void answer_own_metrics(Context& context, const ExchangePtr& exchange) {
+void answer_gateway_metrics(Context& context, const ExchangePtr& exchange) {
   answer(context, exchange, nullptr);
 }
 
 void get_metrics(Context& context, ExchangePtr exchange, const Captures&) {
   if (context.daemon_metrics == nullptr) return answer(context, exchange, nullptr);
-  // Whichever comes first, the daemon's answer or the time limit: the second finds it answered.
+  // The daemon's answer and the time limit race; the second finds the exchange answered.
   auto open = std::make_shared<bool>(true);
   exchange->after(context.metrics_time, [&context, exchange, open] {
     if (std::exchange(*open, false)) answer(context, exchange, nullptr);
   });
-  // Whoever waits in vain must not keep its connection.
+  // A waiting handler must not keep the connection alive.
   context.daemon_metrics->ask(
       [&context, waits = std::weak_ptr(exchange), open](DaemonMetrics::Document document) {
         const ExchangePtr waiting = waits.lock();

@@ -1,4 +1,4 @@
-// The list of models, in OpenAI's shape with our facts beside it.
+// The list of models, in OpenAI's shape with members of our own.
 
 #include <nlohmann/json.hpp>
 
@@ -21,9 +21,9 @@ json model_json(const wire::ModelInfo& model) {
   if (!model.reason.empty()) out["reason"] = model.reason;
   out["architecture"] = model.architecture;
   out["context"] = model.context;
-  out["max_model_len"] = model.context;  // the name that vLLM's users look for
+  out["max_model_len"] = model.context;  // the name in vLLM's API
   out["chat"] = model.chat;
-  if (!model.sha.empty()) out["sha256"] = model.sha;  // not for every key
+  if (!model.sha.empty()) out["sha256"] = model.sha;  // hidden from some keys
   if (!model.alias_of.empty()) out["alias_of"] = model.alias_of;
   return out;
 }

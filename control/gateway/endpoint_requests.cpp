@@ -1,4 +1,4 @@
-// Requests by id: their state, their stream again, their end.
+// Requests by id: their state, their stream again, their cancellation.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -59,7 +59,7 @@ Response request_response(const wire::RequestInfo& info) {
   return response;
 }
 
-/// A `done` that goes on with `work` on the strand, or answers with the failure.
+/// Returns a handler that continues with `work` on the strand, or answers with the failure.
 std::function<void(InfoAnswer)> then(const ExchangePtr& exchange,
                                      std::function<void(wire::RequestInfo)> work) {
   return [exchange, work = std::move(work)](InfoAnswer answer) {
@@ -72,9 +72,9 @@ std::function<void(InfoAnswer)> then(const ExchangePtr& exchange,
   };
 }
 
-/// Where the client wants to go on: Last-Event-ID, else ?from=.
+/// Reads where the client wants to resume: Last-Event-ID, else ?from=.
 bool read_start(const Request& request, const std::string& request_id,
-                std::vector<std::int64_t>* seen, FieldError* error) {
+                std::vector<std::int64_t>* resume_from, FieldError* error) {
   const std::string* last = request.header("Last-Event-ID");
   if (last != nullptr && !last->empty()) {
     const auto id = parse_event_id(*last);
@@ -82,7 +82,7 @@ bool read_start(const Request& request, const std::string& request_id,
       *error = {"Last-Event-ID is not an id of request " + request_id, "Last-Event-ID"};
       return false;
     }
-    *seen = id->shown;
+    *resume_from = id->sent;
     return true;
   }
   const std::string* from = request.query_value("from");
@@ -92,13 +92,14 @@ bool read_start(const Request& request, const std::string& request_id,
     *error = {"'from' must be a token index, or one for each choice: 5 or 5,0,7", "from"};
     return false;
   }
-  *seen = std::move(*indexes);
-  // from=0 is the start; an id with index 0 is what a client got that has the first event.
-  if (std::all_of(seen->begin(), seen->end(), [](std::int64_t i) { return i == 0; })) seen->clear();
+  *resume_from = std::move(*indexes);
+  // from=0 is the start; an id with index 0 belongs to a client that has only the first event.
+  if (std::all_of(resume_from->begin(), resume_from->end(), [](std::int64_t i) { return i == 0; }))
+    resume_from->clear();
   return true;
 }
 
-/// Answers 404 for what cannot be an id.
+/// Answers 404 for a text that cannot be an id.
 bool check_id(const ExchangePtr& exchange, const std::string& id) {
   if (is_request_id(id)) return true;
   exchange->respond(no_such_request(id));
@@ -127,7 +128,7 @@ void get_request_stream(Context& context, ExchangePtr exchange, const Captures& 
   if (!check_id(exchange, captures[0])) return;
   View view;
   FieldError error;
-  if (!read_start(exchange->request(), captures[0], &view.seen, &error)) {
+  if (!read_start(exchange->request(), captures[0], &view.resume_from, &error)) {
     return exchange->respond(error_response(error));
   }
   const auto start = [&context, exchange, view](wire::RequestInfo info) mutable {
@@ -135,9 +136,9 @@ void get_request_stream(Context& context, ExchangePtr exchange, const Captures& 
     view.shape.stream = !is_whole(view.shape);
     const std::size_t choices =
         std::max(info.choices.size(), static_cast<std::size_t>(std::max(view.shape.choices, 1)));
-    if (view.seen.size() == 1) view.seen.resize(choices, view.seen[0]);
-    if (!view.seen.empty() && view.seen.size() != choices) {
-      return exchange->respond(error_response(FieldError{std::to_string(view.seen.size()) +
+    if (view.resume_from.size() == 1) view.resume_from.resize(choices, view.resume_from[0]);
+    if (!view.resume_from.empty() && view.resume_from.size() != choices) {
+      return exchange->respond(error_response(FieldError{std::to_string(view.resume_from.size()) +
                                                              " indexes given, this request has " +
                                                              std::to_string(choices) + " choices",
                                                          "from"}));

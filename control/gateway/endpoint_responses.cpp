@@ -1,6 +1,6 @@
-// /v1/responses: a turn of a conversation. What was asked is kept under the response's id, which is
-// the request's too; what came of it is made again from the request's tokens and kept when it has
-// ended. So a response goes on whoever dies, and later turns find it.
+// /v1/responses: a turn of a conversation. Its input is stored under the response's id, which is
+// also the request's. Its output is made of the request's tokens, and stored when it has ended. So
+// a response survives the death of any process, and later turns find it.
 
 #include <algorithm>
 #include <charconv>
@@ -9,8 +9,8 @@
 #include "control/gateway/conversation.h"
 #include "control/gateway/endpoints.h"
 #include "control/gateway/json_fields.h"
-#include "control/gateway/kept_endpoints.h"
 #include "control/gateway/model_binding.h"
+#include "control/gateway/object_endpoints.h"
 #include "control/gateway/post_headers.h"
 #include "control/gateway/response_socket.h"
 #include "control/gateway/response_stream.h"
@@ -25,29 +25,29 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// One POST on its way to its request.
+/// One POST until its request is submitted.
 struct Turn {
   Context& context;
   ExchangePtr exchange;
   std::string id;
   std::int64_t id_version = 0;
   std::string hash;
-  ResponseWish wish;
+  ResponsesRequest request;
   PostHeaders headers;
   SocketTurn socket;
   Conversation conversation;
   Generation generation;
-  bool made = false;  // its object is new
+  bool made = false;  // this POST made its object
   const Principal& from() const { return exchange->request().from; }
 };
 using TurnPtr = std::shared_ptr<Turn>;
 
 /// Shows one request as a response, whole or as a stream.
-class Shown : public std::enable_shared_from_this<Shown> {
+class ResponseAttachment : public std::enable_shared_from_this<ResponseAttachment> {
  public:
   /// `leaves_for_good`: a client that leaves does not come back.
-  Shown(Context& context, ExchangePtr exchange, const wire::RequestInfo& info, std::string echo,
-        bool store, bool leaves_for_good = false)
+  ResponseAttachment(Context& context, ExchangePtr exchange, const wire::RequestInfo& info,
+                     std::string echo, bool store, bool leaves_for_good = false)
       : context_(context),
         exchange_(std::move(exchange)),
         id_(info.request_id),
@@ -56,7 +56,7 @@ class Shown : public std::enable_shared_from_this<Shown> {
         store_(store),
         leaves_for_good_(leaves_for_good) {}
 
-  /// Before it is shown: what is to be done with the output of a turn that succeeded.
+  /// Runs `work` with the output of a turn that succeeded, before it is shown.
   void on_output(std::function<void(const json&)> work) { output_work_ = std::move(work); }
 
   void whole(const wire::RequestInfo& info, std::vector<Header> headers) {
@@ -118,7 +118,7 @@ class Shown : public std::enable_shared_from_this<Shown> {
     const std::string out = stream_->on_fin(info);
     const json document =
         response_json(info, echo_, output_items(id_, stream_->parts()), stream_->parts().usage);
-    if (store_) keep_end(context_, owner_, id_, document);
+    if (store_) store_final_response(context_, owner_, id_, document);
     const bool succeeded = info.state == wire::RequestState::kSucceeded;
     if (succeeded && output_work_) output_work_(document["output"]);
     if (streams_) {
@@ -143,7 +143,7 @@ class Shown : public std::enable_shared_from_this<Shown> {
     done_ = true;
     close_stream(leaves_for_good_);
   }
-  /// The gateway ends before the answer does.
+  /// Tells the client how it gets the rest, when the gateway ends before the answer does.
   void stop() {
     if (std::exchange(done_, true)) return;
     close_stream();
@@ -176,13 +176,13 @@ class Shown : public std::enable_shared_from_this<Shown> {
   bool done_ = false;
 };
 
-/// A later turn on the same connection goes on from it.
+/// Remembers the turn for later ones on the same connection.
 void remember(const TurnPtr& turn, const json& output) {
-  turn->socket.memory->add({turn->id, turn->wish.previous, turn->conversation.items,
+  turn->socket.memory->add({turn->id, turn->request.previous, turn->conversation.items,
                             output.dump(-1, ' ', false, json::error_handler_t::replace)});
 }
 
-/// Only to be gone on from: it has ended before anything was generated.
+/// Ends a turn that only adds to the conversation: nothing is generated.
 void answer_empty(const TurnPtr& turn) {
   remember(turn, json::array());
   wire::RequestInfo info;
@@ -190,25 +190,25 @@ void answer_empty(const TurnPtr& turn) {
   info.model = turn->generation.submit.model;
   info.created_ms = system_clock().wall_ms();
   info.state = wire::RequestState::kSucceeded;
-  ResponseStream stream(turn->generation.shape, info, turn->wish.echo, -1);
+  ResponseStream stream(turn->generation.shape, info, turn->request.echo, -1);
   turn->exchange->begin_stream({}, "");
   turn->exchange->write(stream.open());
   turn->exchange->write(stream.on_fin(info));
   turn->exchange->end();
 }
 
-/// As it is now, without waiting for its end.
+/// Answers with the current state, without waiting for the end.
 void show_now(const TurnPtr& turn, const wire::RequestInfo& info, std::vector<Header> headers) {
-  Response response = json_response(response_json(info, turn->wish.echo, json::array()));
+  Response response = json_response(response_json(info, turn->request.echo, json::array()));
   response.headers = std::move(headers);
   response.headers.emplace_back("X-Request-Id", info.request_id);
   turn->exchange->respond(std::move(response));
 }
 
 void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
-  const bool background = turn->wish.background;
+  const bool background = turn->request.background;
   if (turn->exchange->closed()) {
-    // Nobody was attached, so no disconnect would be noticed.
+    // No client is attached, so no disconnect would be noticed.
     const bool ends = turn->headers.on_disconnect == wire::OnDisconnect::kCancel;
     if (ends && !background && !accepted.duplicate) {
       turn->context.client.cancel_async(turn->from(), accepted.info.request_id,
@@ -218,28 +218,29 @@ void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
   }
   std::vector<Header> headers =
       answer_headers(turn->generation.ignored, accepted.duplicate, accepted.key, accepted.notes);
-  const bool for_good = !background && leaves_for_good(turn->headers, turn->wish.stream);
-  const auto shown = std::make_shared<Shown>(turn->context, turn->exchange, accepted.info,
-                                             turn->wish.echo, turn->wish.store, for_good);
+  const bool for_good = !background && leaves_for_good(turn->headers, turn->request.stream);
+  const auto attachment =
+      std::make_shared<ResponseAttachment>(turn->context, turn->exchange, accepted.info,
+                                           turn->request.echo, turn->request.store, for_good);
   if (turn->socket.memory != nullptr) {
-    shown->on_output([turn](const json& output) { remember(turn, output); });
+    attachment->on_output([turn](const json& output) { remember(turn, output); });
   }
-  if (turn->wish.stream) {
-    const std::int64_t after = turn->headers.resume && !turn->headers.resume->shown.empty()
-                                   ? turn->headers.resume->shown[0]
+  if (turn->request.stream) {
+    const std::int64_t after = turn->headers.resume && !turn->headers.resume->sent.empty()
+                                   ? turn->headers.resume->sent[0]
                                    : -1;
-    return shown->stream(accepted.info, after, std::move(headers));
+    return attachment->stream(accepted.info, after, std::move(headers));
   }
   if (background) return show_now(turn, accepted.info, std::move(headers));
-  shown->whole(accepted.info, std::move(headers));
+  attachment->whole(accepted.info, std::move(headers));
 }
 
-/// It was refused: there is no such response.
+/// Removes the objects of a request that was refused.
 void forget(const TurnPtr& turn) {
   const auto done = [](const client::Answer<bool>&) {};
-  turn->context.keeper->remove(turn->from(), kResponseKind, turn->id, done);
-  if (turn->wish.background) {
-    turn->context.keeper->remove(turn->from(), kWatchKind, turn->id, done);
+  turn->context.object_store->remove(turn->from(), kResponseKind, turn->id, done);
+  if (turn->request.background) {
+    turn->context.object_store->remove(turn->from(), kWatchKind, turn->id, done);
   }
 }
 
@@ -249,13 +250,13 @@ void submit(const TurnPtr& turn) {
   put_limits(turn->exchange->request(), &message, &turn->generation.ignored);
   message.body_hash = turn->hash;
   message.on_disconnect =
-      turn->wish.background ? wire::OnDisconnect::kContinue : turn->headers.on_disconnect;
+      turn->request.background ? wire::OnDisconnect::kContinue : turn->headers.on_disconnect;
   message.meta = encode_shape(turn->generation.shape);
   turn->context.client.submit_async(
       turn->from(), std::move(message), [turn](client::Answer<wire::Accepted> answer) {
         turn->exchange->post([turn, answer = std::move(answer)] {
           if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-            // Without an answer it may have been accepted all the same.
+            // Without an answer the daemon may have accepted it all the same.
             const bool unknown =
                 failure->code == Errc::kUnreachable || failure->code == Errc::kTimeout;
             if (turn->made && !unknown) forget(turn);
@@ -266,7 +267,7 @@ void submit(const TurnPtr& turn) {
       });
 }
 
-/// Which words the model has for reasoning and calls.
+/// Finds how the model writes reasoning and calls, then submits.
 void take_up(const TurnPtr& turn) {
   find_output(*turn->context.outputs, turn->context.client, turn->generation.submit.model,
               on_strand<std::string>(turn->exchange, [turn](const std::string& output) {
@@ -276,102 +277,104 @@ void take_up(const TurnPtr& turn) {
               }));
 }
 
-/// Whether somebody wants to be told of its end is written down before it can come.
+/// Stores, before the response can end, that a webhook wants to be told of its end.
 void watch(const TurnPtr& turn) {
-  if (!turn->wish.background) return take_up(turn);
-  KeepList query;
+  if (!turn->request.background) return take_up(turn);
+  ObjectListQuery query;
   query.kind = client::kWebhookKind;
   query.limit = 1000;
-  // Which webhooks there are is no tenant's to read.
-  turn->context.keeper->list(
+  // No tenant may read the list of webhooks, so the gateway asks in its own name.
+  turn->context.object_store->list(
       client::AllTenants::local(), query,
-      on_strand<Keeper::Page>(turn->exchange, [turn](const Keeper::Page& page) {
+      on_strand<ObjectStore::Page>(turn->exchange, [turn](const ObjectStore::Page& page) {
         if (!any_wants_responses(targets_of(page.objects), turn->from().tenant()))
           return take_up(turn);
-        KeepChange change;
+        ObjectChange change;
         change.kind = kWatchKind;
         change.id = turn->id;
         change.version = 0;
         change.body = "{}";
-        turn->context.keeper->put(turn->from(), change, [turn](client::Answer<Keeper::Put> answer) {
-          turn->exchange->post([turn, answer = std::move(answer)] {
-            const auto* failure = std::get_if<client::Failure>(&answer);
-            if (failure == nullptr || failure->code == Errc::kConflict) return take_up(turn);
-            turn->exchange->respond(error_response(*failure));
-          });
-        });
+        turn->context.object_store->put(
+            turn->from(), change, [turn](client::Answer<ObjectStore::Put> answer) {
+              turn->exchange->post([turn, answer = std::move(answer)] {
+                const auto* failure = std::get_if<client::Failure>(&answer);
+                if (failure == nullptr || failure->code == Errc::kConflict) return take_up(turn);
+                turn->exchange->respond(error_response(*failure));
+              });
+            });
       }));
 }
 
-/// The same POST made it before: its end may be all that is left.
+/// Continues a POST that came before: perhaps only its end is left.
 void meet_again(const TurnPtr& turn) {
-  turn->context.keeper->get(
+  turn->context.object_store->get(
       turn->from(), kResponseKind, turn->id,
-      on_strand<Keeper::Found>(turn->exchange, [turn](const Keeper::Found& found) {
+      on_strand<ObjectStore::Found>(turn->exchange, [turn](const ObjectStore::Found& found) {
         const json body = found ? try_parse_json<json>(found->body) : json();
         if (body.is_object() && body.value("hash", "") != turn->hash) {
           return turn->exchange->respond(other_body(turn->id));
         }
-        const bool over = body.is_object() && body.contains("final") && !turn->wish.stream;
+        const bool over = body.is_object() && body.contains("final") && !turn->request.stream;
         if (over) return turn->exchange->respond(json_response(body["final"]));
         watch(turn);
       }));
 }
 
-/// The whole conversation is there.
+/// Builds the request, once the whole conversation has been gathered.
 void compose(const TurnPtr& turn) {
   std::vector<std::string> turns = std::move(turn->conversation.before);
   turns.push_back(turn->conversation.items);
   json body;
   FieldError error;
-  if (!chat_body(turn->wish, turns, &body, &error) ||
+  if (!chat_body(turn->request, turns, &body, &error) ||
       !parse_chat(body, turn->context.params, &turn->generation, &error)) {
     if (error.param == "messages") error.param = "input";
     return turn->exchange->respond(error_response(error));
   }
   turn->generation.shape.body_hash = turn->hash;
-  turn->generation.shape.stream = turn->wish.stream;
+  turn->generation.shape.stream = turn->request.stream;
   if (!turn->socket.generates) return answer_empty(turn);
-  if (!turn->wish.store) return take_up(turn);
-  KeepChange change;
+  if (!turn->request.store) return take_up(turn);
+  ObjectChange change;
   change.kind = kResponseKind;
   change.id = turn->id;
   change.version = 0;
-  json kept = {{"hash", turn->hash},
-               {"previous", turn->wish.previous},
-               {"items", try_parse_json<json>(turn->conversation.items)},
-               {"echo", try_parse_json<json>(turn->wish.echo)}};
-  if (turn->id_version > 0) kept["id_version"] = turn->id_version;
-  change.body = kept.dump(-1, ' ', false, json::error_handler_t::replace);
-  turn->context.keeper->put(turn->from(), change, [turn](client::Answer<Keeper::Put> answer) {
-    turn->exchange->post([turn, answer = std::move(answer)] {
-      const auto* failure = std::get_if<client::Failure>(&answer);
-      turn->made = failure == nullptr;
-      if (turn->made) return watch(turn);
-      if (failure->code != Errc::kConflict) {
-        return turn->exchange->respond(error_response(*failure));
-      }
-      meet_again(turn);
-    });
-  });
+  json stored = {{"hash", turn->hash},
+                 {"previous", turn->request.previous},
+                 {"items", try_parse_json<json>(turn->conversation.items)},
+                 {"echo", try_parse_json<json>(turn->request.echo)}};
+  if (turn->id_version > 0) stored["id_version"] = turn->id_version;
+  change.body = stored.dump(-1, ' ', false, json::error_handler_t::replace);
+  turn->context.object_store->put(turn->from(), change,
+                                  [turn](client::Answer<ObjectStore::Put> answer) {
+                                    turn->exchange->post([turn, answer = std::move(answer)] {
+                                      const auto* failure = std::get_if<client::Failure>(&answer);
+                                      turn->made = failure == nullptr;
+                                      if (turn->made) return watch(turn);
+                                      if (failure->code != Errc::kConflict) {
+                                        return turn->exchange->respond(error_response(*failure));
+                                      }
+                                      meet_again(turn);
+                                    });
+                                  });
 }
 
-/// A kept response: its end if that is kept too, else its request.
-void show_kept(Context& context, const ExchangePtr& exchange, const Kept& kept,
-               std::function<void(const json& body, const wire::RequestInfo&)> running) {
-  const json body = try_parse_json<json>(kept.body);
-  if (!body.is_object()) return exchange->respond(no_such(kResponseKind, kept.id));
+/// Answers for a stored response: with its end if that is stored too, else with its request.
+void respond_with_stored(Context& context, const ExchangePtr& exchange, const StoredObject& stored,
+                         std::function<void(const json& body, const wire::RequestInfo&)> running) {
+  const json body = try_parse_json<json>(stored.body);
+  if (!body.is_object()) return exchange->respond(no_such(kResponseKind, stored.id));
   const bool streams = exchange->request().query_value("stream") != nullptr &&
                        *exchange->request().query_value("stream") == "true";
   if (body.contains("final") && !streams) return exchange->respond(json_response(body["final"]));
   context.client.status_async(
-      exchange->request().from, kept.id,
+      exchange->request().from, stored.id,
       on_strand<wire::RequestInfo>(
           exchange, [body, running](const wire::RequestInfo& info) { running(body, info); }));
 }
 
-/// A client that reconnects with Last-Event-ID but without a key means the response that the id
-/// names. It is found or it is not: nothing is made under an id that a client says.
+/// Finds the response that Last-Event-ID names, for a client that reconnects without a key. Nothing
+/// is made under an id that a client chose.
 void find_again(const TurnPtr& turn) {
   turn->id = turn->headers.resume->request_id;
   turn->context.client.status_async(
@@ -414,7 +417,7 @@ void answer_turn(Context& context, const ExchangePtr& exchange, const SocketTurn
   json body;
   if (!read_post_headers(request, &turn->headers, &error) ||
       !parse_json_object(request.body, &body, &error) ||
-      !parse_response(body, &turn->wish, &error)) {
+      !parse_response(body, &turn->request, &error)) {
     return exchange->respond(error_response(error));
   }
   turn->hash = hash_body(request.path, body);
@@ -428,8 +431,8 @@ void answer_turn(Context& context, const ExchangePtr& exchange, const SocketTurn
                                                      resume->request_id +
                                                      ", this POST is response " + made.id));
     }
-    gather_conversation(turn->context, turn->exchange, turn->socket.memory, turn->wish.previous,
-                        turn->wish.items, [turn](Conversation conversation) {
+    gather_conversation(turn->context, turn->exchange, turn->socket.memory, turn->request.previous,
+                        turn->request.items, [turn](Conversation conversation) {
                           turn->conversation = std::move(conversation);
                           compose(turn);
                         });
@@ -444,16 +447,17 @@ void get_response(Context& context, ExchangePtr exchange, const Captures& captur
     return exchange->respond(error_response(
         FieldError{"'starting_after' must be the number of an event", "starting_after"}));
   }
-  with_kept(
+  with_object(
       context, exchange, kResponseKind, captures[0],
-      [&context, exchange, streams, after](const Kept& kept) {
-        show_kept(
-            context, exchange, kept,
+      [&context, exchange, streams, after](const StoredObject& stored) {
+        respond_with_stored(
+            context, exchange, stored,
             [&context, exchange, streams, after](const json& body, const wire::RequestInfo& info) {
               const std::string echo = body.value("echo", json::object()).dump();
-              const auto shown = std::make_shared<Shown>(context, exchange, info, echo, true);
-              if (streams) return shown->stream(info, after, {});
-              if (wire::is_terminal(info.state)) return shown->whole(info, {});
+              const auto attachment =
+                  std::make_shared<ResponseAttachment>(context, exchange, info, echo, true);
+              if (streams) return attachment->stream(info, after, {});
+              if (wire::is_terminal(info.state)) return attachment->whole(info, {});
               exchange->respond(json_response(response_json(info, echo, json::array())));
             });
       });
@@ -461,22 +465,24 @@ void get_response(Context& context, ExchangePtr exchange, const Captures& captur
 
 void cancel_response(Context& context, ExchangePtr exchange, const Captures& captures) {
   const std::string id = captures[0];
-  with_kept(context, exchange, kResponseKind, id, [&context, exchange, id](const Kept& kept) {
-    const json body = try_parse_json<json>(kept.body);
-    if (body.contains("final")) return exchange->respond(json_response(body["final"]));
-    const std::string echo = body.value("echo", json::object()).dump();
-    context.client.cancel_async(
-        exchange->request().from, id,
-        on_strand<wire::RequestInfo>(
-            exchange, [&context, exchange, echo](const wire::RequestInfo& info) {
-              std::make_shared<Shown>(context, exchange, info, echo, true)->whole(info, {});
-            }));
-  });
+  with_object(context, exchange, kResponseKind, id,
+              [&context, exchange, id](const StoredObject& stored) {
+                const json body = try_parse_json<json>(stored.body);
+                if (body.contains("final")) return exchange->respond(json_response(body["final"]));
+                const std::string echo = body.value("echo", json::object()).dump();
+                context.client.cancel_async(
+                    exchange->request().from, id,
+                    on_strand<wire::RequestInfo>(
+                        exchange, [&context, exchange, echo](const wire::RequestInfo& info) {
+                          std::make_shared<ResponseAttachment>(context, exchange, info, echo, true)
+                              ->whole(info, {});
+                        }));
+              });
 }
 
 void delete_response(Context& context, ExchangePtr exchange, const Captures& captures) {
   const std::string id = captures[0];
-  context.keeper->remove(
+  context.object_store->remove(
       exchange->request().from, kResponseKind, id,
       on_strand<bool>(exchange, [exchange, id](bool deleted) {
         if (!deleted) return exchange->respond(no_such(kResponseKind, id));
@@ -485,20 +491,21 @@ void delete_response(Context& context, ExchangePtr exchange, const Captures& cap
 }
 
 void get_response_items(Context& context, ExchangePtr exchange, const Captures& captures) {
-  with_kept(context, exchange, kResponseKind, captures[0], [exchange](const Kept& kept) {
-    const json body = try_parse_json<json>(kept.body);
-    json data = body.is_object() ? body.value("items", json::array()) : json::array();
-    for (std::size_t i = 0; i < data.size(); ++i) {
-      data[i]["id"] = input_item_id(data[i], kept.id, i);
-      if (!data[i].contains("type")) data[i]["type"] = "message";
-    }
-    const auto id_at = [&](std::size_t i) { return data.empty() ? json() : data[i]["id"]; };
-    exchange->respond(json_response({{"object", "list"},
-                                     {"first_id", id_at(0)},
-                                     {"last_id", id_at(data.empty() ? 0 : data.size() - 1)},
-                                     {"has_more", false},
-                                     {"data", data}}));
-  });
+  with_object(
+      context, exchange, kResponseKind, captures[0], [exchange](const StoredObject& stored) {
+        const json body = try_parse_json<json>(stored.body);
+        json data = body.is_object() ? body.value("items", json::array()) : json::array();
+        for (std::size_t i = 0; i < data.size(); ++i) {
+          data[i]["id"] = input_item_id(data[i], stored.id, i);
+          if (!data[i].contains("type")) data[i]["type"] = "message";
+        }
+        const auto id_at = [&](std::size_t i) { return data.empty() ? json() : data[i]["id"]; };
+        exchange->respond(json_response({{"object", "list"},
+                                         {"first_id", id_at(0)},
+                                         {"last_id", id_at(data.empty() ? 0 : data.size() - 1)},
+                                         {"has_more", false},
+                                         {"data", data}}));
+      });
 }
 
 }  // namespace holdfast::gateway

@@ -1,6 +1,6 @@
-// /tokenize and /detokenize, in the forms of vLLM and of llama-server, and what a prompt would
-// count: what a model's own vocabulary makes of a text, a chat or ids. The daemon's helpers do the
-// work; nothing is kept.
+// /tokenize and /detokenize, in the forms of vLLM and of llama-server, and the token counts of a
+// prompt: what a model's vocabulary makes of a text, a chat or ids. The daemon's helpers do the
+// work; nothing is stored.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -8,8 +8,8 @@
 #include "control/gateway/choice_text.h"
 #include "control/gateway/endpoints.h"
 #include "control/gateway/json_fields.h"
-#include "control/gateway/kept_endpoints.h"
 #include "control/gateway/message_body.h"
+#include "control/gateway/object_endpoints.h"
 #include "control/gateway/post_headers.h"
 #include "control/gateway/response_body.h"
 #include "shared/base/base64.h"
@@ -20,22 +20,23 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-struct Wish {
-  json args = json::object();  // of the daemon's verb
-  bool token_texts = false;    // vLLM's return_token_strs
-  bool with_pieces = false;    // llama-server's
+struct TokenizeRequest {
+  json args = json::object();     // of the daemon's verb
+  bool token_texts = false;       // vLLM's return_token_strs
+  bool with_token_bytes = false;  // llama-server's option
   std::vector<std::string> ignored;
 };
 
-/// A text where the bytes are one, else the bytes: a token may be a part of a character.
-json piece_json(const std::string& bytes) {
+/// Returns a text where the bytes are one, else the bytes: a token may be a part of a character.
+json token_bytes_json(const std::string& bytes) {
   if (clean_utf8(bytes) == bytes) return bytes;
   return std::vector<std::uint8_t>(bytes.begin(), bytes.end());
 }
 
-/// One of 'prompt' (vLLM: with the tokens that begin a prompt), 'content' (llama-server: without)
-/// and 'messages'.
-bool read_tokenize(const json& body, const ParamLimits& limits, Wish* wish, FieldError* error) {
+/// Reads one of 'prompt' (vLLM: with the tokens that begin a prompt), 'content' (llama-server:
+/// without them) and 'messages'.
+bool read_tokenize(const json& body, const ParamLimits& limits, TokenizeRequest* request,
+                   FieldError* error) {
   Fields fields(body);
   std::string model, text;
   fields.text("model", &model);
@@ -50,65 +51,67 @@ bool read_tokenize(const json& body, const ParamLimits& limits, Wish* wish, Fiel
   fields.boolean("add_special", &special);
   bool parse_special = true;
   if (!chat) fields.boolean("parse_special", &parse_special);
-  fields.boolean("return_token_strs", &wish->token_texts);
-  fields.boolean("with_pieces", &wish->with_pieces);
-  wish->args = {{"model", model},
-                {"add_special", special},
-                {"parse_special", parse_special},
-                {"pieces", wish->token_texts || wish->with_pieces},
-                {"packed", true},
-                {"packed_ids", true}};
+  fields.boolean("return_token_strs", &request->token_texts);
+  fields.boolean("with_pieces", &request->with_token_bytes);
+  request->args = {{"model", model},
+                   {"add_special", special},
+                   {"parse_special", parse_special},
+                   {"pieces", request->token_texts || request->with_token_bytes},
+                   {"packed", true},
+                   {"packed_ids", true}};
   if (fields.error()) {
     *error = *fields.error();
     return false;
   }
   if (!chat) {
-    wish->args["text"] = text;
-    wish->ignored = fields.unknown();
+    request->args["text"] = text;
+    request->ignored = fields.unknown();
     return true;
   }
   Generation generation;
   if (!parse_chat(body, limits, &generation, error)) return false;
-  wish->args["messages_json"] = *generation.submit.prompts[0].messages_json;
+  request->args["messages_json"] = *generation.submit.prompts[0].messages_json;
   return true;
 }
 
 /// Asks for the tokens of the prompt that a generation would have.
-void count_prompt(Generation generation, Wish* wish) {
-  wish->ignored = std::move(generation.ignored);
-  wish->args = {{"model", generation.submit.model},
-                {"messages_json", *generation.submit.prompts[0].messages_json},
-                {"packed_ids", true}};
+void count_prompt(Generation generation, TokenizeRequest* request) {
+  request->ignored = std::move(generation.ignored);
+  request->args = {{"model", generation.submit.model},
+                   {"messages_json", *generation.submit.prompts[0].messages_json},
+                   {"packed_ids", true}};
 }
 
-/// Anthropic's body; what is asked for does not matter for its count.
-bool read_message_count(const json& body, const ParamLimits& limits, Wish* wish,
+/// Reads Anthropic's body; options of the generation do not matter for the count.
+bool read_message_count(const json& body, const ParamLimits& limits, TokenizeRequest* request,
                         FieldError* error) {
-  json asked = body;
-  if (!asked.contains("max_tokens")) asked["max_tokens"] = 1;
+  json input = body;
+  if (!input.contains("max_tokens")) input["max_tokens"] = 1;
   Generation generation;
-  if (!parse_message(asked, limits, &generation, error)) return false;
-  count_prompt(std::move(generation), wish);
+  if (!parse_message(input, limits, &generation, error)) return false;
+  count_prompt(std::move(generation), request);
   return true;
 }
 
-bool read_input_count(const json& body, const ParamLimits& limits, Wish* wish, FieldError* error) {
-  ResponseWish asked;
+bool read_input_count(const json& body, const ParamLimits& limits, TokenizeRequest* request,
+                      FieldError* error) {
+  ResponsesRequest input;
   json chat;
-  if (!parse_response(body, &asked, error)) return false;
-  if (!asked.previous.empty()) {
+  if (!parse_response(body, &input, error)) return false;
+  if (!input.previous.empty()) {
     *error = {"'previous_response_id' is not counted here: send its items in 'input'",
               "previous_response_id"};
     return false;
   }
-  if (!chat_body(asked, {asked.items}, &chat, error)) return false;
+  if (!chat_body(input, {input.items}, &chat, error)) return false;
   Generation generation;
   if (!parse_chat(chat, limits, &generation, error)) return false;
-  count_prompt(std::move(generation), wish);
+  count_prompt(std::move(generation), request);
   return true;
 }
 
-bool read_detokenize(const json& body, const ParamLimits&, Wish* wish, FieldError* error) {
+bool read_detokenize(const json& body, const ParamLimits&, TokenizeRequest* request,
+                     FieldError* error) {
   Fields fields(body);
   std::string model;
   fields.text("model", &model);
@@ -118,20 +121,20 @@ bool read_detokenize(const json& body, const ParamLimits&, Wish* wish, FieldErro
     ids = ids && id.is_number_integer() && id >= 0 && id <= INT32_MAX;
   }
   if (!ids) fields.fail("tokens", "is required: an array of integers from 0 to 2147483647");
-  wish->ignored = fields.unknown();
+  request->ignored = fields.unknown();
   if (fields.error()) {
     *error = *fields.error();
     return false;
   }
-  wish->args = {{"model", model}, {"ids", *tokens}};
+  request->args = {{"model", model}, {"ids", *tokens}};
   return true;
 }
 
 /// The answer to /tokenize, as text that is written part by part.
 class TokenText {
  public:
-  /// `document` as the daemon gives it.
-  TokenText(const Wish& wish, const json& document) : wish_(wish) {
+  /// `document` is the daemon's answer.
+  TokenText(const TokenizeRequest& request, const json& document) : request_(request) {
     read_ids(document);
     context_ = document.at("context").get<std::int64_t>();
     bytes_ = from_base64(document.value("piece_bytes", "")).value_or("");
@@ -142,7 +145,7 @@ class TokenText {
   bool ended() const { return part_ == Part::kEnded; }
   bool is_long() const { return ids_.size() > kLongTokens; }
 
-  /// At least one byte, and not many more than `bytes`.
+  /// Returns at least one byte, and not many more than `bytes`.
   std::string next(std::size_t bytes) {
     std::string out;
     while (out.size() < bytes && !ended()) step(out);
@@ -151,10 +154,10 @@ class TokenText {
 
  private:
   static constexpr std::size_t kLongTokens = 4'096;
-  static constexpr std::size_t kIdBytes = 4;  // packed, the lowest byte first
+  static constexpr std::size_t kIdBytes = 4;  // packed, little-endian
   enum class Part { kBegin, kTokens, kStrings, kEnded };
 
-  /// Packed, or in numbers from a daemon that does not pack them.
+  /// Reads packed ids, or numbers from a daemon that does not pack them.
   void read_ids(const json& document) {
     const auto packed = document.find("id_bytes");
     if (packed == document.end()) {
@@ -168,7 +171,7 @@ class TokenText {
       ids_[i / kIdBytes] |= byte << (i % kIdBytes * 8);
     }
   }
-  std::string piece(std::size_t i) const {
+  std::string token_bytes(std::size_t i) const {
     if (i >= ends_.size()) return {};
     const std::size_t from = i == 0 ? 0 : ends_[i - 1];
     return bytes_.substr(from, std::max(ends_[i], from) - from);
@@ -182,12 +185,12 @@ class TokenText {
         if (at_ < ids_.size()) return add_token(out);
         out += "],\"count\":" + std::to_string(ids_.size()) +
                ",\"max_model_len\":" + std::to_string(context_) + ",\"token_strs\":";
-        out += wish_.token_texts ? "[" : "null}";
-        return begin(wish_.token_texts ? Part::kStrings : Part::kEnded);
+        out += request_.token_texts ? "[" : "null}";
+        return begin(request_.token_texts ? Part::kStrings : Part::kEnded);
       case Part::kStrings:
         if (at_ < ends_.size()) {
           if (at_ > 0) out += ',';
-          append_json_string(out, clean_utf8(piece(at_++)));
+          append_json_string(out, clean_utf8(token_bytes(at_++)));
           return;
         }
         out += "]}";
@@ -203,19 +206,19 @@ class TokenText {
   void add_token(std::string& out) {
     if (at_ > 0) out += ',';
     const std::string id = std::to_string(ids_[at_]);
-    out += wish_.with_pieces && at_ < ends_.size()
-               ? "{\"id\":" + id + ",\"piece\":" + piece_json(piece(at_)).dump() + "}"
+    out += request_.with_token_bytes && at_ < ends_.size()
+               ? "{\"id\":" + id + ",\"piece\":" + token_bytes_json(token_bytes(at_)).dump() + "}"
                : id;
     ++at_;
   }
 
-  const Wish wish_;
+  const TokenizeRequest request_;
   std::vector<std::int64_t> ids_;
   std::int64_t context_ = 0;
   std::string bytes_;
   std::vector<std::size_t> ends_;
   Part part_ = Part::kBegin;
-  std::size_t at_ = 0;  // token that comes next
+  std::size_t at_ = 0;  // next token
 };
 
 void send_rest(const ExchangePtr& exchange, const std::shared_ptr<TokenText>& text) {
@@ -225,11 +228,12 @@ void send_rest(const ExchangePtr& exchange, const std::shared_ptr<TokenText>& te
   exchange->on_drain(kPart, [exchange, text] { send_rest(exchange, text); });
 }
 
-void show_tokens(const ExchangePtr& exchange, const Wish& wish, const json& document) {
-  const auto text = std::make_shared<TokenText>(wish, document);
+void show_tokens(const ExchangePtr& exchange, const TokenizeRequest& request,
+                 const json& document) {
+  const auto text = std::make_shared<TokenText>(request, document);
   Response response;
   response.content_type = "application/json";
-  response.headers = answer_headers(wish.ignored, false);
+  response.headers = answer_headers(request.ignored, false);
   if (text->is_long()) {
     exchange->begin_stream(std::move(response), "");
     return send_rest(exchange, text);
@@ -238,10 +242,10 @@ void show_tokens(const ExchangePtr& exchange, const Wish& wish, const json& docu
   exchange->respond(std::move(response));
 }
 
-void show_text(const ExchangePtr& exchange, const Wish& wish, const json& document) {
+void show_text(const ExchangePtr& exchange, const TokenizeRequest& request, const json& document) {
   Response response =
       json_response({{"prompt", document.at("text")}, {"content", document.at("text")}});
-  response.headers = answer_headers(wish.ignored, false);
+  response.headers = answer_headers(request.ignored, false);
   exchange->respond(std::move(response));
 }
 
@@ -251,21 +255,23 @@ std::int64_t count_of(const json& document) {
   return static_cast<std::int64_t>(bytes.size() / kIdBytes);
 }
 
-void show_message_count(const ExchangePtr& exchange, const Wish& wish, const json& document) {
+void show_message_count(const ExchangePtr& exchange, const TokenizeRequest& request,
+                        const json& document) {
   Response response = json_response({{"input_tokens", count_of(document)}});
-  response.headers = answer_headers(wish.ignored, false);
+  response.headers = answer_headers(request.ignored, false);
   exchange->respond(std::move(response));
 }
 
-void show_input_count(const ExchangePtr& exchange, const Wish& wish, const json& document) {
+void show_input_count(const ExchangePtr& exchange, const TokenizeRequest& request,
+                      const json& document) {
   Response response =
       json_response({{"object", "response.input_tokens"}, {"input_tokens", count_of(document)}});
-  response.headers = answer_headers(wish.ignored, false);
+  response.headers = answer_headers(request.ignored, false);
   exchange->respond(std::move(response));
 }
 
-using Read = bool (*)(const json&, const ParamLimits&, Wish*, FieldError*);
-using Show = void (*)(const ExchangePtr&, const Wish&, const json&);
+using Read = bool (*)(const json&, const ParamLimits&, TokenizeRequest*, FieldError*);
+using Show = void (*)(const ExchangePtr&, const TokenizeRequest&, const json&);
 
 struct Question {
   const char* verb;
@@ -273,27 +279,27 @@ struct Question {
   Show show;
 };
 
-/// The turn is held until the answer has been made.
+/// Asks the daemon. The slot is held until the answer has been made.
 void ask(Context& context, const ExchangePtr& exchange, const Question& question,
          const TenantSlots::Slot& turn) {
-  Wish wish;
+  TokenizeRequest request;
   FieldError error;
   json body;
   if (!parse_json_object(exchange->request().body, &body, &error) ||
-      !question.read(body, context.params, &wish, &error)) {
+      !question.read(body, context.params, &request, &error)) {
     return exchange->respond(error_response(error));
   }
-  // Questions of a key count as its requests do, and before anything is done for them.
+  // Questions of a key count as its requests do, and before any work is done for them.
   const ApiKey& key = exchange->request().from.api_key;
-  wish.args["api_key"] = key.id;
-  if (key.requests_per_minute) wish.args["key_requests_per_minute"] = *key.requests_per_minute;
-  wish.args["tenant"] = exchange->request().from.tenant();
-  const std::string args = wish.args.dump();
-  wish.args.clear();
-  const auto answer = [exchange, wish = std::move(wish), show = question.show,
+  request.args["api_key"] = key.id;
+  if (key.requests_per_minute) request.args["key_requests_per_minute"] = *key.requests_per_minute;
+  request.args["tenant"] = exchange->request().from.tenant();
+  const std::string args = request.args.dump();
+  request.args.clear();
+  const auto answer = [exchange, request = std::move(request), show = question.show,
                        turn](const std::string& text) {
     try {
-      show(exchange, wish, try_parse_json<json>(text));
+      show(exchange, request, try_parse_json<json>(text));
     } catch (const json::exception& e) {
       exchange->respond(error_response(500, std::string("the daemon's answer: ") + e.what()));
     }
@@ -311,8 +317,8 @@ Response too_many_wait() {
   return error_response(refusal);
 }
 
-/// A long one waits for its turn before anything is spent on it: reading it and writing its answer
-/// keep a thread busy, and those are the other tenants' too.
+/// Asks within a slot if the text is long: reading it and writing its answer occupy a thread that
+/// also serves the other tenants.
 void ask_in_turn(Context& context, const ExchangePtr& exchange, const Question& question) {
   constexpr std::size_t kShort = 4 * 1024;
   const Request& request = exchange->request();

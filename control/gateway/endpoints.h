@@ -1,5 +1,5 @@
 #pragma once
-// Every endpoint. See router.cpp for the table.
+// Every endpoint. router.cpp has the table of routes.
 
 #include "control/gateway/router.h"
 
@@ -10,8 +10,8 @@ void get_live(Context&, ExchangePtr, const Captures&);
 void get_ready(Context&, ExchangePtr, const Captures&);
 // endpoint_metrics.cpp
 void get_metrics(Context&, ExchangePtr, const Captures&);
-/// Without what the daemon says.
-void answer_own_metrics(Context&, const ExchangePtr&);
+/// Answers with the gateway's own metrics alone.
+void answer_gateway_metrics(Context&, const ExchangePtr&);
 // endpoint_console.cpp
 void get_console(Context&, ExchangePtr, const Captures&);
 void get_console_history(Context&, ExchangePtr, const Captures&);

@@ -8,14 +8,15 @@
 namespace holdfast::gateway {
 namespace {
 
-/// In OpenAI's words.
+/// Returns the error's type in OpenAI's words.
 std::string_view error_type(int status) {
   if (status == 401) return "authentication_error";
   if (status == 429) return "rate_limit_error";
   return status < 500 ? "invalid_request_error" : "server_error";
 }
 
-/// Programs look for these words, and shorten their conversation.
+/// Returns the message. For a full context it has the words that programs look for before they
+/// shorten their conversation.
 std::string message_of(const wire::Refusal& refusal) {
   const bool context = refusal.code == Errc::kContextExceeded &&
                        refusal.message.find(" the context of ") != std::string::npos;
@@ -70,7 +71,7 @@ std::string body_of(const wire::Refusal& refusal, std::string_view type, std::st
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// "120ms", "9s", "1m0s": as OpenAI writes durations.
+/// Returns "120ms", "9s", "1m0s": durations as OpenAI writes them.
 std::string duration_text(std::int64_t ms) {
   if (ms < 1000) return std::to_string(ms) + "ms";
   const std::int64_t seconds = (ms + 999) / 1000;
@@ -159,7 +160,7 @@ int http_status(Errc code) {
 }
 
 std::string error_body(const wire::Refusal& refusal, const std::string& param, int choice) {
-  // OpenAI's words where it has some.
+  // OpenAI's codes where it has some.
   const bool limited = refusal.code == Errc::kRateLimited;
   const std::string_view code = limited                                  ? "rate_limit_exceeded"
                                 : refusal.code == Errc::kContextExceeded ? "context_length_exceeded"

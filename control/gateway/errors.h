@@ -1,6 +1,6 @@
 #pragma once
-// Errors as HTTP says them: one table from our typed codes to status and OpenAI's error types, and
-// the body {"error": {message, type, param, code, …numbers}}.
+// Errors as HTTP tells them: one table from our typed codes to statuses and OpenAI's error types,
+// and the body {"error": {message, type, param, code, …numbers}}.
 
 #include <optional>
 #include <string>
@@ -13,13 +13,14 @@
 
 namespace holdfast::gateway {
 
-/// The caller that a request's questions are asked for: its tenant, of an operator every tenant.
+/// Returns the caller on whose behalf the daemon is asked: the request's tenant, or all tenants for
+/// an operator.
 client::Caller caller_of(const Request& request);
 
-/// Says of an id that cannot be one what the daemon says of one that is not there, or not theirs.
+/// Returns the answer for an id that cannot exist: the same as the daemon's for an unknown id.
 Response no_such_request(const std::string& id);
 
-/// Something wrong with a request's fields: 400, naming the parameter.
+/// A fault in a request's fields: 400, naming the parameter.
 struct FieldError {
   std::string message;
   std::string param;
@@ -27,26 +28,30 @@ struct FieldError {
 
 int http_status(Errc code);
 
-/// {"error":{…}} for a refusal; its numbers that apply are in it, retry_after_ms also as
-/// Retry-After (rounded up, at least 1 s) for 429 and 503.
+/// Returns {"error":{…}} for a refusal with the numbers that apply. For 429 and 503 retry_after_ms
+/// is also sent as Retry-After, in seconds, rounded up, at least 1.
 Response error_response(const wire::Refusal& refusal, const std::string& param = {});
 Response error_response(const FieldError& error);
-/// For HTTP's own trouble; the code is kInvalidRequest's for 4xx, kInternal's for 5xx.
+/// Returns an error of HTTP itself; its code is that of kInvalidRequest for 4xx, of kInternal for
+/// 5xx.
 Response error_response(int status, const std::string& message);
 
-/// An error's body as the API of `path` has it: Anthropic's below /v1/messages, else as it is.
+/// Returns an error's body in the form of the API that `path` belongs to: Anthropic's below
+/// /v1/messages, else unchanged.
 std::string error_for(std::string_view path, int status, std::string body);
 
-/// There was no memory for it: 503, come again.
+/// Returns 503 for a request that ran out of memory; the client may retry.
 Response memory_response();
 
-/// The server ends, the request goes on: how its client gets the rest.
+/// Returns the refusal for a stream that the gateway's end cuts: the request goes on, and the
+/// message says how the client gets the rest.
 wire::Refusal stopping(const std::string& request_id);
 
-/// x-ratelimit-…, as OpenAI has them; none without such a limit.
+/// Returns x-ratelimit-… headers as OpenAI has them; none without such a limit.
 std::vector<Header> rate_headers(const std::optional<wire::KeyStanding>& key);
 
-/// The body alone, for an event of a stream. `choice` < 0: of the whole request.
+/// Returns the body alone, for an event of a stream. `choice` < 0: the error is of the whole
+/// request.
 std::string error_body(const wire::Refusal& refusal, const std::string& param, int choice = -1);
 
 }  // namespace holdfast::gateway

@@ -13,80 +13,85 @@
 
 namespace holdfast::gateway {
 
-/// What a request asked for, as the router's table writes it: one of few, for counting.
+/// The route of a request, as the router's table writes it: from a small set, for counting.
 struct RouteName {
   std::string_view method = "other";
   std::string_view pattern = "none";
 };
 
-/// Events of a WebSocket, for whoever took it. On the connection's strand.
+/// Events of a WebSocket. They run on the connection's strand.
 struct SocketEvents {
   std::function<void(std::string text)> on_text;  // the message that read_next() asked for
-  std::function<void()> on_stop;                  // the server stops: close when you can
-  std::function<void()> on_end;                   // once, last: no side hears the other any more
+  std::function<void()> on_stop;                  // the server stops: close soon
+  std::function<void()> on_end;                   // once and last: the connection is gone
 };
 
-/// Messages of text both ways. On the strand; after the end calls do nothing.
+/// A WebSocket of text messages both ways. Runs on the connection's strand; after the end its calls
+/// do nothing.
 class MessageSocket {
  public:
   virtual ~MessageSocket() = default;
-  /// One message is read, and no other before the next call. Pings are answered in between.
+  /// Reads one message, and no other before the next call. Pings are answered meanwhile.
   virtual void read_next() = 0;
   virtual void send(std::string text) = 0;
-  /// When what was sent is out. `code` as RFC 6455, 7.4.1, has them.
+  /// Closes after what was sent. `code` as in RFC 6455, 7.4.1.
   virtual void close(int code, const std::string& reason) = 0;
   /// Bytes that the client's socket has not taken yet.
   virtual std::size_t pending_bytes() const = 0;
-  /// `work` runs once, when pending_bytes() has come down to `low`.
+  /// Runs `work` once, when pending_bytes() has fallen to `low`.
   virtual void on_drain(std::size_t low, std::function<void()> work) = 0;
 };
 using MessageSocketPtr = std::shared_ptr<MessageSocket>;
 
-/// Everything but post() is called on the connection's own strand: in the handler, in callbacks of
-/// this object and in functions given to post(). After the client has left, calls do nothing.
+/// An exchange of one request. All members but post() run on the connection's own strand: in the
+/// handler, in callbacks of this object and in functions given to post(). After the client has
+/// left, calls do nothing.
 class Exchange {
  public:
   virtual ~Exchange() = default;
   virtual const Request& request() const = 0;
-  /// Whose the request is. Before any endpoint sees it.
+  /// Sets the request's principal, before any endpoint sees the request.
   virtual void admit(Principal principal) = 0;
-  /// Replaces the body by what it was decoded to. Before any endpoint sees it.
+  /// Replaces the body by its decoded form, before any endpoint sees the request.
   virtual void set_body(std::string body) = 0;
 
-  /// Any thread: runs `work` on the strand, soon. Dropped if the connection is gone.
+  /// Runs `work` on the strand, soon; may drop it once the connection is gone. Callable from any
+  /// thread.
   virtual void post(std::function<void()> work) = 0;
   /// Runs `work` on the strand after `delay`, unless the answer has ended or the client left.
   virtual void after(std::chrono::milliseconds delay, std::function<void()> work) = 0;
 
-  /// The whole answer at once. Either this or begin_stream, once.
+  /// Answers as a whole. Either this or begin_stream, once.
   virtual void respond(Response response) = 0;
 
-  /// A stream: head, then any number of writes, then end(). `keep_alive` is written by itself when
-  /// nothing else was for a while (10 s).
+  /// Starts a stream: head, then any number of writes, then end(). `keep_alive` is written when
+  /// nothing else was for ServerLimits::keep_alive_time (10 s by default).
   virtual void begin_stream(Response head, std::string keep_alive) = 0;
   virtual void write(std::string_view bytes) = 0;
   virtual void end() = 0;
-  /// Instead of end(): the stream cannot be completed, the connection breaks off.
+  /// Ends a stream that cannot be completed: the connection breaks off. Replaces end().
   virtual void abort() = 0;
 
   /// Bytes of this answer that the client's socket has not taken yet.
   virtual std::size_t pending_bytes() const = 0;
-  /// `work` runs once, when pending_bytes() has come down to `low`.
+  /// Runs `work` once, when pending_bytes() has fallen to `low`.
   virtual void on_drain(std::size_t low, std::function<void()> work) = 0;
-  /// `work` runs once, if the client leaves (or is cut off) before the answer has ended.
+  /// Runs `work` once, if the client leaves (or is cut off) before the answer has ended.
   virtual void on_close(std::function<void()> work) = 0;
-  /// `work` runs once, if the server has to end before the answer has. It may still complete the
+  /// Runs `work` once, if the server has to end before the answer has. It may still complete the
   /// answer; without it the connection is cut.
   virtual void on_stop(std::function<void()>) {}
   virtual bool closed() const = 0;
-  /// Instead of an answer: the request is a WebSocket's handshake, and the connection speaks that
-  /// from here on. A message of more than `bytes_max` ends it. Null where there is no connection.
+  /// Accepts a WebSocket's handshake instead of answering: the connection speaks that protocol from
+  /// then on. A message of more than `bytes_max` bytes ends it. Returns null where there is no
+  /// connection.
   virtual MessageSocketPtr accept_socket(SocketEvents, std::size_t /*bytes_max*/) {
     return nullptr;
   }
-  /// Before the answer: under which name it is counted and logged. Its text must live for ever.
+  /// Sets the name under which the request is counted and logged, before the answer. Its text must
+  /// have static lifetime.
   virtual void set_route(RouteName) {}
-  /// Before the answer: headers that it has whatever it will be.
+  /// Sets headers that any answer to this request gets, before the answer.
   virtual void set_headers(std::vector<Header>) {}
 };
 

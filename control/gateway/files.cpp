@@ -21,8 +21,8 @@ std::string whole_file_body(const std::string& body) {
   return whole.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-FileFacts file_facts(const Kept& kept) {
-  const auto body = try_parse_json<nlohmann::json>(kept.body);
+FileFacts file_facts(const StoredObject& stored) {
+  const auto body = try_parse_json<nlohmann::json>(stored.body);
   FileFacts facts;
   if (!body.is_object()) return facts;
   facts.filename = body.value("filename", "");
@@ -32,16 +32,16 @@ FileFacts file_facts(const Kept& kept) {
   return facts;
 }
 
-nlohmann::ordered_json file_json(const Kept& kept) {
-  const FileFacts facts = file_facts(kept);
+nlohmann::ordered_json file_json(const StoredObject& stored) {
+  const FileFacts facts = file_facts(stored);
   nlohmann::ordered_json out;
   if (!facts.whole) return out;
-  out["id"] = kept.id;
+  out["id"] = stored.id;
   out["object"] = "file";
-  out["bytes"] = kept.bytes;
-  out["created_at"] = kept.created_ms / 1000;
-  out["expires_at"] = kept.expires_ms > 0 ? nlohmann::ordered_json(kept.expires_ms / 1000)
-                                          : nlohmann::ordered_json();
+  out["bytes"] = stored.bytes;
+  out["created_at"] = stored.created_ms / 1000;
+  out["expires_at"] = stored.expires_ms > 0 ? nlohmann::ordered_json(stored.expires_ms / 1000)
+                                            : nlohmann::ordered_json();
   out["filename"] = facts.filename;
   out["purpose"] = facts.purpose;
   out["status"] = "processed";

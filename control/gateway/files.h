@@ -1,29 +1,30 @@
 #pragma once
-// Files as they are kept: kind "file", the body says what OpenAI's file object says.
+// Files as stored objects: kind "file", whose body says what OpenAI's file object says.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "control/gateway/keeper.h"
+#include "control/gateway/object_store.h"
 
 namespace holdfast::gateway {
 
 inline constexpr const char* kFileKind = "file";
 
 struct FileFacts {
+  /// The members of a file's body.
   std::string filename;
   std::string purpose;          // "batch", "batch_output", "assistants", …
   std::string hash;             // of the whole content, if it was uploaded
-  bool whole = true;            // false: more of it is to come
+  bool whole = true;            // false: more content is to come
   std::int64_t id_version = 0;  // how its id was derived; 0: it was not
 };
 std::string file_body(const FileFacts& facts);
-FileFacts file_facts(const Kept& kept);
-/// The body of a file of which no more is to come, with what else it says.
+FileFacts file_facts(const StoredObject& stored);
+/// Returns the body of a complete file, with its other members unchanged.
 std::string whole_file_body(const std::string& body);
 
-/// OpenAI's file object; null while it is uploaded.
-nlohmann::ordered_json file_json(const Kept& kept);
+/// Returns OpenAI's file object; null while the file is being uploaded.
+nlohmann::ordered_json file_json(const StoredObject& stored);
 
 }  // namespace holdfast::gateway

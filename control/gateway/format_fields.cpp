@@ -8,11 +8,11 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// How a member says it.
+/// How a member states the format.
 enum class Form {
   kTyped,      // {"type": "json_schema", …}
   kOllama,     // "json", or a schema
-  kSchema,     // a schema, also as text
+  kSchema,     // a schema, perhaps as text
   kRegex,      // text
   kGrammar,    // text, GBNF
   kChoice,     // a list of texts
@@ -37,7 +37,7 @@ constexpr Member kMembers[] = {
     {"regex", Form::kRegex},                   // SGLang
     {"ebnf", Form::kGrammar},                  //
 };
-/// Objects that have a member "format".
+/// Members that are objects with a member "format".
 constexpr const char* kHolders[] = {"output_config", "text"};  // Anthropic, OpenAI's responses
 /// vLLM's object.
 constexpr const char* kStructured = "structured_outputs";
@@ -46,7 +46,7 @@ constexpr Member kOfStructured[] = {{"json", Form::kSchema},
                                     {"choice", Form::kChoice},
                                     {"grammar", Form::kGrammar},
                                     {"json_object", Form::kAnyObject}};
-/// In a typed format, where no schema is wrapped in anything: what tells one.
+/// Members that tell a bare schema in a typed format.
 constexpr const char* kSchemaWords[] = {"type",  "properties", "$ref",  "anyOf",
                                         "oneOf", "allOf",      "const", "enum"};
 
@@ -55,7 +55,7 @@ const json* member(const json& object, const char* name) {
   return it == object.end() || it->is_null() ? nullptr : &*it;
 }
 
-/// The first of these members that is there.
+/// Returns the first of these members that exists.
 const json* member(const json& object, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const json* found = member(object, name)) return found;
@@ -68,7 +68,8 @@ bool is_schema(const json& value) {
                                           [&](const char* word) { return value.contains(word); });
 }
 
-/// The schema of {"type": "json_schema", …}: OpenAI wraps it twice, others once or not at all.
+/// Returns the schema of {"type": "json_schema", …}: OpenAI wraps it twice, others once or not at
+/// all.
 const json* schema_of(const json& format) {
   const json* wrapped = member(format, "json_schema");
   if (wrapped != nullptr && wrapped->is_object()) {
@@ -78,7 +79,7 @@ const json* schema_of(const json& format) {
   return member(format, {"schema", "value"});
 }
 
-/// A text as a literal of GBNF.
+/// Returns a text as a GBNF literal.
 std::string literal(const std::string& text) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string out = "\"";
@@ -105,7 +106,7 @@ class FormatReader {
     }
     for (const char* holder : kHolders) read_holder(holder);
     read_structured();
-    return std::move(wish_);
+    return std::move(grammar_);
   }
 
  private:
@@ -125,26 +126,26 @@ class FormatReader {
         return choice(name, value);
       case Form::kAnyObject:
         if (!value.is_boolean()) return fields_.fail(name, "must be true or false");
-        if (value == true) wish(name, "json_object", "");
+        if (value == true) set_grammar(name, "json_object", "");
         return;
     }
   }
 
-  void wish(const std::string& name, const char* kind, std::string source) {
-    if (wish_ && (wish_->kind != kind || wish_->source != source)) {
+  void set_grammar(const std::string& name, const char* kind, std::string source) {
+    if (grammar_ && (grammar_->kind != kind || grammar_->source != source)) {
       return fields_.fail(name_, "and '" + name + "' ask for different texts; send one of them");
     }
-    if (wish_ || !fields_.check(name, budget_.make(source.size()))) return;
-    wish_ = grammar::GrammarRequest{kind, std::move(source)};
+    if (grammar_ || !fields_.check(name, budget_.make(source.size()))) return;
+    grammar_ = grammar::GrammarRequest{kind, std::move(source)};
     name_ = name;
   }
 
   void schema(const std::string& name, const json& value) {
-    if (!value.is_string()) return wish(name, "json_schema", value.dump());
+    if (!value.is_string()) return set_grammar(name, "json_schema", value.dump());
     const auto& text = value.get_ref<const std::string&>();
     const auto opened = budget_.open(text, 1);
     if (!opened) return fields_.fail(name, opened.error().what);
-    wish(name, "json_schema", text);
+    set_grammar(name, "json_schema", text);
   }
 
   void text(const std::string& name, const char* kind, const json* value) {
@@ -152,7 +153,7 @@ class FormatReader {
     const auto& source = value->get_ref<const std::string&>();
     // llama-server's clients send an empty grammar for none.
     if (source.empty() && name == "grammar") return;
-    wish(name, kind, source);
+    set_grammar(name, kind, source);
   }
 
   void choice(const std::string& name, const json& value) {
@@ -165,7 +166,7 @@ class FormatReader {
       if (&one != &value.front()) source += " | ";
       source += literal(one.get_ref<const std::string&>());
     }
-    wish(name, "gbnf", std::move(source));
+    set_grammar(name, "gbnf", std::move(source));
   }
 
   void typed(const std::string& name, const json& format) {
@@ -173,7 +174,7 @@ class FormatReader {
     if (kind == "text") return;
     if (kind == "json_object" || kind == "json") {
       const json* given = member(format, {"schema", "value"});
-      return given == nullptr ? wish(name, "json_object", "") : schema(name, *given);
+      return given == nullptr ? set_grammar(name, "json_object", "") : schema(name, *given);
     }
     if (kind == "json_schema") {
       const json* given = schema_of(format);
@@ -193,7 +194,7 @@ class FormatReader {
 
   void of_ollama(const std::string& name, const json& format) {
     if (format == "") return;
-    if (format == "json") return wish(name, "json_object", "");
+    if (format == "json") return set_grammar(name, "json_object", "");
     if (!format.is_object()) return fields_.fail(name, "must be \"json\" or a JSON schema");
     const json kind = format.value("type", json());
     const bool is_typed = kind == "text" || kind == "json_object" || kind == "json_schema";
@@ -205,7 +206,7 @@ class FormatReader {
     if (object == nullptr) return;
     if (!object->is_object()) return ignored_->push_back(holder);
     for (const auto& [name, value] : object->items()) {
-      if (value.is_null() || name == "effort") continue;  // thinking_fields.h reads that
+      if (value.is_null() || name == "effort") continue;  // read in thinking_fields.h
       const std::string full = holder + "." + name;
       name == "format" ? typed(full, value) : ignored_->push_back(full);
     }
@@ -218,10 +219,10 @@ class FormatReader {
     for (const auto& [name, value] : object->items()) {
       if (value.is_null()) continue;
       const std::string full = std::string(kStructured) + "." + name;
-      const auto known = std::find_if(std::begin(kOfStructured), std::end(kOfStructured),
+      const auto found = std::find_if(std::begin(kOfStructured), std::end(kOfStructured),
                                       [&](const Member& one) { return one.name == name; });
-      if (known != std::end(kOfStructured)) {
-        take(full, known->form, value);
+      if (found != std::end(kOfStructured)) {
+        take(full, found->form, value);
       } else if (name == "structural_tag") {
         fields_.fail(full, "is not read by this server; ask for json, regex, choice or grammar");
       } else {
@@ -233,8 +234,8 @@ class FormatReader {
   Fields& fields_;
   BodyBudget& budget_;
   std::vector<std::string>* const ignored_;
-  std::optional<grammar::GrammarRequest> wish_;
-  std::string name_;  // of its member
+  std::optional<grammar::GrammarRequest> grammar_;
+  std::string name_;  // name of its member
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// What the text of an answer must look like. Servers have many names for it; each of them is read
-// here, so that no such wish is left out in silence.
+// The format that the text of an answer must have. Servers have many names for it; each of them is
+// read here, so that no such option is ignored silently.
 
 #include <optional>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace holdfast::gateway {
 
-/// The one wish of a body, nullopt if it has none or a wrong one. Two that differ are an error that
-/// names both. What is only a hint to other servers is named in `ignored`.
+/// Returns the format that a body asks for; nullopt if it asks for none or has an error. Two that
+/// differ are an error that names both. What is only a hint to other servers is named in `ignored`.
 std::optional<grammar::GrammarRequest> read_format(Fields& fields, BodyBudget& budget,
                                                    std::vector<std::string>* ignored);
 

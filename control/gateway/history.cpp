@@ -58,8 +58,8 @@ std::optional<double> times_of(const std::optional<Reading>& before, const Readi
 
 json sample_json(const Sample& sample) {
   json row = json::array({sample.at_ms, sample.up});
-  const auto put = [&](bool known, double value) {
-    row.push_back(known ? json(std::round(value * 1000) / 1000) : json());
+  const auto put = [&](bool available, double value) {
+    row.push_back(available ? json(std::round(value * 1000) / 1000) : json());
   };
   for (const double rate : {sample.tokens, sample.accepted, sample.ended, sample.refused}) {
     put(sample.up && sample.counted, rate);
@@ -131,7 +131,7 @@ Sample make_sample(const std::optional<Reading>& earlier, const Reading& now, st
   sample.up = true;
   sample.waiting = sum_of(now, "holdfast_num_requests_waiting");
   sample.running = sum_of(now, "holdfast_num_requests_running");
-  // Without one before it nobody knows when what is counted happened.
+  // Without an earlier reading it is unknown when the counted events happened.
   if (!earlier || seconds <= 0) return sample;
   sample.counted = true;
   const std::optional<Reading> before =

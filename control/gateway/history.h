@@ -1,6 +1,6 @@
 #pragma once
 // The last hour as the console plots it: this gateway asks the daemon for its metrics every few
-// seconds and keeps what happened in between. It begins with the gateway's own life.
+// seconds and stores what happened in between. It begins with the gateway process.
 
 #include <condition_variable>
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace holdfast::gateway {
 
-/// One look at the daemon's counters.
+/// One reading of the daemon's counters.
 struct Reading {
   std::int64_t epoch = 0;                           // of the daemon that counted
   std::map<std::string, double, std::less<>> sums;  // counters and gauges, over all their labels
@@ -27,44 +27,46 @@ struct Reading {
   };
   std::map<std::string, Times, std::less<>> times;  // histograms, over all models
 };
-/// nullopt: the document is none.
+/// Returns nullopt if the document is no metrics document.
 std::optional<Reading> read_metrics(const std::string& document);
 
-/// A quantile of what a histogram counted between two readings, in milliseconds: within a bucket
-/// values are taken to be spread evenly, as Prometheus does. Nothing if nothing was counted.
+/// Returns a quantile of what a histogram counted between two readings, in milliseconds; nullopt if
+/// nothing was counted. Within a bucket values are taken to be spread evenly, as Prometheus does.
 std::optional<double> quantile_ms(const Reading::Times* before, const Reading::Times& now,
                                   double q);
 
-/// What happened in one interval; rates are of a second.
+/// One interval of the history; rates are per second.
 struct Sample {
-  std::int64_t at_ms = 0;  // wall clock, its end
-  bool up = false;         // else the rest means nothing
-  bool counted = false;    // there was a reading before it, so that rates are known
+  std::int64_t at_ms = 0;  // end of the interval, wall clock
+  bool up = false;         // false: the other members mean nothing
+  bool counted = false;    // a reading before it exists, so rates are known
   double tokens = 0, accepted = 0, ended = 0, refused = 0;
   double waiting = 0, running = 0;
   std::optional<double> first_token_p50, first_token_p95, gap_p50, gap_p95;  // ms
 };
-/// `before`: nullopt for the first reading. A daemon that was started meanwhile counts from 0.
+/// Makes a sample of two readings; `before` is nullopt for the first. The counters of a daemon that
+/// was restarted meanwhile count from 0.
 Sample make_sample(const std::optional<Reading>& before, const Reading& now, std::int64_t at_ms,
                    double seconds);
 
-/// What a gateway says that keeps no history.
+/// Returns the document of a gateway without a history.
 std::string empty_history_document();
 
 struct HistoryOptions {
   std::chrono::milliseconds interval{5'000};
-  std::size_t samples = 720;  // an hour
+  std::size_t samples = 720;  // an hour at the default interval
 };
 
-/// Thread-safe; has a thread of its own. `metrics` must be answered within its own time limit.
+/// Collects the history on a thread of its own. Thread-safe. `metrics` must answer within its own
+/// time limit.
 class History {
  public:
   explicit History(std::shared_ptr<DaemonMetrics> metrics, HistoryOptions options = {});
   ~History();
   History(const History&) = delete;
 
-  /// {"interval_ms", "samples_max", "fields": […], "samples": [[…]…]}: those that ended after
-  /// `since_ms`, oldest first; null where a number is not known.
+  /// Returns {"interval_ms", "samples_max", "fields": […], "samples": [[…]…]} with the samples that
+  /// ended after `since_ms`, oldest first; null where a number is not known.
   std::string document(std::int64_t since_ms) const;
 
  private:

@@ -8,16 +8,17 @@ namespace {
 
 namespace http = boost::beast::http;
 
-// Framing of a chunked body (sizes, extensions, trailers) that is not yet a whole line or block.
+// Most bytes of a chunked body's framing (sizes, extensions, trailers) that is not yet a whole line
+// or block.
 constexpr std::size_t kFramingBytesMax = 8 * 1024;
 constexpr std::size_t kEmptyLineBytesMax = 4;
 
 struct Scan {
-  std::size_t end = 0;  // one past the empty line, 0 = not yet there
+  std::size_t end = 0;  // one past the empty line; 0 = not there yet
   std::string_view problem;
 };
 
-/// Looks at bytes from `from` on for the end of the head and for what must not be in a head.
+/// Scans bytes from `from` on for the end of the head and for what must not be in a head.
 Scan scan_head(std::string_view bytes, std::size_t from) {
   for (std::size_t i = from; i < bytes.size(); ++i) {
     const auto c = static_cast<unsigned char>(bytes[i]);
@@ -35,7 +36,7 @@ Scan scan_head(std::string_view bytes, std::size_t from) {
   return {};
 }
 
-/// POST /v1/files, of which the body may be long.
+/// True for POST /v1/files, whose body may be long.
 bool takes_file(std::string_view head) {
   constexpr std::string_view kUpload = "POST /v1/files";
   if (!head.starts_with(kUpload) || head.size() == kUpload.size()) return false;
@@ -88,7 +89,7 @@ std::size_t RequestParser::feed_head(std::string_view bytes) {
     return 0;
   }
   if (scan.end == 0) {
-    // The last byte may be a CR whose LF is still to come: it is looked at again.
+    // The last byte may be a CR whose LF is still to come, so it is scanned again.
     scanned_ = bytes.size() > 1 ? bytes.size() - 1 : 0;
     return skipped;
   }
@@ -159,7 +160,7 @@ bool RequestParser::check_framing() {
 }
 
 bool RequestParser::split_target(std::string_view target) {
-  // absolute-form, as proxies send it: http://host/path
+  // The absolute form, as proxies send it: http://host/path
   if (target.starts_with("http://") || target.starts_with("https://")) {
     request_.absolute_form = true;
     const std::size_t slash = target.find('/', target.find("//") + 2);

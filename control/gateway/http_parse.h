@@ -1,6 +1,6 @@
 #pragma once
 // Bytes of a connection to one HTTP request. Pure and incremental: it knows no socket and no clock,
-// so the same code is tested byte by byte and fuzzed. Boost.Beast does the grammar behind it.
+// so the same code is tested byte by byte and fuzzed. Boost.Beast parses the grammar.
 
 #include <cstddef>
 #include <memory>
@@ -17,9 +17,9 @@ struct ParseLimits {
   std::size_t upload_bytes = 64 * 1024 * 1024;  // of POST /v1/files
 };
 
-/// Stricter than Beast where leniency helps request smuggling: no folded header lines, no bare LF
-/// or CR, no other control characters, no Transfer-Encoding but "chunked", never together with
-/// Content-Length, one Host.
+/// An incremental parser. Stricter than Beast where leniency helps request smuggling: no folded
+/// header lines, no bare LF or CR, no other control characters, no Transfer-Encoding but "chunked"
+/// and never together with Content-Length, exactly one Host.
 class RequestParser {
  public:
   enum class State { kHead, kBody, kDone, kFailed };
@@ -29,16 +29,16 @@ class RequestParser {
   RequestParser(RequestParser&&) noexcept;
   RequestParser& operator=(RequestParser&&) noexcept;
 
-  /// Takes as many of `bytes` as it can and says how many; hand the rest in again together with
+  /// Takes as many of `bytes` as it can and returns how many. Offer the rest again together with
   /// what comes next. After kDone and kFailed it takes nothing.
   std::size_t feed(std::string_view bytes);
 
   State state() const { return state_; }
-  /// Its body may be a file. Valid from kBody on.
+  /// True if the body may be a file. Valid from kBody on.
   bool is_upload() const { return body_limit_ == limits_.upload_bytes; }
-  /// Valid from kBody on: the head of the request (the body is in it from kDone on).
+  /// The request: its head from kBody on, its body from kDone on.
   Request& request() { return request_; }
-  /// kFailed: what to answer before closing.
+  /// The status to answer before closing. Valid in kFailed.
   int failure_status() const { return failure_status_; }
   const std::string& failure() const { return failure_; }
 
@@ -55,7 +55,7 @@ class RequestParser {
   ParseLimits limits_;
   std::size_t body_limit_ = 0;
   State state_ = State::kHead;
-  std::size_t scanned_ = 0;  // of the head: bytes already seen to be harmless
+  std::size_t scanned_ = 0;  // bytes of the head already checked
   Request request_;
   int failure_status_ = 0;
   std::string failure_;

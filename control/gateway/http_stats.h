@@ -1,5 +1,5 @@
 #pragma once
-// What the gateway counts of its own work, for /metrics.
+// Counters of the gateway's own work, for /metrics.
 
 #include <atomic>
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace holdfast::gateway {
 
-/// Thread-safe. Keys are routes of the router's table and the statuses that we answer with, so they
-/// are few whatever clients ask for.
+/// Counters of the HTTP server. Thread-safe. Keys are routes of the router's table and the statuses
+/// that we answer with, so their number is bounded whatever clients ask for.
 class HttpStats {
  public:
   void answered(const RouteName& route, int status) {
@@ -28,9 +28,9 @@ class HttpStats {
 
   std::atomic<std::int64_t> connections{0};   // open
   std::atomic<std::int64_t> streams{0};       // answers that are being streamed
-  std::atomic<std::int64_t> held_streams{0};  // of them: their reader is slow, the daemon waits
+  std::atomic<std::int64_t> held_streams{0};  // streams whose reader is slow, so the daemon waits
   std::atomic<std::uint64_t> connections_accepted{0};
-  std::atomic<std::uint64_t> connections_refused{0};  // one too many
+  std::atomic<std::uint64_t> connections_refused{0};  // beyond the limits
   std::atomic<std::uint64_t> strangers_dropped{0};    // gave way to a newer one without a key
   std::atomic<std::uint64_t> readers_cut_off{0};      // took no byte for too long
   std::atomic<std::uint64_t> bytes_received{0};

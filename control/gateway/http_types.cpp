@@ -17,7 +17,7 @@ int hex_digit(char c) {
 
 void append_header(std::string& out, std::string_view name, std::string_view value) {
   out.append(name).append(": ");
-  // A value may hold what a client sent (a parameter's name): it must not end the line.
+  // A value may contain what a client sent (a parameter's name): it must not end the line.
   for (const char c : value) out.push_back(static_cast<unsigned char>(c) < 0x20 ? ' ' : c);
   out.append("\r\n");
 }
@@ -90,7 +90,7 @@ std::string response_head(const Response& response, bool http11, bool close, std
   if (!response.content_type.empty()) append_header(out, "Content-Type", response.content_type);
   for (const Header& h : response.headers) append_header(out, h.first, h.second);
   if (response.status == 304) {
-    // Its length would be that of the body which is not sent.
+    // Its length would be that of the body that is not sent.
   } else if (length >= 0) {
     append_header(out, "Content-Length", std::to_string(length));
   } else if (http11) {

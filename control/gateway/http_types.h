@@ -1,5 +1,5 @@
 #pragma once
-// A request and an answer of HTTP as plain data: no socket, no library.
+// An HTTP request and its answer as plain data: no socket, no library.
 
 #include <array>
 #include <cstdint>
@@ -15,56 +15,58 @@ namespace holdfast::gateway {
 
 using Header = std::pair<std::string, std::string>;
 
-/// The key that a request came with; requests of one key are counted together.
+/// The key of a request; requests with one key are counted together.
 struct ApiKey {
-  std::string id;    // empty: nobody was asked for one
+  std::string id;    // empty: no key was needed
   std::string name;  // for people
   std::optional<std::int64_t> max_requests;
   std::optional<std::int64_t> requests_per_minute;
 };
 
-/// The caller of a request, with its key's limits and rights. By default one who may do little.
+/// The caller of a request, with its key's limits and rights. By default a client without rights.
 struct Principal : client::Principal {
   Principal() : client::Principal({}, {}, client::Role::kClient) {}
   Principal(client::Principal who, ApiKey api_key)
       : client::Principal(std::move(who)),
         api_key(std::move(api_key)),
         may_be_interactive(is_operator()) {}
-  /// The operator without a key.
+  /// Returns the operator without a key.
   static Principal local() { return {client::Principal::local(), {}}; }
 
   ApiKey api_key;
-  bool may_be_interactive = false;  // ask for that priority
+  bool may_be_interactive = false;  // may use that priority
 };
 
-/// Both ends of a connection, as the server sees them. Addresses in the network's order.
+/// Both ends of a connection, as the server sees them. Addresses are in network order, ports in the
+/// machine's.
 struct TcpEnds {
   struct End {
-    std::array<std::uint8_t, 16> address{};  // of IPv4 the first four
+    std::array<std::uint8_t, 16> address{};  // IPv4 uses the first four
     std::uint16_t port = 0;
   };
   bool v6 = false;
   End client, server;
 };
 
+/// A parsed request.
 struct Request {
   std::string method;           // as sent: "GET"
   std::string path;             // as sent, without the query: still percent-encoded
   std::vector<Header> query;    // decoded names and values
   std::vector<Header> headers;  // names as sent
   std::string body;
-  std::size_t body_limit = 1024 * 1024;  // of the body, also when its encoding is undone
+  std::size_t body_limit = 1024 * 1024;  // most bytes of the body, also once it is decoded
   bool http11 = true;
   bool keep_alive = true;
   bool expects_continue = false;
-  bool absolute_form = false;   // its target named a host of its own: http://host/path
+  bool absolute_form = false;   // its target named a host: http://host/path
   bool secure = false;          // it came over TLS
-  bool body_read = true;        // false: it has a body, which nobody will see
+  bool body_read = true;        // false: it has a body, which was not read
   TcpEnds ends;                 // of its connection
-  std::int64_t arrived_us = 0;  // when its head was read, by the clock that never goes back
+  std::int64_t arrived_us = 0;  // when its head was read; monotonic clock
   Principal from;               // set before an endpoint sees it
 
-  /// Value of the first header of that name (any case), nullptr if there is none.
+  /// Returns the value of the first header of that name (any case), nullptr if there is none.
   const std::string* header(std::string_view name) const;
   const std::string* query_value(std::string_view name) const;
 };
@@ -76,18 +78,19 @@ struct Response {
   std::string body;
 };
 
-/// "OK", "Not Found", …; "Status" for a number that we do not use.
+/// Returns "OK", "Not Found", …; "Status" for a number that we do not use.
 std::string_view reason_phrase(int status);
 
-/// The answer's first lines up to and with the empty one. `length` < 0: chunked, or no length at
-/// all on HTTP/1.0. Line breaks in values become spaces.
+/// Returns the answer's head up to and with the empty line. `length` < 0: chunked, or without a
+/// length on HTTP/1.0. Line breaks in values become spaces.
 std::string response_head(const Response& response, bool http11, bool close, std::int64_t length);
 
-/// Decodes %XX (and '+' as a space if `form`). nullopt if a % is not followed by two hex digits.
+/// Decodes %XX (and '+' as a space if `form`). Returns nullopt if a % is not followed by two hex
+/// digits.
 std::optional<std::string> percent_decode(std::string_view text, bool form);
 
 bool equal_ignoring_case(std::string_view a, std::string_view b);
-/// Without the blanks and tabs around it.
+/// Returns the text without the blanks and tabs around it.
 std::string_view trimmed(std::string_view text);
 
 }  // namespace holdfast::gateway

@@ -50,7 +50,7 @@ Fields::Fields(const json& object, std::string prefix)
 void Fields::open(std::string_view name) {
   const json* inner = member(object_, name);
   if (inner == nullptr || !inner->is_object()) return;
-  known_.emplace(name);
+  recognised_.emplace(name);
   opened_ = inner;
   opened_name_ = name;
   for (const auto& [one, value] : inner->items()) {
@@ -61,7 +61,7 @@ void Fields::open(std::string_view name) {
 }
 
 const json* Fields::take(std::string_view name) {
-  known_.emplace(name);
+  recognised_.emplace(name);
   const json* found = member(object_, name);
   return found == nullptr && opened_ != nullptr ? member(*opened_, name) : found;
 }
@@ -69,7 +69,7 @@ const json* Fields::take(std::string_view name) {
 void Fields::fail(std::string_view name, const std::string& message) {
   if (error_) return;
   const std::string full = prefix_ + std::string(name);
-  // A message may have a part of the body in it, and is kept with a batch.
+  // The message may quote the body and is stored with a batch, so it is cut.
   error_ = FieldError{"'" + full + "' " + readable(message, kMessageBytesMax), full};
 }
 
@@ -100,7 +100,7 @@ bool Fields::integer(std::string_view name, std::int64_t low, std::int64_t high,
   } else if (value->is_number_integer()) {
     read = value->get<std::int64_t>();
   } else if (value->is_number_float()) {
-    const double d = value->get<double>();  // 16.0 is what some languages print for 16
+    const double d = value->get<double>();  // some languages print 16.0 for 16
     if (d == std::floor(d) && std::abs(d) < 9e15) {
       read = static_cast<std::int64_t>(d);
     } else {
@@ -149,11 +149,11 @@ bool Fields::text(std::string_view name, std::string* out) {
 std::vector<std::string> Fields::unknown() const {
   std::vector<std::string> out;
   for (const auto& [name, value] : object_.items()) {
-    if (!known_.contains(name)) out.push_back(prefix_ + name);
+    if (!recognised_.contains(name)) out.push_back(prefix_ + name);
   }
   if (opened_ == nullptr) return out;
   for (const auto& [name, value] : opened_->items()) {
-    if (!known_.contains(name)) out.push_back(prefix_ + opened_name_ + "." + name);
+    if (!recognised_.contains(name)) out.push_back(prefix_ + opened_name_ + "." + name);
   }
   return out;
 }

@@ -1,7 +1,6 @@
 #pragma once
-// A JSON body, read field by field: whatever is wrong is said with the parameter's name, and fields
-// that nobody asked for can be named. ordered_json, because templates print tools as they were
-// sent.
+// A JSON body, read field by field. Every fault names its parameter, and fields that were never
+// read can be listed. ordered_json, because templates print tools as they were sent.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -16,23 +15,26 @@
 
 namespace holdfast::gateway {
 
-/// Parses a JSON object. False: `error` says where and why (not UTF-8, not JSON, beyond the limits,
-/// not an object).
+/// Parses a JSON object. Returns false if it is not UTF-8, no JSON, beyond the limits or no object;
+/// `error` says where and why.
 bool parse_json_object(std::string_view text, nlohmann::ordered_json* out, FieldError* error,
                        const JsonLimits& limits = kBodyLimits);
 
-/// Reads the members of one object. The first error stays; later reads do nothing harmful. `null`
-/// is as good as absent. A reader that returns bool says whether the member was there and right.
+/// Reads the members of one object. The first error is remembered; later reads do no harm. `null`
+/// counts as absent. A reader that returns bool returns true if the member was there and valid. Not
+/// thread-safe.
 class Fields {
  public:
-  /// `object` is kept by reference. `prefix` stands before the names in errors: "stream_options.".
+  /// Refers to `object`, which must outlive this. `prefix` stands before the names in errors:
+  /// "stream_options.".
   explicit Fields(const nlohmann::ordered_json& object, std::string prefix = {});
 
-  /// Members of the object of that name count as members of this one: some programs send so what
-  /// their library should have put beside the rest. One that is there twice must be the same.
+  /// Makes members of the object of that name count as members of this one: some programs send
+  /// there what belongs at the top level. A member that is in both must have the same value in
+  /// both.
   void open(std::string_view name);
 
-  /// The member, nullptr if absent or null. Marks the name as known.
+  /// Returns the member, nullptr if it is absent or null, and marks the name as known.
   const nlohmann::ordered_json* take(std::string_view name);
   bool boolean(std::string_view name, bool* out);
   bool integer(std::string_view name, std::int64_t low, std::int64_t high, std::int64_t* out);
@@ -40,10 +42,10 @@ class Fields {
   bool text(std::string_view name, std::string* out);
 
   void fail(std::string_view name, const std::string& message);
-  /// Fails with the reason where there is one. True if there is none.
+  /// Fails with the result's error, if it has one. Returns true if it has none.
   bool check(std::string_view name, const Result<void>& result);
   const std::optional<FieldError>& error() const { return error_; }
-  /// Members that were never taken.
+  /// Returns the names of members that were never taken.
   std::vector<std::string> unknown() const;
 
  private:
@@ -51,11 +53,11 @@ class Fields {
   const nlohmann::ordered_json* opened_ = nullptr;
   std::string opened_name_;
   std::string prefix_;
-  std::set<std::string, std::less<>> known_;
+  std::set<std::string, std::less<>> recognised_;
   std::optional<FieldError> error_;
 };
 
-/// "string", "number", … in JSON's words.
+/// Returns "string", "number", … in JSON's words.
 std::string json_kind(const nlohmann::ordered_json& value);
 
 /// Appends `text` (valid UTF-8) as a JSON string with its quotes.

@@ -24,7 +24,7 @@ json bytes_of(const std::string& text) {
   return out;
 }
 
-/// The alternatives of a token: bytes and log-probability.
+/// Returns the alternatives of a token: bytes and log-probability.
 std::vector<std::pair<std::string, json>> top_of(const json& extra) {
   std::vector<std::pair<std::string, json>> out;
   if (!extra.is_object() || !extra.contains("top") || !extra["top"].is_array()) return out;
@@ -65,7 +65,7 @@ json chat_logprobs(const std::vector<TokenLog>& logs) {
   return out;
 }
 
-/// Printed with the digits that the float needs, as those of the other tokens are.
+/// Rounds to the digits that the float needs, so that it prints as the other tokens' numbers do.
 double number_of(float logprob) {
   char text[40];
   const auto end = std::to_chars(text, text + sizeof text, logprob).ptr;
@@ -74,9 +74,9 @@ double number_of(float logprob) {
   return number;
 }
 
-std::string piece_of(const wire::PromptScores& scores, wire::TokenId id) {
-  const auto found = scores.pieces.find(id);
-  return found == scores.pieces.end() || found->second.bytes.empty()
+std::string token_text_of(const wire::PromptScores& scores, wire::TokenId id) {
+  const auto found = scores.token_bytes.find(id);
+  return found == scores.token_bytes.end() || found->second.bytes.empty()
              ? "token_id:" + std::to_string(id)
              : clean_utf8(found->second.bytes);
 }
@@ -85,14 +85,14 @@ void append_prompt(const EchoLog& echo, json& out) {
   const wire::PromptScores& scores = *echo.scores;
   const std::vector<std::int64_t> offsets = prompt_offsets(echo.text, scores);
   for (std::size_t i = 0; i < scores.ids.size(); ++i) {
-    out["tokens"].push_back(piece_of(scores, scores.ids[i]));
+    out["tokens"].push_back(token_text_of(scores, scores.ids[i]));
     out["text_offset"].push_back(offsets[i]);
     out["token_logprobs"].push_back(i == 0 ? json()
                                            : json(number_of(scores.scores[i - 1].logprob)));
-    json top;  // null for the first
+    json top;  // null for the first token
     for (std::int32_t k = 0; i > 0 && k < std::min(echo.top, scores.top); ++k) {
       const auto& [id, logprob] = scores.top_of(i)[k];
-      top.emplace(piece_of(scores, id), number_of(logprob));
+      top.emplace(token_text_of(scores, id), number_of(logprob));
     }
     if (i > 0 && top.is_null()) top = json::object();
     out["top_logprobs"].push_back(std::move(top));
@@ -111,7 +111,7 @@ json completion_logprobs(const std::vector<TokenLog>& logs, const EchoLog& echo)
     out["tokens"].push_back(clean_utf8(log.bytes));
     out["token_logprobs"].push_back(logprob_of(extra));
     json top = json::object();
-    // Two tokens can have one text: the more likely one comes first.
+    // Two tokens can have the same text: the more likely one comes first and stays.
     for (auto& [bytes, logprob] : top_of(extra)) top.emplace(clean_utf8(bytes), std::move(logprob));
     out["top_logprobs"].push_back(std::move(top));
     out["text_offset"].push_back(before + log.offset);
@@ -132,7 +132,7 @@ double mean_logprob(const std::vector<TokenLog>& logs) {
 }
 
 std::vector<std::int64_t> prompt_offsets(std::string_view text, const wire::PromptScores& scores) {
-  constexpr std::size_t kFar = 64;  // bytes that tokens without a name of their own may stand for
+  constexpr std::size_t kFar = 64;  // most bytes of text between two found tokens
   std::vector<std::int64_t> offsets;
   std::size_t at = 0;
   std::int64_t characters = 0;
@@ -141,14 +141,14 @@ std::vector<std::int64_t> prompt_offsets(std::string_view text, const wire::Prom
     at = to;
   };
   for (const wire::TokenId id : scores.ids) {
-    const auto piece = scores.pieces.find(id);
+    const auto entry = scores.token_bytes.find(id);
     std::string_view bytes;
-    if (piece != scores.pieces.end()) bytes = piece->second.bytes;
+    if (entry != scores.token_bytes.end()) bytes = entry->second.bytes;
     // SentencePiece puts a space in front of a text.
     if (bytes.starts_with(' ') && !text.substr(at).starts_with(bytes)) bytes.remove_prefix(1);
     const bool whole = text.substr(at).starts_with(bytes);
     const std::size_t found = whole ? at : text.substr(0, at + kFar + bytes.size()).find(bytes, at);
-    const bool control = piece != scores.pieces.end() && piece->second.control;
+    const bool control = entry != scores.token_bytes.end() && entry->second.control;
     if (!control && found != std::string_view::npos) go_to(found);
     offsets.push_back(characters);
     if (whole || !control) go_to(std::min(text.size(), at + bytes.size()));
@@ -159,11 +159,11 @@ std::vector<std::int64_t> prompt_offsets(std::string_view text, const wire::Prom
 std::string prompt_logprobs_json(const wire::PromptScores& scores, std::int32_t top) {
   json out = json::array();
   for (std::size_t i = 0; i < scores.ids.size(); ++i) {
-    json entry;  // null for the first
+    json entry;  // null for the first token
     const auto add = [&](wire::TokenId id, float logprob, std::int32_t rank) {
       entry.emplace(std::to_string(id), json{{"logprob", number_of(logprob)},
                                              {"rank", rank},
-                                             {"decoded_token", piece_of(scores, id)}});
+                                             {"decoded_token", token_text_of(scores, id)}});
     };
     if (i > 0) add(scores.ids[i], scores.scores[i - 1].logprob, scores.scores[i - 1].rank);
     for (std::int32_t k = 0; i > 0 && k < std::min(top, scores.top); ++k) {

@@ -13,26 +13,27 @@ namespace holdfast::gateway {
 
 /// The prompt that a completion repeats.
 struct EchoLog {
-  std::string_view text;                       // offsets are counted from its beginning
-  const wire::PromptScores* scores = nullptr;  // null: not in this part of the answer
-  std::int32_t top = 0;                        // alternatives that were asked for
+  std::string_view text;                       // offsets count from its beginning
+  const wire::PromptScores* scores = nullptr;  // null: in another part of the answer
+  std::int32_t top = 0;                        // number of alternatives
 };
 
-/// The value of "logprobs"; `echo` is for completions. TokenLog::extra is what the worker's sampler
-/// makes, with the bytes of the alternatives added by the daemon: {"logprob": x, "top": [[id, y,
-/// [byte, …]], …]}. What is missing in it is null or absent in the answer; an alternative without
-/// bytes is "token_id:7".
+/// Returns the value of "logprobs"; `echo` is for completions. TokenLog::extra is what the worker's
+/// sampler makes, with the bytes of the alternatives added by the daemon: {"logprob": x, "top":
+/// [[id, y, [byte, …]], …]}. What is missing in it is null or absent in the answer; an alternative
+/// without bytes is "token_id:7".
 std::string logprobs_json(Api api, const std::vector<TokenLog>& logs, const EchoLog& echo = {});
 
-/// vLLM's "prompt_logprobs": of each token {id: {logprob, rank, decoded_token}} of itself and the
-/// first `top`; null for the first one.
+/// Returns vLLM's "prompt_logprobs": for each token {id: {logprob, rank, decoded_token}} of itself
+/// and of the first `top`; null for the first token.
 std::string prompt_logprobs_json(const wire::PromptScores& scores, std::int32_t top);
 
-/// Characters of `text` before each token of the prompt. A token that is not of the text (one that
-/// was put in front) has no width; where a tokenizer changed the text it is a near guess.
+/// Returns the number of characters of `text` before each token of the prompt. A token that is not
+/// part of the text (one that was put in front) has no width; where a tokenizer changed the text
+/// the number is an estimate.
 std::vector<std::int64_t> prompt_offsets(std::string_view text, const wire::PromptScores& scores);
 
-/// Of all tokens; that of a text without any is the least.
+/// Returns the mean over all tokens; the lowest number if there is none.
 double mean_logprob(const std::vector<TokenLog>& logs);
 
 }  // namespace holdfast::gateway

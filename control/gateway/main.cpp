@@ -1,4 +1,5 @@
-// holdfast-gateway: HTTP in front, the SDK behind. Keeps nothing: it may be killed at any time.
+// holdfast-gateway: an HTTP server in front of the daemon, which it reaches through the SDK. It
+// stores nothing itself, so it may be killed at any time.
 
 #include <algorithm>
 #include <csignal>
@@ -26,9 +27,9 @@
 namespace holdfast::gateway {
 namespace {
 
-constexpr std::int64_t kOwnFiles = 96;  // links to the daemon, threads, the log
+constexpr std::int64_t kReservedFiles = 96;  // links to the daemon, threads, the log
 constexpr std::int64_t kConnectionsLeast = 16;
-constexpr std::chrono::milliseconds kMetricsWait{1'000};  // for a daemon that is down or stuck
+constexpr std::chrono::milliseconds kMetricsWait{1'000};  // while the daemon is down or stuck
 
 int fail(const Error& error) {
   std::fprintf(stderr, "holdfast-gateway: %s\n", error.what.c_str());
@@ -47,33 +48,34 @@ void announce(const Options& options, const std::string& address) {
   }
 }
 
-/// No more connections than this process may open files for: what comes beyond them is refused with
-/// an answer, where a failed accept would leave it waiting.
+/// Bounds connections by the files that this process may open: connections beyond the bound are
+/// refused with an answer, where a failed accept would leave them waiting.
 Result<void> bound_connections(ServerLimits& limits) {
-  const std::int64_t files = raise_open_files(limits.connections + limits.strangers + kOwnFiles);
-  const std::int64_t room = files - kOwnFiles;
-  if (room >= limits.connections + limits.strangers) return {};
-  if (room < kConnectionsLeast) {
+  const std::int64_t files =
+      raise_open_files(limits.connections + limits.strangers + kReservedFiles);
+  const std::int64_t available = files - kReservedFiles;
+  if (available >= limits.connections + limits.strangers) return {};
+  if (available < kConnectionsLeast) {
     return Error{Errc::kUsage, "this process may open " + std::to_string(files) +
                                    " files at once, expected at least " +
-                                   std::to_string(kOwnFiles + kConnectionsLeast) +
+                                   std::to_string(kReservedFiles + kConnectionsLeast) +
                                    ": ulimit -n 16384"};
   }
-  limits.strangers = static_cast<int>(std::min<std::int64_t>(limits.strangers, room / 4));
-  limits.connections = static_cast<int>(room - limits.strangers);
+  limits.strangers = static_cast<int>(std::min<std::int64_t>(limits.strangers, available / 4));
+  limits.connections = static_cast<int>(available - limits.strangers);
   log::warn("few files may be open at once: fewer connections, expected ulimit -n 16384",
             {{"files", files}, {"connections", limits.connections}});
   return {};
 }
 
-/// The listener is there; threads are not yet.
+/// Enters the sandbox. The listener exists already; threads do not yet.
 void confine(const Options& options) {
   const std::string run = options.state + "/run";
-  sandbox::confine_and_report(sandbox::gateway_wish(options.tls_files, run + "/touched"), run);
+  sandbox::confine_and_report(sandbox::gateway_policy(options.tls_files, run + "/touched"), run);
 }
 
-/// Connections to the daemon. What breaks one leaves the others alone: what clients wait for, what
-/// their objects are, whose keys hold, and the work that nobody waits for have one each.
+/// Connections to the daemon. There is one each for clients' requests, their objects, the keys, the
+/// metrics, and the work without a waiting client, so that what breaks one leaves the others alone.
 struct Links {
   std::unique_ptr<client::Client> requests, objects, keys, metrics, work, work_objects;
 };
@@ -86,16 +88,16 @@ Result<Links> open_links(const Options& options) {
   client::Options quick;
   quick.timeout = kMetricsWait;
   Links links;
-  HF_TRY(links.requests, client::Client::connect(run + "clients.sock", patient));
-  HF_TRY(links.objects, client::Client::connect(run + "gateway.sock", patient));
-  HF_TRY(links.keys, client::Client::connect(run + "gateway.sock", patient));
-  HF_TRY(links.metrics, client::Client::connect(run + "gateway.sock", quick));
-  HF_TRY(links.work, client::Client::connect(run + "clients.sock", patient));
-  HF_TRY(links.work_objects, client::Client::connect(run + "gateway.sock", patient));
+  HOLDFAST_TRY(links.requests, client::Client::connect(run + "clients.sock", patient));
+  HOLDFAST_TRY(links.objects, client::Client::connect(run + "gateway.sock", patient));
+  HOLDFAST_TRY(links.keys, client::Client::connect(run + "gateway.sock", patient));
+  HOLDFAST_TRY(links.metrics, client::Client::connect(run + "gateway.sock", quick));
+  HOLDFAST_TRY(links.work, client::Client::connect(run + "clients.sock", patient));
+  HOLDFAST_TRY(links.work_objects, client::Client::connect(run + "gateway.sock", patient));
   return links;
 }
 
-/// Signals are taken by sigwait in one thread; all others are born with them blocked.
+/// Blocks the signals for all threads; one thread takes them by sigwait.
 sigset_t block_signals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -106,7 +108,7 @@ sigset_t block_signals() {
   return signals;
 }
 
-/// What the endpoints work with, and what the batches do.
+/// The contexts of the endpoints (serving) and of batches and webhooks (working).
 struct Contexts {
   Contexts(const Links& links, const Options& options, Server& server,
            std::shared_ptr<PeerUsers> users)
@@ -118,7 +120,7 @@ struct Contexts {
         working{*links.work, client::new_request_id, {}} {
     serving.params.body_bytes = options.limits.parse.body_bytes;
     serving.operating = links.objects.get();
-    serving.keeper = &objects;
+    serving.object_store = &objects;
     const std::string address = server.address();
     const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
     serving.access = std::make_shared<Access>(keys, loopback, std::move(users));
@@ -130,17 +132,17 @@ struct Contexts {
     serving.token_turns = std::make_shared<TenantSlots>(std::max(options.threads, 2));
     working.params = serving.params;
     working.operating = links.work_objects.get();
-    working.keeper = &work_objects;
+    working.object_store = &work_objects;
     working.webhooks = serving.webhooks;
     working.blame = &blame;
   }
 
-  Keeper objects, keys, work_objects;
+  ObjectStore objects, keys, work_objects;
   Blame blame;
   Context serving, working;
 };
 
-/// How long running answers may take, by the configuration; `otherwise` without a daemon.
+/// Returns the configured time for running answers; `otherwise` without a daemon.
 std::chrono::milliseconds drain_time(client::Client& daemon, std::chrono::milliseconds otherwise) {
   const auto answer =
       daemon.op(client::AllTenants::local(), "config.get", R"({"name":"drain.limit_ms"})");
@@ -153,17 +155,17 @@ std::chrono::milliseconds drain_time(client::Client& daemon, std::chrono::millis
 }
 
 int serve(const Options& options, const sigset_t& signals) {
-  // The handler is called only from run(), by when the contexts are there. They and the server
-  // outlive the clients: streams of those hold connections, which belong to the server.
+  // The handler runs only within run(), when the contexts exist. They and the server outlive the
+  // clients, whose streams hold connections, which belong to the server.
   std::unique_ptr<Contexts> contexts;
-  Context* serving = nullptr;  // of `contexts`, once they are there
+  Context* serving = nullptr;  // in `contexts`, once they exist
   ProbeAnswer probe;
   auto server = Server::listen(
       options.http_fd, options.http, options.limits,
       [&contexts](const ExchangePtr& exchange) { make_handler(contexts->serving)(exchange); },
       options.tls, make_gate(serving));
   if (!server) return fail(server.error());
-  auto users = std::make_shared<PeerUsers>();  // its socket is opened while that is allowed
+  auto users = std::make_shared<PeerUsers>();  // opens its socket before the sandbox forbids it
   confine(options);
   auto links = open_links(options);
   if (!links) return fail(links.error());

@@ -12,7 +12,7 @@
 namespace holdfast::gateway {
 namespace {
 
-// More arenas keep more of what was freed: a burst on one thread would stay with it.
+// More arenas retain more freed memory: a burst on one thread would stay with it.
 constexpr int kArenas = 4;
 // Freed blocks of this size go back to the kernel at once.
 constexpr int kMappedFromBytes = 256 * 1024;

@@ -1,6 +1,6 @@
 #pragma once
-// A bound on the memory of this process, kept by the kernel: beyond it allocations fail, which ends
-// one request, not the machine.
+// A bound on the memory of this process, enforced by the kernel: beyond it allocations fail, which
+// ends one request and not the machine.
 
 #include <cstdint>
 
@@ -8,8 +8,8 @@
 
 namespace holdfast::gateway {
 
-/// Heap, private mappings and the threads' stacks, all together (RLIMIT_DATA). Before there are
-/// threads: their stacks get `kThreadStackBytes` from now on, so that they count for little.
+/// Bounds heap, private mappings and the threads' stacks together (RLIMIT_DATA). Call it before
+/// threads start: their stacks get kThreadStackBytes from then on, so that they count for little.
 inline constexpr std::size_t kThreadStackBytes = 1 << 20;
 Result<void> bound_memory(std::int64_t bytes);
 

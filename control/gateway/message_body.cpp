@@ -23,7 +23,7 @@ void add_line(std::string* text, const std::string& line) {
   *text += line;
 }
 
-/// The text of a block that is to be read. False: it has none.
+/// Takes the text of a block. Returns false if the block has none.
 bool text_of_block(const json& block, std::string* out) {
   const std::string kind = text_member(block, "type");
   if (kind == "text") {
@@ -50,7 +50,7 @@ std::string kind_of(const json& block) {
   return "\"" + kind.substr(0, 64) + "\"";
 }
 
-/// A text, or blocks of text, as lines.
+/// Reads a text, or blocks of text as lines.
 bool read_text(Fields& fields, const std::string& name, const json& content, std::string* out) {
   if (content.is_null()) return true;
   if (content.is_string()) {
@@ -70,13 +70,13 @@ bool read_text(Fields& fields, const std::string& name, const json& content, std
   return true;
 }
 
-/// What the provider's own tools did: this server has none.
+/// True for calls and results of the provider's own tools: this server has none.
 bool is_of_server_tool(const std::string& kind) {
   return kind == "server_tool_use" || kind == "mcp_tool_use" || kind == "mcp_tool_result" ||
          kind.ends_with("_tool_result");
 }
 
-/// One message of the client becomes several: results of tools are messages of their own.
+/// Splits one message of the client into several: results of tools are messages of their own.
 struct Blocks {
   Fields& fields;
   json& chat;  // names what is left out
@@ -99,7 +99,7 @@ struct Blocks {
       const std::string name = at + ".content";
       const json content = without_pictures(name, block.value("content", json()), &chat);
       if (!read_text(fields, name, content, &result)) return false;
-      end();  // what was said before it
+      end();  // ends the message before it
       messages.push_back({{"role", "tool"},
                           {"tool_call_id", text_member(block, "tool_use_id")},
                           {"content", result}});
@@ -115,7 +115,7 @@ struct Blocks {
     return true;
   }
 
-  /// The message of what came so far.
+  /// Adds the message of the blocks so far.
   void end() {
     if (text.empty() && calls.empty() && thinking.empty()) return;
     json message = {{"role", role}, {"content", text}};
@@ -138,25 +138,25 @@ bool read_blocks(Fields& fields, const std::string& name, const std::string& rol
   return true;
 }
 
-/// A program's line about who pays is no instruction, and differs from request to request: with it
-/// no two prompts would have the same beginning.
+/// Removes a program's line about billing from the system prompt. It is no instruction and differs
+/// from request to request: with it no two prompts would have a common prefix.
 json without_attribution(const json& system, json* chat) {
   if (!system.is_array()) return system;
-  json kept = json::array();
+  json remaining = json::array();
   for (std::size_t i = 0; i < system.size(); ++i) {
     const bool attribution =
         system[i].is_object() &&
         text_member(system[i], "text").starts_with("x-anthropic-billing-header:");
     if (!attribution) {
-      kept.push_back(system[i]);
+      remaining.push_back(system[i]);
     } else {
       (*chat)["system[" + std::to_string(i) + "]:attribution"] = true;
     }
   }
-  return kept;
+  return remaining;
 }
 
-/// A last message of the assistant is the beginning of the answer. `at` is its number.
+/// Makes a last message of the assistant, number `at`, the beginning of the answer.
 void read_prefill(Fields& fields, std::size_t at, json* chat) {
   json& messages = (*chat)["messages"];
   if (messages.empty() || messages.back()["role"] != "assistant") return;
@@ -207,9 +207,9 @@ void read_messages(Fields& fields, json* chat) {
   if (given->back()["role"] == "assistant") read_prefill(fields, given->size() - 1, chat);
 }
 
-/// The schema of a tool that a client runs and that Anthropic's models know without one; null of
-/// all others.
-json known_schema(const std::string& type) {
+/// Returns the schema of a tool that a client runs and that Anthropic's models know without one;
+/// null for all others.
+json builtin_tool_schema(const std::string& type) {
   const char* schema = nullptr;
   if (type.starts_with("bash_")) {
     schema = R"({"type":"object","properties":{"command":{"type":"string"},)"
@@ -224,14 +224,15 @@ json known_schema(const std::string& type) {
   return schema == nullptr ? json() : try_parse_json<json>(schema);
 }
 
-/// What a model is to know of a tool: a program's own members would change its prompt.
+/// Returns the tool without members of programs' own, which would change the prompt.
 json plain_tool(const json& tool) {
   if (!tool.is_object()) return tool;
   json plain = json::object();
   for (const char* name : {"type", "name", "description", "input_schema"}) {
     if (tool.contains(name)) plain[name] = tool[name];
   }
-  json schema = tool.contains("input_schema") ? json() : known_schema(text_member(tool, "type"));
+  json schema =
+      tool.contains("input_schema") ? json() : builtin_tool_schema(text_member(tool, "type"));
   if (schema.is_object()) {
     plain["type"] = "custom";
     plain["input_schema"] = std::move(schema);

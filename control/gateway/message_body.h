@@ -1,11 +1,11 @@
 #pragma once
-// The body of /v1/messages (Anthropic's Messages API) as a chat's.
+// The body of /v1/messages (Anthropic's Messages API), read as a chat's.
 
 #include "control/gateway/params.h"
 
 namespace holdfast::gateway {
 
-/// False: `error` names the parameter.
+/// Returns false if the body is refused; `error` names the parameter.
 bool parse_message(const nlohmann::ordered_json& body, const ParamLimits& limits, Generation* out,
                    FieldError* error);
 

@@ -27,14 +27,14 @@ json block_json(const std::string& request_id, const MessageBlock& block, int ca
       break;
   }
   json input = whole ? try_parse_json<json>(block.text) : json::object();
-  if (!input.is_object()) input = json::object();  // it broke off
+  if (!input.is_object()) input = json::object();  // it was cut off
   return {{"type", "tool_use"},
           {"id", "toolu_" + call_id(request_id, 0, call)},
           {"name", block.name},
           {"input", std::move(input)}};
 }
 
-/// Anthropic counts what was cached beside the input.
+/// Returns the usage: Anthropic counts cached tokens apart from the input.
 json usage_of(const wire::RequestInfo& info, const ChatText& text) {
   const json usage = try_parse_json<json>(usage_json(info));
   const std::int64_t prompt = usage["prompt_tokens"].get<std::int64_t>();
@@ -44,7 +44,7 @@ json usage_of(const wire::RequestInfo& info, const ChatText& text) {
           {"output_tokens", usage["completion_tokens"]}};
 }
 
-/// stop_reason and stop_sequence.
+/// Returns stop_reason and stop_sequence.
 json stop_of(const wire::RequestInfo& info, const ChatText& text) {
   const std::string finish = finish_word(info, 0);
   const int stop = text.stop_index();
@@ -74,9 +74,9 @@ json message_json(const wire::RequestInfo& info, const ChatText& text, json cont
 }  // namespace
 
 MessageWriter::MessageWriter(const Shape& shape, wire::RequestInfo info,
-                             std::vector<std::int64_t> seen)
+                             std::vector<std::int64_t> resume_from)
     : info_(std::move(info)),
-      after_(seen.empty() ? -1 : seen[0]),
+      after_(resume_from.empty() ? -1 : resume_from[0]),
       text_(info_.stops, 0, false, parse_options(shape)) {}
 
 void MessageWriter::say(const char* type, const std::string& data) {
@@ -90,7 +90,7 @@ std::string MessageWriter::open() {
   out_ = kRetryLine;
   const json none = {{"stop_reason", nullptr}, {"stop_sequence", nullptr}};
   json message = message_json(info_, text_, json::array(), none);
-  message["usage"]["output_tokens"] = 0;  // whenever the stream is opened
+  message["usage"]["output_tokens"] = 0;  // the same whenever the stream is opened
   say("message_start", dump({{"type", "message_start"}, {"message", message}}));
   return std::exchange(out_, {});
 }
@@ -106,7 +106,7 @@ void MessageWriter::begin(MessageBlock::Kind kind, const std::string& name) {
                                                                 text_.calls() - 1, false)}}));
 }
 
-void MessageWriter::more(const char* type, const char* member, const std::string& text) {
+void MessageWriter::write_delta(const char* type, const char* member, const std::string& text) {
   if (text.empty()) return;
   blocks_.back().text += text;
   say("content_block_delta", dump({{"type", "content_block_delta"},
@@ -122,15 +122,15 @@ void MessageWriter::close() {
 void MessageWriter::take(const ChatDelta& delta) {
   if (!delta.out.reasoning.empty()) {
     begin(MessageBlock::Kind::kThinking, "");
-    more("thinking_delta", "thinking", delta.out.reasoning);
+    write_delta("thinking_delta", "thinking", delta.out.reasoning);
   }
   if (!delta.out.content.empty()) {
     begin(MessageBlock::Kind::kText, "");
-    more("text_delta", "text", delta.out.content);
+    write_delta("text_delta", "text", delta.out.content);
   }
   for (const chat::CallDelta& call : delta.out.calls) {
     if (!call.name.empty()) begin(MessageBlock::Kind::kCall, call.name);
-    more("input_json_delta", "partial_json", call.arguments);
+    write_delta("input_json_delta", "partial_json", call.arguments);
   }
 }
 

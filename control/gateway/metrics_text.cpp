@@ -33,7 +33,7 @@ void fill_histogram(ClientMetric& metric, const json& row, const std::vector<dou
   }
 }
 
-/// Throws json::exception where the document is not what it should be.
+/// Throws json::exception if the document is malformed.
 MetricFamily read_family(const json& j) {
   MetricFamily family;
   family.name = j.at("name").get<std::string>();
@@ -59,7 +59,7 @@ MetricFamily read_family(const json& j) {
   return family;
 }
 
-/// False: the document cannot be read, and nothing of it is used.
+/// Returns false if the document cannot be read; then nothing of it is used.
 bool read_document(const std::string& document, std::vector<MetricFamily>& out) {
   try {
     const json j = try_parse_json<json>(document);
@@ -98,7 +98,7 @@ void add_gauge(std::vector<MetricFamily>& out, const char* name, const char* hel
   begin(out, MetricType::Gauge, name, help).metric.push_back(std::move(metric));
 }
 
-void add_own(std::vector<MetricFamily>& out, const HttpStats& http) {
+void add_http(std::vector<MetricFamily>& out, const HttpStats& http) {
   MetricFamily& requests = begin(out, MetricType::Counter, "holdfast_http_requests_total",
                                  "HTTP requests that this gateway has answered.");
   for (const auto& [key, count] : http.answers()) {
@@ -146,7 +146,7 @@ std::string metrics_text(const std::string* document, const HttpStats& http,
   std::vector<MetricFamily> families;
   const bool up = document != nullptr && read_document(*document, families);
   add_gauge(families, "holdfast_daemon_up", "1 if the daemon has answered this scrape.", up);
-  add_own(families, http);
+  add_http(families, http);
   add_webhooks(families, webhooks);
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, families);

@@ -1,5 +1,5 @@
 #pragma once
-// The text of /metrics: what the daemon says, and what the gateway has counted itself.
+// The text of /metrics: what the daemon tells, and what the gateway counts itself.
 
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace holdfast::gateway {
 
-/// `document`: the daemon's answer to the operator verb `metrics`; nullptr, or a text that is none:
-/// holdfast_daemon_up is 0 and the gateway's own metrics are all there is.
+/// `document`: the daemon's answer to the operator verb `metrics`. If it is nullptr or cannot be
+/// read, holdfast_daemon_up is 0 and only the gateway's own metrics follow.
 std::string metrics_text(const std::string* document, const HttpStats& http,
                          const WebhookStats& webhooks);
 

@@ -7,7 +7,7 @@
 namespace holdfast::gateway {
 namespace {
 
-/// How the model's output begins where no answer is opened for it.
+/// Sets how the output begins if no answer is opened for it.
 void begin_output(const Generation& generation, chat::OutputKind* kind) {
   kind->opens_reasoning = false;
   if (!generation.prefill || generation.prefill == chat::Prefill::kEmpty) return;
@@ -19,10 +19,10 @@ void begin_output(const Generation& generation, chat::OutputKind* kind) {
   kind->goes_on = true;
 }
 
-/// Whether the prompt opens the reasoning follows the client's switch.
-void follow_switch(const ThinkingWish& wish, chat::OutputKind* kind) {
-  if (!wish.on || !kind->reasoning) return;
-  kind->opens_reasoning = *wish.on ? kind->opens_when_on : kind->opens_when_off;
+/// Makes the opening of reasoning in the prompt follow the client's switch.
+void follow_switch(const ThinkingOptions& thinking, chat::OutputKind* kind) {
+  if (!thinking.on || !kind->reasoning) return;
+  kind->opens_reasoning = *thinking.on ? kind->opens_when_on : kind->opens_when_off;
 }
 
 }  // namespace

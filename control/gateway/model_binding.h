@@ -1,13 +1,12 @@
 #pragma once
-// A chat request made one for its model: what could not be said before it was known how the model
-// writes.
+// Binds a chat request to its model: what depends on how the model writes.
 
 #include "control/gateway/params.h"
 
 namespace holdfast::gateway {
 
-/// Shape::output is how the model writes (chat::describe_output). It becomes how this answer
-/// begins, and the sampling is bound to what was asked of reasoning and of calls.
+/// Binds the sampling to the options of reasoning and calls. On entry Shape::output describes how
+/// the model writes (chat::describe_output); on return, how this answer begins.
 void bind_to_model(Generation* generation);
 
 }  // namespace holdfast::gateway

@@ -5,21 +5,21 @@ namespace holdfast::gateway {
 std::optional<std::string> ModelOutputs::find(const std::string& name) const {
   const std::lock_guard lock(mutex_);
   if (std::chrono::steady_clock::now() >= until_) return std::nullopt;
-  const auto found = known_.find(name);
-  if (found == known_.end()) return std::nullopt;
+  const auto found = cached_.find(name);
+  if (found == cached_.end()) return std::nullopt;
   return found->second;
 }
 
 void ModelOutputs::put(const std::vector<wire::ModelInfo>& models) {
   const std::lock_guard lock(mutex_);
-  known_.clear();
-  for (const wire::ModelInfo& model : models) known_[model.name] = model.output;
+  cached_.clear();
+  for (const wire::ModelInfo& model : models) cached_[model.name] = model.output;
   until_ = std::chrono::steady_clock::now() + kFresh;
 }
 
 void find_output(ModelOutputs& outputs, client::Client& client, const std::string& model,
                  std::function<void(client::Answer<std::string>)> done) {
-  if (auto known = outputs.find(model)) return done(std::move(*known));
+  if (auto cached = outputs.find(model)) return done(std::move(*cached));
   client.models_async(client::AllTenants::local(),
                       [&outputs, model, done = std::move(done)](
                           client::Answer<std::vector<wire::ModelInfo>> answer) {

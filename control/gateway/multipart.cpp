@@ -12,7 +12,7 @@ constexpr std::size_t kPartsMax = 64;
 constexpr std::size_t kHeadBytesMax = 4096;
 constexpr std::size_t kBoundaryBytesMax = 70;  // RFC 2046
 
-/// The value of a parameter of a header: `name=value` or `name="va\"lue"`.
+/// Returns the value of a header's parameter: `name=value` or `name="va\"lue"`.
 std::optional<std::string> parameter(std::string_view header, std::string_view name) {
   std::size_t at = header.find(';');
   while (at != std::string_view::npos) {
@@ -45,7 +45,7 @@ bool fail(FieldError* error, const char* message) {
   return false;
 }
 
-/// The lines before a part's data: only its name and file name matter.
+/// Reads the lines before a part's data: only its name and file name matter.
 bool read_head(std::string_view head, FormPart* part, FieldError* error) {
   while (!head.empty()) {
     const std::size_t end = std::min(head.find("\r\n"), head.size());

@@ -9,13 +9,15 @@
 
 namespace holdfast::gateway {
 
+/// One part of a form.
 struct FormPart {
   std::string name;
   std::string filename;   // empty: a plain field
-  std::string_view data;  // within the body
+  std::string_view data;  // a view into the body
 };
 
-/// The parts in order, at most 64. False: `error` says what is wrong with the body or its type.
+/// Returns the parts in order, at most 64. Returns false if the body or its type is wrong; `error`
+/// says how.
 bool parse_form(std::string_view content_type, std::string_view body, std::vector<FormPart>* out,
                 FieldError* error);
 

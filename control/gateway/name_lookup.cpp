@@ -9,7 +9,7 @@
 namespace holdfast::gateway {
 namespace {
 
-constexpr std::chrono::milliseconds kLook{100};  // whether it is time to stop
+constexpr std::chrono::milliseconds kLook{100};  // interval of asking `stopping`
 
 NamesFound ask_system(const std::string& host) {
   addrinfo hints{};

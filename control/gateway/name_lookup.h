@@ -1,7 +1,8 @@
 #pragma once
-// Addresses of a host by its name, within a limit of time. The system's look-up has none: while a
-// name server is dead it can take minutes. So it runs on a thread of its own, which is left behind
-// when the time is over; few are, and a name that is being looked up is not looked up twice.
+// Addresses of a host by its name, within a time limit. The system's look-up has none: while a name
+// server is dead it can take minutes. So it runs on a thread of its own, which is left behind when
+// the time is over. The number of such threads is bounded, and a name that is being looked up is
+// not looked up a second time.
 
 #include <chrono>
 #include <condition_variable>
@@ -14,20 +15,22 @@
 
 namespace holdfast::gateway {
 
+/// The result of a look-up.
 struct NamesFound {
-  std::vector<std::string> addresses;  // in numbers
+  std::vector<std::string> addresses;  // numeric
   std::string error;                   // why there is none, for people
 };
 
-/// Thread-safe.
+/// Looks names up on threads. Thread-safe.
 class NameLookup {
  public:
   using Resolver = std::function<NamesFound(const std::string& host)>;
-  static constexpr int kThreadsMax = 16;  // that look up or are left behind
+  static constexpr int kThreadsMax = 16;  // running or left behind
 
-  /// Without a resolver the system's.
+  /// Uses the system's resolver if `resolver` is empty.
   explicit NameLookup(Resolver resolver = {});
-  /// `stopping`: true: give up now.
+  /// Returns the addresses, or an error when `limit` is over or `stopping` returns true. Blocks; a
+  /// second caller for a name waits only for the rest of the first one's time.
   NamesFound find(const std::string& host, std::chrono::milliseconds limit,
                   const std::function<bool()>& stopping = {});
 
@@ -37,7 +40,7 @@ class NameLookup {
     bool done = false;
     std::chrono::steady_clock::time_point since;
   };
-  /// Outlives this object as long as a thread does.
+  /// State that outlives this object as long as a thread runs.
   struct State {
     std::mutex mutex;
     std::condition_variable changed;
@@ -47,7 +50,7 @@ class NameLookup {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-/// The look-up of the process.
+/// Returns the look-up of this process.
 NameLookup& name_lookup();
 
 }  // namespace holdfast::gateway

@@ -21,7 +21,7 @@ struct Call {
 };
 using CallPtr = std::shared_ptr<Call>;
 
-/// Waiting can help.
+/// True if a later try may succeed.
 bool is_passing(Errc code) {
   switch (code) {
     case Errc::kQueueFull:
@@ -44,7 +44,7 @@ void fail(const CallPtr& call, const client::Failure& failure) {
 }
 
 void follow(const CallPtr& call, wire::RequestInfo info) {
-  // As it was when the request was made: its model may have got another file since.
+  // The shape is that of the submission: the model's name may have got another file since.
   const Shape made = decode_shape(info.meta);
   Shape shape = call->generation.shape;
   if (!made.body_hash.empty()) shape.output = made.output;
@@ -57,7 +57,7 @@ void follow(const CallPtr& call, wire::RequestInfo info) {
   handler.on_attached = [call](const wire::RequestInfo& now) { call->answer->update(now); };
   handler.on_event = [call](const wire::Event& event) { call->answer->on_event(event); };
   handler.on_fin = [call](const wire::RequestInfo& end) {
-    const auto hands = touch(call->context.blame, call->request_id);
+    const auto touch_guard = touch(call->context.blame, call->request_id);
     const bool whole =
         end.state != wire::RequestState::kCancelled && end.state != wire::RequestState::kExpired;
     call->done({call->answer->on_fin(end), false, whole});
@@ -99,7 +99,7 @@ void call_offline(Context& context, const client::Principal& principal, Generati
   const std::string model = call->generation.submit.model;
   find_output(*context.outputs, context.client, model, [call](client::Answer<std::string> answer) {
     if (const auto* failure = std::get_if<client::Failure>(&answer)) return fail(call, *failure);
-    const auto hands = touch(call->context.blame, call->request_id);
+    const auto touch_guard = touch(call->context.blame, call->request_id);
     call->generation.shape.output = std::get<0>(answer);
     bind_to_model(&call->generation);
     submit(call);

@@ -1,6 +1,7 @@
 #pragma once
-// A generation without a connection: submitted under an id that its caller knows, so that a caller
-// that died and comes back finds the same request, and gathered into the answer that a POST gets.
+// A generation without a connection. It is submitted under an id that its caller knows, so that a
+// caller that died and comes back finds the same request, and gathered into the answer that a POST
+// gets.
 
 #include <functional>
 #include <string>
@@ -10,20 +11,21 @@
 
 namespace holdfast::gateway {
 
+/// The answer to an offline call.
 struct OfflineAnswer {
   Response response;
-  bool passing = false;      // no answer yet, but a refusal that may be another one later
-  bool whole = true;         // false: it was cancelled or its time was over before it had ended
+  bool passing = false;      // a refusal; a later try may succeed
+  bool whole = true;         // false: cancelled or expired before its end
   bool unreachable = false;  // passing: the daemon did not answer
 };
 
-/// The parser of an endpoint's bodies; nullptr for a path that makes nothing.
+/// Parses the body of an endpoint; nullptr for a path that generates nothing.
 using ParseBody = bool (*)(const nlohmann::ordered_json&, const ParamLimits&, Generation*,
                            FieldError*);
 ParseBody parser_of(std::string_view path);
 
-/// `done` runs once, on the SDK's I/O thread. The request goes on whoever dies. While its thread
-/// computes on it the id is in the hands of this process (blame.h).
+/// Submits the generation and calls `done` once, on the SDK's I/O thread. The request goes on even
+/// if this process dies. While a thread computes on it, the touch journal has its id (blame.h).
 void call_offline(Context& context, const client::Principal& principal, Generation generation,
                   const std::string& request_id, std::function<void(OfflineAnswer)> done);
 

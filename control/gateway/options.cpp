@@ -15,7 +15,7 @@ void add_memory(CLI::App& app, Options* options) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40));
 }
 
-/// What stands on the command line and means more than a number.
+/// Texts of the command line that need reading.
 struct Texts {
   std::vector<std::string> cors_origins;
   std::string tls_cert, tls_key;
@@ -77,12 +77,12 @@ void add_times(CLI::App& app, Options& options) {
 }
 
 Result<void> read_texts(const Texts& texts, Options* options) {
-  HF_TRY(options->cors, Cors::allow(texts.cors_origins));
+  HOLDFAST_TRY(options->cors, Cors::allow(texts.cors_origins));
   if (texts.tls_cert.empty() != texts.tls_key.empty()) {
     return Error{Errc::kUsage, "--tls-cert and --tls-key go together"};
   }
   if (texts.tls_cert.empty()) return {};
-  HF_TRY(options->tls, TlsIdentity::load(texts.tls_cert, texts.tls_key));
+  HOLDFAST_TRY(options->tls, TlsIdentity::load(texts.tls_cert, texts.tls_key));
   options->tls_files = {texts.tls_cert, texts.tls_key};
   return {};
 }
@@ -128,7 +128,7 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
     return Error{Errc::kUsage, std::string(e.what()) + " (see --help)"};
   }
   if (options.memory_bytes == 0) options.memory_bytes = memory_for(options.limits);
-  HF_CHECKED(read_texts(texts, &options));
+  HOLDFAST_CHECKED(read_texts(texts, &options));
   return options;
 }
 

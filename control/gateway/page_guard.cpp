@@ -24,7 +24,7 @@ bool is_number_up_to(std::string_view text, int most) {
   return value <= most;
 }
 
-/// "127.0.0.1" and its like, written in full.
+/// True for 127.x.y.z with all four numbers.
 bool is_loopback_v4(std::string_view host) {
   if (!host.starts_with("127.")) return false;
   int parts = 0;
@@ -46,7 +46,7 @@ bool is_json(const Request& request) {
   return equal_ignoring_case(type, "application/json");
 }
 
-/// Of a request that says where it comes from.
+/// True if the request says that another site's page sent it.
 bool is_from_elsewhere(const Request& request, const std::string& host) {
   const std::string* site = request.header("Sec-Fetch-Site");
   if (site != nullptr && *site != "same-origin" && *site != "none") return true;

@@ -1,5 +1,5 @@
 #pragma once
-// Who may use the console's API, and which web pages may ask without a key.
+// Guards against web pages: access to the console's API, and which pages may ask without a key.
 
 #include <optional>
 #include <string>
@@ -10,31 +10,31 @@
 
 namespace holdfast::gateway {
 
-/// "localhost", "127.0.0.1", "[::1]" (any port, any spelling of 127.x.y.z): a Host header that no
-/// other machine's name can lead to, however a name server answers.
+/// True for "localhost", "127.0.0.1", "[::1]" (any port, any spelling of 127.x.y.z): Host headers
+/// to which no name of another machine can lead, however a name server answers.
 bool is_loopback_host(std::string_view host);
 
-/// The refusal, or nothing. An operator may; a client's key may not (403).
+/// Returns the refusal of a caller that may not use the console: 403 for a client's key, 415 for a
+/// POST whose body is not JSON; nullopt for an operator.
 ///
-/// A request that came without a key was let in because it reached a loopback address, and so can
-/// whatever page is open in a browser on this machine. It must therefore name that address as its
+/// A request without a key was let in because it reached a loopback address, and any page that is
+/// open in a browser on this machine can do the same. It must therefore name that address as its
 /// Host (a page of another site whose name was made to point here cannot), come from our own page
 /// as far as it says where from (Origin, Sec-Fetch-Site), and if it changes anything its body must
-/// be application/json, which a browser sends to another site only after asking. A key proves
-/// what these stand for: no browser adds it by itself.
+/// be application/json, which a browser sends to another site only after asking. A key proves what
+/// these stand for: no browser adds it by itself.
 std::optional<Response> refuse_console(const Request& request);
 
-/// For any path of an address that wants no key: the refusal of a request that names another host
-/// than loopback, in its Host header or in its target. A page of another site whose name was made
-/// to point here cannot do without.
+/// Returns the refusal of a request that names another host than loopback, in its Host header or in
+/// its target. For any path of an address that needs no key: a page of another site whose name was
+/// made to point here must name it.
 std::optional<Response> refuse_foreign_host(const Request& request);
 
-/// 403.
+/// Returns 403 with `message`.
 Response forbidden(const std::string& message);
 
-/// For a request without a key, of any path: the refusal if a web page of another place sent it
-/// (Origin, Sec-Fetch-Site), one that `cors` does not name. Programs send neither and are let
-/// through.
+/// Returns the refusal of a request without a key that a web page of another origin sent (Origin,
+/// Sec-Fetch-Site), unless `cors` names it. For any path. Programs send neither header and pass.
 std::optional<Response> refuse_foreign_page(const Request& request, const Cors& cors);
 
 }  // namespace holdfast::gateway

@@ -28,7 +28,7 @@ static_assert(ParamLimits{}.stops == wire::kStopsMax);
 static_assert(ParamLimits{}.stop_bytes == wire::kStopBytesMax);
 constexpr std::int64_t kDimensionsMax = 1 << 20;
 constexpr std::int64_t kTimeoutMsMax = std::int64_t{1} << 40;
-// Of body.messages[i].tool_calls[j].function.arguments.
+// Depth of body.messages[i].tool_calls[j].function.arguments.
 constexpr int kArgumentsDepth = 6;
 
 void read_stops(Fields& fields, const ParamLimits& limits, std::vector<std::string>* out) {
@@ -58,7 +58,7 @@ void read_stops(Fields& fields, const ParamLimits& limits, std::vector<std::stri
 void read_priority(Fields& fields, wire::PriorityClass* out) {
   const json* value = fields.take("priority");
   if (value == nullptr) return;
-  if (value->is_number_integer()) {  // as vLLM: lower is earlier
+  if (value->is_number_integer()) {  // as in vLLM: lower is earlier
     const bool zero = *value == 0;
     *out = zero         ? wire::PriorityClass::kNormal
            : *value < 0 ? wire::PriorityClass::kInteractive
@@ -111,7 +111,7 @@ void read_stream(Fields& fields, Shape* shape, std::vector<std::string>* ignored
   for (std::string& name : inner.unknown()) ignored->push_back(std::move(name));
 }
 
-/// Who asks which model, and how it waits.
+/// Reads the model, and how the request waits.
 void read_common(Fields& fields, Generation* out) {
   wire::Submit& submit = out->submit;
   if (!fields.text("model", &submit.model) || submit.model.empty()) {
@@ -127,7 +127,7 @@ void read_common(Fields& fields, Generation* out) {
   fields.integer("total_timeout_ms", 0, kTimeoutMsMax, &submit.total_timeout_ms);
 }
 
-/// vLLM's field; there too it is for answers in one document.
+/// Reads vLLM's field; there too it is for answers in one document.
 void read_prompt_logprobs(Fields& fields, Generation* out) {
   std::int64_t top = 0;
   if (!fields.integer("prompt_logprobs", wire::kLogprobs.low, wire::kLogprobs.high, &top)) return;
@@ -137,11 +137,11 @@ void read_prompt_logprobs(Fields& fields, Generation* out) {
                        "'echo': true and 'logprobs'");
   }
   out->shape.prompt_logprobs = static_cast<int>(top);
-  std::int32_t& asked = out->submit.sampling.prompt_logprobs;
-  asked = std::max(asked, static_cast<std::int32_t>(top));
+  std::int32_t& prompt_logprobs = out->submit.sampling.prompt_logprobs;
+  prompt_logprobs = std::max(prompt_logprobs, static_cast<std::int32_t>(top));
 }
 
-/// What the endpoints that make text know.
+/// Reads the fields of all endpoints that generate text.
 void read_generation(Fields& fields, const ParamLimits& limits, Generation* out) {
   wire::Submit& submit = out->submit;
   read_common(fields, out);
@@ -155,14 +155,14 @@ void read_generation(Fields& fields, const ParamLimits& limits, Generation* out)
   read_prompt_logprobs(fields, out);
 }
 
-/// The best n of so many: they are compared by their log-probabilities.
+/// Reads best_of: the best n of so many choices, compared by their log-probabilities.
 void read_best_of(Fields& fields, const ParamLimits& limits, Generation* out) {
   std::int64_t best_of = 0;
   wire::Submit& submit = out->submit;
   if (!fields.integer("best_of", 1, limits.n, &best_of) || best_of == submit.n) return;
   if (best_of < submit.n) return fields.fail("best_of", "must be at least 'n'");
   if (out->shape.stream) return fields.fail("best_of", "cannot be streamed when it is above 'n'");
-  out->shape.keep = submit.n;
+  out->shape.returned_choices = submit.n;
   submit.n = static_cast<std::int32_t>(best_of);
   out->shape.hide_logs = submit.sampling.logprobs < 0;
   submit.sampling.logprobs = std::max(submit.sampling.logprobs, 0);
@@ -202,7 +202,7 @@ void read_tokens(Fields& fields, const char* name, const json& value,
   out->push_back(std::move(prompt));
 }
 
-/// `prompt`, or whatever the field is called.
+/// Reads prompts from the member `name`, usually `prompt`.
 void read_prompts(Fields& fields, const char* name, const json& value, const ParamLimits& limits,
                   std::vector<wire::Prompt>* out) {
   constexpr const char* kExpected =
@@ -225,7 +225,8 @@ void read_prompts(Fields& fields, const char* name, const json& value, const Par
   }
 }
 
-/// Where the answer begins: behind its opening, behind the last message as it stands, or in it.
+/// Reads where the answer begins: after its opening, after the last message as it stands, or within
+/// the last message.
 void read_opening(Fields& fields, json* root, Generation* out) {
   bool goes_on = false;
   fields.boolean("continue_final_message", &goes_on);
@@ -245,7 +246,7 @@ void read_opening(Fields& fields, json* root, Generation* out) {
                        "needs a last message of the role assistant, without calls of tools");
   }
   out->prefill = chat::prefill_of(last);
-  (*root)["continue_final_message"] = true;  // moves what `last` refers to
+  (*root)["continue_final_message"] = true;  // may move what `last` refers to
   if (out->prefill == chat::Prefill::kText && !out->must_call.empty()) {
     fields.fail("tool_choice",
                 "asks for a call at the begin of an answer, and the last message has begun its "
@@ -273,11 +274,11 @@ void read_messages(Fields& fields, Generation* out) {
   out->submit.prompts.push_back(std::move(prompt));
 }
 
-/// What the text must look like, and what else is sampled by than the usual.
+/// Reads the format of the text and the sampling fields that go into the extra.
 void read_extra(Fields& fields, const ParamLimits& limits, Generation* out) {
   std::optional<grammar::GrammarRequest> format = read_format(fields, out->budget, &out->ignored);
-  // A document cut off in its middle is of no use to those who asked for JSON; mirostat cannot be
-  // led to an end (docs/structured-output.md).
+  // Finishing is the default for JSON: a document that is cut off has no use. mirostat cannot be
+  // led to an end (docs/use/structured-output.md).
   const json* mirostat = fields.take("mirostat");
   const bool led = mirostat == nullptr || *mirostat == 0;
   bool finish = format && format->kind.starts_with("json_") && led;
@@ -292,7 +293,7 @@ void read_extra(Fields& fields, const ParamLimits& limits, Generation* out) {
   fields.check("logit_bias", out->budget.make(extra.size()));
 }
 
-/// With `echo` every choice says its prompt again.
+/// Checks the bytes of `echo`, which repeats the prompt in every choice.
 void check_echo(Fields& fields, const ParamLimits& limits, const wire::Submit& submit) {
   if (!submit.echo) return;
   std::size_t bytes = 0;
@@ -387,15 +388,15 @@ bool parse_embedding(const json& body, const ParamLimits& limits, Generation* ou
   }
   fields.integer("dimensions", 1, kDimensionsMax, &out->shape.dimensions);
   fields.boolean("normalize", &out->shape.normalize);
-  nlohmann::json wish = {{"normalize", out->shape.normalize}};
+  nlohmann::json embedding = {{"normalize", out->shape.normalize}};
   if (fields.text("pooling", &text)) {
     if (text != "mean" && text != "cls" && text != "last") {
       fields.fail("pooling", "must be \"mean\", \"cls\" or \"last\"");
     }
-    wish["pooling"] = text;
+    embedding["pooling"] = text;
   }
   fields.boolean("add_special_tokens", &out->submit.add_special);
-  out->submit.sampling.extra = nlohmann::json{{"embedding", wish}}.dump();
+  out->submit.sampling.extra = nlohmann::json{{"embedding", embedding}}.dump();
   return finish(fields, limits, out, error);
 }
 

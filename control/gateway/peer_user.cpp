@@ -20,13 +20,13 @@ namespace {
 
 constexpr std::size_t kReadBytes = 64 * 1024;
 
-/// A connection that a process can still hold. The rest has no owner to be told.
+/// True for a connection that a process can still hold; others have no owner.
 bool may_be_held(int state) {
   return state == TCP_ESTABLISHED || state == TCP_FIN_WAIT1 || state == TCP_FIN_WAIT2 ||
          state == TCP_CLOSE_WAIT;
 }
 
-/// As /proc writes it: 32-bit words in the machine's order, then the port.
+/// Returns an end as /proc writes it: 32-bit words in the machine's order, then the port.
 std::string proc_end(const TcpEnds& ends, const TcpEnds::End& end) {
   char text[48];
   std::string out;
@@ -44,13 +44,13 @@ int open_file(const char* path) {
   return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/// From its beginning: the kernel writes the table anew.
+/// Reads from the beginning: the kernel writes the table anew.
 std::string read_whole(int fd) {
   std::string out;
-  std::string piece(kReadBytes, '\0');
+  std::string buffer(kReadBytes, '\0');
   if (lseek(fd, 0, SEEK_SET) != 0) return out;
-  for (ssize_t n = 0; (n = ::read(fd, piece.data(), piece.size())) > 0;) {
-    out.append(piece, 0, static_cast<std::size_t>(n));
+  for (ssize_t n = 0; (n = ::read(fd, buffer.data(), buffer.size())) > 0;) {
+    out.append(buffer, 0, static_cast<std::size_t>(n));
   }
   return out;
 }
@@ -70,8 +70,9 @@ PeerUsers::~PeerUsers() {
   }
 }
 
-/// Twice: an end that its process closes between two looks of the kernel's own at user and inode
-/// could pass for root's. Held the second time, it was held when the first answer was made.
+/// Asks twice. The kernel reads user and inode one after the other: an end that is closed between
+/// the two could pass for root's. If it is held at the second question, it was held at the first
+/// answer.
 std::optional<uid_t> PeerUsers::find(const TcpEnds& ends) {
   const std::lock_guard lock(mutex_);
   auto first = ask(ends);
@@ -151,13 +152,13 @@ std::optional<std::pair<uid_t, std::uint64_t>> holder_in_line(const std::string&
   return std::pair(static_cast<uid_t>(user), inode);
 }
 
-std::optional<Response> refuse_other_user(std::optional<uid_t> peer, uid_t own) {
-  if (peer && (*peer == own || *peer == 0)) return std::nullopt;
+std::optional<Response> refuse_other_user(std::optional<uid_t> peer, uid_t gateway_uid) {
+  if (peer && (*peer == gateway_uid || *peer == 0)) return std::nullopt;
   wire::Refusal refusal;
   refusal.code = Errc::kUnauthorized;
   refusal.message =
-      "without a key this gateway serves the user that runs it (uid " + std::to_string(own) +
-      ") and root alone; " +
+      "without a key this gateway serves the user that runs it (uid " +
+      std::to_string(gateway_uid) + ") and root alone; " +
       (peer ? "you are uid " + std::to_string(*peer) : std::string("it cannot tell who you are")) +
       ". Ask for a key: `holdfast keys create NAME` makes one, as the user that runs it";
   Response response = error_response(refusal);

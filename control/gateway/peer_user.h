@@ -1,6 +1,6 @@
 #pragma once
-// Which user of this machine holds the other end of a loopback connection. The kernel knows: it is
-// asked by SOCK_DIAG, and where it does not answer that /proc/net/tcp and tcp6 are read.
+// The user of this machine that holds the other end of a loopback connection. The kernel tells it
+// over SOCK_DIAG; where that gives no answer, /proc/net/tcp and tcp6 are read.
 
 #include <sys/types.h>
 
@@ -12,17 +12,18 @@
 
 namespace holdfast::gateway {
 
-/// Thread-safe. Everything that it needs is open from its construction on.
+/// Finds the users of peers. Thread-safe. All its descriptors are opened by the constructor, so it
+/// works within a sandbox.
 class PeerUsers {
  public:
-  /// `ask_kernel` false: reads /proc alone, as on a kernel without SOCK_DIAG.
+  /// With `ask_kernel` false it reads /proc alone, as on a kernel without SOCK_DIAG.
   explicit PeerUsers(bool ask_kernel = true);
   ~PeerUsers();
   PeerUsers(const PeerUsers&) = delete;
   PeerUsers& operator=(const PeerUsers&) = delete;
 
-  /// The user of the client's end. nullopt: no process holds it any more (what is left of it
-  /// belongs to root by its look), it is on another machine, or the kernel does not say.
+  /// Returns the user of the client's end. Returns nullopt if no process holds it any more (the
+  /// kernel then names root), if it is on another machine, or if the kernel does not tell.
   std::optional<uid_t> find(const TcpEnds& ends);
 
  private:
@@ -38,10 +39,11 @@ class PeerUsers {
   int tcp_ = -1, tcp6_ = -1;
 };
 
-/// 401 for a peer of a gateway without keys who is neither root nor `own`, the gateway's user.
-std::optional<Response> refuse_other_user(std::optional<uid_t> peer, uid_t own);
+/// Returns 401 for a peer of a gateway without keys that is neither root nor `gateway_uid`.
+std::optional<Response> refuse_other_user(std::optional<uid_t> peer, uid_t gateway_uid);
 
-/// A line of /proc/net/tcp or tcp6: whose the connection is, if it is this one.
+/// Reads a line of /proc/net/tcp or tcp6. Returns user and inode of the connection if the line is
+/// about it.
 std::optional<std::pair<uid_t, std::uint64_t>> holder_in_line(const std::string& line,
                                                               const TcpEnds& ends);
 

@@ -8,7 +8,7 @@ namespace {
 constexpr std::size_t kKeyBytesMax = 256;
 constexpr std::size_t kListBytesMax = 1'024;
 
-/// Names, fit for a header.
+/// Returns the names as a header's value.
 std::string list_header(const std::vector<std::string>& names) {
   std::string out;
   for (const std::string& name : names) {
@@ -37,12 +37,12 @@ bool read_idem_key(const Request& request, std::string* key, FieldError* error) 
 bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error) {
   if (!read_idem_key(request, &out->idem_key, error)) return false;
   if (!out->idem_key.empty()) out->on_disconnect = wire::OnDisconnect::kContinue;
-  if (const std::string* wish = request.header("X-On-Disconnect")) {
-    if (*wish != "continue" && *wish != "cancel") {
+  if (const std::string* disconnect_policy = request.header("X-On-Disconnect")) {
+    if (*disconnect_policy != "continue" && *disconnect_policy != "cancel") {
       *error = {"X-On-Disconnect must be \"continue\" or \"cancel\"", "X-On-Disconnect"};
       return false;
     }
-    out->leaves_for_good = *wish == "cancel";
+    out->leaves_for_good = *disconnect_policy == "cancel";
     out->on_disconnect =
         out->leaves_for_good ? wire::OnDisconnect::kCancel : wire::OnDisconnect::kContinue;
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The headers of a POST that makes something, and those of its answer.
+// The headers of a POST that generates, and the headers of its answer.
 
 #include <optional>
 #include <string>
@@ -11,30 +11,32 @@
 
 namespace holdfast::gateway {
 
-/// What the headers say about a generation.
+/// Options of a generation in its headers.
 struct PostHeaders {
   std::string idem_key;
   std::optional<EventId> resume;
   wire::OnDisconnect on_disconnect = wire::OnDisconnect::kCancel;
   bool leaves_for_good = false;  // X-On-Disconnect: cancel
 };
-/// Whether a client that leaves can come back: not to an answer whose id it has not seen, nor where
-/// it said so.
+/// True if a client that leaves cannot come back: the answer's id is not known to it (no stream),
+/// or it said so.
 bool leaves_for_good(const PostHeaders& headers, bool stream);
-/// Idempotency-Key; `key` stays empty without one. False: `error` says what a key is.
+/// Reads Idempotency-Key; `key` remains empty without one. Returns false if it is invalid; `error`
+/// says what a key is.
 bool read_idem_key(const Request& request, std::string* key, FieldError* error);
-/// Idempotency-Key, X-On-Disconnect, Last-Event-ID. False: `error` names the one that is wrong.
+/// Reads Idempotency-Key, X-On-Disconnect and Last-Event-ID. Returns false if one is invalid;
+/// `error` names it.
 bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error);
 
-/// Puts the limits of the request's key into `message`; the SDK says whose it is. A priority that
-/// the key has no right to becomes the ordinary one and is named in `ignored`.
+/// Puts the limits of the request's key into `message`; the SDK adds the principal. A priority to
+/// which the key has no right becomes the normal one and is named in `ignored`.
 void put_limits(const Request& request, wire::Submit* message, std::vector<std::string>* ignored);
 
-/// Last-Event-ID names something else than what this POST is.
+/// Returns the refusal of a Last-Event-ID that names something else than this POST.
 Response resume_mismatch(const std::string& message);
 
-/// X-Holdfast-Ignored, X-Holdfast-Chat (`notes`), X-Holdfast-Duplicate and x-ratelimit-…, where
-/// they apply.
+/// Returns X-Holdfast-Ignored, X-Holdfast-Chat (`notes`), X-Holdfast-Duplicate and x-ratelimit-…,
+/// where they apply.
 std::vector<Header> answer_headers(const std::vector<std::string>& ignored, bool duplicate,
                                    const std::optional<wire::KeyStanding>& key = {},
                                    const std::vector<std::string>& notes = {});

@@ -1,11 +1,12 @@
 #pragma once
-// Who tries keys that are not known: one line a minute for each address, with how many there were.
+// Log of refused keys: one line a minute for each address that tries unknown keys, with their
+// number.
 
 #include <string>
 
 namespace holdfast::gateway {
 
-/// Counts an answer 401 to that address, and logs when it is time. Thread-safe.
+/// Counts a 401 to that address, and logs when a minute is over. Thread-safe.
 void note_refused_key(const std::string& address);
 
 }  // namespace holdfast::gateway

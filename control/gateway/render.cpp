@@ -13,14 +13,15 @@ namespace holdfast::gateway {
 namespace {
 
 std::vector<ChatText> make_texts(const Shape& shape, const wire::RequestInfo& info,
-                                 const std::vector<std::int64_t>& seen) {
+                                 const std::vector<std::int64_t>& resume_from) {
   const std::size_t count = std::max<std::size_t>(
       {info.choices.size(), static_cast<std::size_t>(std::max(shape.choices, 1))});
   std::vector<ChatText> out;
   out.reserve(count);
   const auto parse = parse_options(shape);
   for (std::size_t c = 0; c < count; ++c) {
-    out.emplace_back(info.stops, c < seen.size() ? seen[c] : 0, info.sampling.logprobs >= 0, parse);
+    out.emplace_back(info.stops, c < resume_from.size() ? resume_from[c] : 0,
+                     info.sampling.logprobs >= 0, parse);
   }
   return out;
 }
@@ -39,7 +40,7 @@ std::string prompt_text(const wire::RequestInfo& info, int choice) {
   return prompt < info.prompt_text.size() ? clean_utf8(info.prompt_text[prompt]) : std::string();
 }
 
-/// The members that all documents of a request share, up to "choices":.
+/// Returns the members that all documents of a request share, up to "choices":.
 std::string common_members(const Shape& shape, const wire::RequestInfo& info, bool stream) {
   std::string out = "{\"id\":";
   append_json_string(out, public_id(shape.api, info.request_id));
@@ -56,7 +57,7 @@ std::string common_members(const Shape& shape, const wire::RequestInfo& info, bo
   return out;
 }
 
-/// What a call says of its function, whole or the piece that a delta has.
+/// Returns the function of a call, whole or the part that a delta has.
 std::string function_json(const chat::CallDelta& call) {
   std::string out = "{";
   if (!call.name.empty()) {
@@ -79,8 +80,8 @@ std::string call_json(const std::string& request_id, int choice, const chat::Cal
   return out + "\"function\":" + function_json(call) + "}";
 }
 
-/// The member with the calls, with a comma before it; empty where there are none to be shown. A
-/// message of old has one call at most.
+/// Returns the member with the calls and a comma before it; empty if none is shown. The older form
+/// (function_call) has one call at most.
 std::string calls_member(const Shape& shape, const std::string& request_id, int choice,
                          const std::vector<chat::CallDelta>& calls, bool with_index) {
   std::string list;
@@ -92,19 +93,20 @@ std::string calls_member(const Shape& shape, const std::string& request_id, int 
   return list.empty() ? list : ",\"tool_calls\":[" + list + "]";
 }
 
-/// A text that ended by itself behind a call waits for its result.
+/// Returns the finish reason: a text that ended by itself after a call waits for the call's result.
 std::string with_calls(const Shape& shape, std::string finish, const ChatText& text) {
   if (finish != "stop" || text.calls() == 0) return finish;
   return shape.function_call ? "function_call" : "tool_calls";
 }
 
-/// Those of the prompt, which come with the first token.
+/// Takes the prompt's scores, which come with the first token.
 void take_scores(const wire::Event& event, std::optional<wire::PromptScores>& scores) {
   if (event.start > 0 || event.extra.empty()) return;
   scores = wire::read_prompt_scores(event.extra[0]);
 }
 
-/// The value of "logprobs" of a part of an answer; `scores`: of the prompt, if that is in it.
+/// Returns the value of "logprobs" for a part of an answer. `scores`: the prompt's, if it is in
+/// this part.
 std::string logs_json(Api api, const wire::RequestInfo& info, int choice,
                       const std::vector<TokenLog>& logs, const wire::PromptScores* scores) {
   const bool echoes = info.echo && info.sampling.logprobs >= 0;
@@ -163,7 +165,7 @@ std::string usage_json(const wire::RequestInfo& info, const std::optional<UsageD
   std::int64_t prompt = 0;
   std::int64_t completion = 0;
   for (const std::int64_t n : info.prompt_tokens) prompt += n;
-  // With max_tokens 0 what comes is no token.
+  // With max_tokens 0 the worker's event is no token.
   for (const wire::ChoiceInfo& c : info.choices)
     completion += info.max_tokens == 0 ? 0 : c.next_index;
   std::string out = "{\"prompt_tokens\":" + std::to_string(prompt) +
@@ -214,17 +216,20 @@ wire::Refusal failure_of(const wire::RequestInfo& info, int choice) {
 // ---------------------------------------------------------------- stream
 
 StreamRenderer::StreamRenderer(const Shape& shape, wire::RequestInfo info,
-                               std::vector<std::int64_t> seen)
-    : shape_(shape), info_(std::move(info)), seen_(std::move(seen)), resumed_(!seen_.empty()) {
-  texts_ = make_texts(shape_, info_, seen_);
-  seen_.resize(texts_.size(), 0);
+                               std::vector<std::int64_t> resume_from)
+    : shape_(shape),
+      info_(std::move(info)),
+      resume_from_(std::move(resume_from)),
+      resumed_(!resume_from_.empty()) {
+  texts_ = make_texts(shape_, info_, resume_from_);
+  resume_from_.resize(texts_.size(), 0);
   echoed_.resize(texts_.size(), false);
   scores_.resize(texts_.size());
 }
 
 std::string StreamRenderer::id() const {
   EventId id{info_.request_id, {}};
-  for (const ChatText& text : texts_) id.shown.push_back(text.shown());
+  for (const ChatText& text : texts_) id.sent.push_back(text.sent());
   return format_event_id(id);
 }
 
@@ -273,11 +278,11 @@ std::string StreamRenderer::choice_json(int choice, const ChatDelta& delta, bool
   return out;
 }
 
-/// The prompt goes out with the first token's text: index 0 means that it was not sent yet. Whether
-/// it is put in front of this one.
+/// Puts the prompt in front of the first token's text, if it was not sent yet: index 0 of an id
+/// means that it was not. Returns true if it did.
 bool StreamRenderer::add_echo(int choice, ChatDelta& delta) {
   const auto c = static_cast<std::size_t>(choice);
-  if (echoed_[c] || seen_[c] > 0 || (resumed_ && echo_only())) return false;
+  if (echoed_[c] || resume_from_[c] > 0 || (resumed_ && echo_only())) return false;
   echoed_[c] = true;
   delta.out.content.insert(0, prompt_text(info_, choice));
   return true;
@@ -285,11 +290,11 @@ bool StreamRenderer::add_echo(int choice, ChatDelta& delta) {
 
 std::string StreamRenderer::open() {
   std::string out(kRetryLine);
-  // With nothing but the prompt to come, index 0 must mean "has it": no id before that.
+  // If only the prompt is to come, index 0 must mean "has it": no id is given before that.
   if (echo_only()) return out;
   for (int c = 0; c < choices(); ++c) {
     const auto i = static_cast<std::size_t>(c);
-    const bool role = shape_.api == Api::kChat && seen_[i] == 0;
+    const bool role = shape_.api == Api::kChat && resume_from_[i] == 0;
     if (c == 0 || role) append_event(out, id(), chunk(choice_json(c, {}, role, "")));
   }
   return out;
@@ -302,9 +307,9 @@ std::string StreamRenderer::on_event(const wire::Event& event) {
                {{"request", event.request_id}, {"choice", event.choice}, {"start", event.start}});
     return {};
   }
-  if (seen_[c] == 0) take_scores(event, scores_[c]);
+  if (resume_from_[c] == 0) take_scores(event, scores_[c]);
   ChatDelta delta = texts_[c].feed(event, true);
-  const bool echoes = texts_[c].shown() > seen_[c] && add_echo(event.choice, delta);
+  const bool echoes = texts_[c].sent() > resume_from_[c] && add_echo(event.choice, delta);
   std::string out;
   if (!delta.empty() || (echoes && scores_[c])) {
     append_event(out, id(), chunk(choice_json(event.choice, delta, false, "")));
@@ -391,14 +396,14 @@ std::string Collector::message_json(int choice, const std::string& text) const {
   return out + calls_member(shape_, info_.request_id, choice, part.calls, false) + "}";
 }
 
-/// The choices to be shown, in order: all, or the best of each prompt.
-std::vector<std::size_t> Collector::shown() const {
+/// Returns the choices to be shown, in order: all, or the best of each prompt.
+std::vector<std::size_t> Collector::returned_choices() const {
   std::vector<std::size_t> order(texts_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto prompts = std::max<std::size_t>(info_.prompt_tokens.size(), 1);
   const std::size_t drawn = texts_.size() / prompts;
-  const auto keep = static_cast<std::size_t>(std::max(shape_.keep, 0));
-  if (keep == 0 || keep >= drawn) return order;
+  const auto returned_choices = static_cast<std::size_t>(std::max(shape_.returned_choices, 0));
+  if (returned_choices == 0 || returned_choices >= drawn) return order;
   std::vector<double> score;
   for (const Part& part : parts_) score.push_back(mean_logprob(part.logs));
   std::vector<std::size_t> best;
@@ -406,13 +411,13 @@ std::vector<std::size_t> Collector::shown() const {
     const auto first = order.begin() + static_cast<std::ptrdiff_t>(p * drawn);
     std::stable_sort(first, first + static_cast<std::ptrdiff_t>(drawn),
                      [&](std::size_t a, std::size_t b) { return score[a] > score[b]; });
-    best.insert(best.end(), first, first + static_cast<std::ptrdiff_t>(keep));
+    best.insert(best.end(), first, first + static_cast<std::ptrdiff_t>(returned_choices));
   }
   return best;
 }
 
-/// vLLM's member with the scores of the prompt: of each choice of a completion, of a chat's whole
-/// answer. Empty unless it was asked for.
+/// Returns vLLM's member with the scores of the prompt: for each choice of a completion, for a
+/// chat's whole answer. Empty unless it was asked for.
 std::string Collector::prompt_member(std::size_t c) const {
   if (shape_.prompt_logprobs < 0) return {};
   const auto& scores = parts_[c].scores;
@@ -456,7 +461,7 @@ Response Collector::on_fin(const wire::RequestInfo& info) {
   }
   std::string choices;
   int index = 0;
-  for (const std::size_t c : shown()) {
+  for (const std::size_t c : returned_choices()) {
     choices += (index == 0 ? "" : ",") + choice_json(index, c, finishes[c]);
     ++index;
   }

@@ -18,7 +18,7 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-/// Members that the object says again, with what they are when nobody sent them.
+/// A member that the object repeats, with its value when the client sent none.
 struct Echo {
   const char* name;
   const char* otherwise;  // JSON
@@ -39,7 +39,7 @@ constexpr std::array<Echo, 15> kEchoes = {{{"instructions", "null"},
                                            {"truncation", R"("disabled")"},
                                            {"user", "null"}}};
 
-/// Of a message, or of what a tool gave back: one text, its parts as lines.
+/// Reads the text of a message or of a tool's result; its parts become lines.
 bool read_text(Fields& fields, const std::string& name, const json& content, std::string* out) {
   if (content.is_string() || content.is_null()) {
     if (content.is_string()) *out = content.get<std::string>();
@@ -52,8 +52,9 @@ bool read_text(Fields& fields, const std::string& name, const json& content, std
       const bool refusal = kind == "refusal";
       const json text =
           part.is_object() ? part.value(refusal ? "refusal" : "text", json()) : json();
-      const bool known = refusal || kind == "input_text" || kind == "output_text" || kind == "text";
-      if (!known || !text.is_string()) {
+      const bool recognised =
+          refusal || kind == "input_text" || kind == "output_text" || kind == "text";
+      if (!recognised || !text.is_string()) {
         fields.fail(name + "[" + std::to_string(i) + "]",
                     "must be a part of text: input_text, output_text or refusal");
         return false;
@@ -72,7 +73,8 @@ std::string text_member(const json& item, const char* name) {
   return value.is_string() ? value.get<std::string>() : std::string();
 }
 
-/// Calls that follow each other, or the text that came with them, are one message.
+/// Adds a call to the message before it, if that is the assistant's: calls in a row, and the text
+/// that came with them, are one message.
 void add_call(const json& item, const std::string& tool, const json& arguments, json* messages) {
   const bool joins = !messages->empty() && messages->back()["role"] == "assistant";
   if (!joins) messages->push_back({{"role", "assistant"}, {"content", nullptr}});
@@ -83,7 +85,7 @@ void add_call(const json& item, const std::string& tool, const json& arguments, 
                                    {"function", {{"name", tool}, {"arguments", arguments}}}});
 }
 
-/// Calls of other tools than functions that a client runs itself. False: it is none of those.
+/// Adds a call of another tool that the client runs itself. Returns false if it is no such item.
 bool add_other_call(const json& item, const std::string& kind, json* messages) {
   if (kind == "custom_tool_call") {
     add_call(item, text_member(item, "name"), {{"input", text_member(item, "input")}}, messages);
@@ -95,7 +97,8 @@ bool add_other_call(const json& item, const std::string& kind, json* messages) {
   return true;
 }
 
-/// What the provider's own tools did: this server has none, and models know only their functions.
+/// True for calls and results of the provider's own tools: this server has none, and models know
+/// only their functions.
 bool is_of_hosted_tool(const std::string& kind) {
   constexpr std::array<std::string_view, 8> kKinds = {
       "web_search_call",       "file_search_call", "computer_call",        "image_generation_call",
@@ -103,7 +106,7 @@ bool is_of_hosted_tool(const std::string& kind) {
   return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 
-/// What /v1/responses/compact has made: its summary is a message.
+/// Adds the summary that /v1/responses/compact made, as a message.
 bool add_summary(Fields& fields, const std::string& name, const json& item, json* messages) {
   const auto summary = unpack_summary(text_member(item, "encrypted_content"));
   if (!summary) {
@@ -116,7 +119,7 @@ bool add_summary(Fields& fields, const std::string& name, const json& item, json
   return true;
 }
 
-/// What is left out is named in `left_out`.
+/// Adds an item to the messages; what is left out is named in `left_out`.
 bool add_item(Fields& fields, const std::string& name, const json& item, json* messages,
               json* left_out) {
   if (!item.is_object()) {
@@ -124,7 +127,7 @@ bool add_item(Fields& fields, const std::string& name, const json& item, json* m
     return false;
   }
   const std::string kind = item.contains("type") ? text_member(item, "type") : "message";
-  if (kind == "reasoning") return true;  // models are not told their old thoughts
+  if (kind == "reasoning") return true;  // models do not get their earlier reasoning
   if (is_compaction(kind)) return add_summary(fields, name, item, messages);
   if (referenced_id(item)) {
     fields.fail(name, "names an item by its id, which is not looked up here: send the item itself");
@@ -156,7 +159,7 @@ bool add_item(Fields& fields, const std::string& name, const json& item, json* m
     return false;
   }
   std::string role = text_member(item, "role");
-  if (role == "developer") role = "system";  // what templates know
+  if (role == "developer") role = "system";  // the word of templates
   if (role != "user" && role != "assistant" && role != "system") {
     fields.fail(name + ".role", "must be user, assistant, system or developer");
     return false;
@@ -181,8 +184,8 @@ void read_tools(Fields& fields, json* chat) {
   }
 }
 
-/// Nothing new is needed where there is a conversation to go on with.
-void read_input(Fields& fields, ResponseWish* out) {
+/// Reads the input. It may be empty if there is a conversation to continue.
+void read_input(Fields& fields, ResponsesRequest* out) {
   const json* input = fields.take("input");
   const bool none = input == nullptr || (input->is_array() && input->empty());
   json items = json::array();
@@ -215,7 +218,7 @@ std::string echo_of(const json& body) {
 
 }  // namespace
 
-bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
+bool parse_response(const json& body, ResponsesRequest* out, FieldError* error) {
   Fields fields(body);
   json chat = json::object();
   fields.text("previous_response_id", &out->previous);
@@ -242,9 +245,9 @@ bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
   }
   if (text.clear(), fields.text("truncation", &text) && text != "disabled") {
     if (text != "auto") fields.fail("truncation", "must be \"auto\" or \"disabled\"");
-    chat["truncation"] = text;  // named as without effect: nothing of a conversation is left out
+    chat["truncation"] = text;  // named as ignored: nothing of a conversation is left out
   }
-  // Everything else is as in a chat: what is not known there is named as ignored.
+  // Everything else is as in a chat, where unknown members are named as ignored.
   for (const std::string& name : fields.unknown()) chat[name] = body[name];
   if (fields.error()) {
     *error = *fields.error();
@@ -255,9 +258,9 @@ bool parse_response(const json& body, ResponseWish* out, FieldError* error) {
   return true;
 }
 
-bool chat_body(const ResponseWish& wish, const std::vector<std::string>& turns, json* out,
+bool chat_body(const ResponsesRequest& request, const std::vector<std::string>& turns, json* out,
                FieldError* error) {
-  *out = try_parse_json<json>(wish.chat);
+  *out = try_parse_json<json>(request.chat);
   json messages = json::array();
   if (out->contains("instructions")) {
     messages.push_back({{"role", "system"}, {"content", (*out)["instructions"]}});
@@ -360,7 +363,7 @@ json response_json(const wire::RequestInfo& info, const std::string& echo_text, 
     for (const json& part : item["content"]) text += part.value("text", "");
   }
   out["output"] = std::move(output);
-  // Not before the end: clients that join events themselves would keep the empty one.
+  // Only at the end: clients that join events themselves would take the empty one.
   if (wire::is_terminal(info.state)) out["output_text"] = text;
   const json echo = try_parse_json<json>(echo_text);
   if (echo.is_object()) {

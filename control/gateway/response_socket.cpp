@@ -27,14 +27,15 @@ std::string text_of(const json& document) {
   return document.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// {"type":"error","status":…,"error":{…}}
+/// Returns {"type":"error","status":…,"error":{…}}.
 std::string error_message(const Response& response) {
   const json body = try_parse_json<json>(response.body);
   const json error = body.is_object() ? body.value("error", json::object()) : json::object();
   return text_of({{"type", "error"}, {"status", response.status}, {"error", error}});
 }
 
-/// An event of a stream that broke off has its error flat; here it is as every other error.
+/// Returns the message for an event: in a stream an error event is flat, here it has the form of
+/// every other error.
 std::string event_message(std::string_view data) {
   constexpr std::string_view kError = R"({"type":"error")";
   if (!data.starts_with(kError)) return std::string(data);
@@ -45,7 +46,7 @@ std::string event_message(std::string_view data) {
   return text_of({{"type", "error"}, {"status", status}, {"error", error}});
 }
 
-/// One turn's exchange within the socket's.
+/// The exchange of one turn within the socket's.
 class TurnExchange final : public Exchange, public std::enable_shared_from_this<TurnExchange> {
  public:
   TurnExchange(Context& context, ExchangePtr outer, MessageSocketPtr socket, Request request,
@@ -85,7 +86,7 @@ class TurnExchange final : public Exchange, public std::enable_shared_from_this<
   void begin_stream(Response head, std::string) override {
     if (!over_) context_.http->answered({"POST", "/v1/responses"}, head.status);
   }
-  /// Whole events, each with its data in one line.
+  /// Sends whole events, each with its data in one line, as messages.
   void write(std::string_view events) override {
     constexpr std::string_view kData = "data: ";
     while (!over_ && !events.empty()) {
@@ -116,12 +117,12 @@ class TurnExchange final : public Exchange, public std::enable_shared_from_this<
   }
   bool closed() const override { return over_ && !ended_; }
 
-  /// The server ends before the response does.
+  /// Tells the endpoint that the server ends before the response does.
   void stop() {
     if (auto work = std::exchange(stop_work_, nullptr)) work();
   }
 
-  /// The client is gone.
+  /// Tells the endpoint that the client is gone.
   void abandon() {
     if (std::exchange(over_, true)) return;
     over_work_ = stop_work_ = nullptr;
@@ -144,7 +145,7 @@ class TurnExchange final : public Exchange, public std::enable_shared_from_this<
   bool ended_ = false;
 };
 
-/// What a message asks for.
+/// A parsed message.
 struct CreateEvent {
   json body;
   bool generates = true;
@@ -175,7 +176,7 @@ bool read_create(std::string_view text, CreateEvent* out, FieldError* error) {
   return true;
 }
 
-/// One connection.
+/// One connection and its turns. Runs on the exchange's strand.
 class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
  public:
   ResponseSocket(Context& context, ExchangePtr exchange, TenantSlots::Slot slot)
@@ -217,7 +218,7 @@ class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
     read_on();
   }
 
-  /// A client that does not take its messages is not heard either.
+  /// Reads the next message only if the client takes its own messages.
   void read_on() {
     if (socket_->pending_bytes() <= context_.hold_bytes) return socket_->read_next();
     socket_->on_drain(context_.resume_bytes,
@@ -237,13 +238,13 @@ class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
     judge(active_, {memory_, event.generates}, true);
   }
 
-  /// As if the message had come as a POST.
+  /// Returns the request as if the message had come as a POST.
   Request request_of(std::string body) const {
     const Request& head = exchange_->request();
     Request request;
     request.method = "POST";
     request.path = head.path;
-    // What these say is said of one request, and this is a handshake's.
+    // These headers belong to one request, and this one is the handshake.
     for (const Header& header : head.headers) {
       const bool one = equal_ignoring_case(header.first, "Idempotency-Key") ||
                        equal_ignoring_case(header.first, "Last-Event-ID");
@@ -257,12 +258,12 @@ class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
     return request;
   }
 
-  /// A key that was revoked since the handshake lets nobody in. `first`: the keys may have to be
-  /// read before.
-  void judge(std::shared_ptr<TurnExchange> turn, const SocketTurn& wish, bool first) {
+  /// Checks the key again: one that was revoked since the handshake lets nobody in. `first`: the
+  /// keys may have to be read before.
+  void judge(std::shared_ptr<TurnExchange> turn, const SocketTurn& socket_turn, bool first) {
     if (context_.access != nullptr) {
-      const auto again = [self = shared_from_this(), turn, wish] {
-        turn->post([self, turn, wish] { self->judge(turn, wish, false); });
+      const auto again = [self = shared_from_this(), turn, socket_turn] {
+        turn->post([self, turn, socket_turn] { self->judge(turn, socket_turn, false); });
       };
       if (first && !context_.access->ready(turn->request(), again)) return;
       auto verdict = context_.access->check(turn->request());
@@ -274,7 +275,7 @@ class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
       }
       turn->admit(std::move(std::get<Principal>(verdict)));
     }
-    if (!turn->closed()) answer_turn(context_, turn, wish);
+    if (!turn->closed()) answer_turn(context_, turn, socket_turn);
   }
 
   void turn_over() {
@@ -292,13 +293,13 @@ class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
     }
   }
 
-  /// The response that is under way is told so.
+  /// Stops, and tells the response that is under way.
   void stop_now() {
     stop(false);
     if (const auto active = active_) active->stop();
   }
 
-  /// After the response that is under way.
+  /// Stops after the response that is under way.
   void stop(bool time_over) {
     if (std::exchange(stops_, true)) return;
     time_over_ = time_over;
@@ -340,7 +341,7 @@ class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
   bool over_ = false;
 };
 
-/// The slot if there is one now. One that comes later is not kept.
+/// Returns a slot if there is one now. One that is granted later is dropped.
 TenantSlots::Slot slot_now(TenantSlots& slots, const std::string& tenant) {
   struct Offer {
     std::mutex mutex;
@@ -357,7 +358,7 @@ TenantSlots::Slot slot_now(TenantSlots& slots, const std::string& tenant) {
   return std::exchange(offer->slot, nullptr);
 }
 
-/// What is no handshake is told how one looks.
+/// Returns the refusal of a request that is no handshake; it tells what one looks like.
 std::optional<Response> refuse_handshake(const Request& request) {
   const std::string* upgrade = request.header("Upgrade");
   const std::string* version = request.header("Sec-WebSocket-Version");

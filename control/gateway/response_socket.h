@@ -1,20 +1,20 @@
 #pragma once
 // The WebSocket of /v1/responses: each message `response.create` is a POST of its own, one after
-// the other, and what would be events of a stream are messages. Turns go on from each other without
-// being stored.
+// the other, and what would be events of a stream are messages. Turns can continue each other
+// without being stored.
 
 #include "control/gateway/conversation.h"
 #include "control/gateway/router.h"
 
 namespace holdfast::gateway {
 
-/// What a turn on a WebSocket has beside its body.
+/// The WebSocket of a turn, if it came over one.
 struct SocketTurn {
   TurnMemoryPtr memory;   // null: it came as a POST
-  bool generates = true;  // false: its input is remembered, and that is all
+  bool generates = true;  // false: its input is only remembered
 };
 
-/// endpoint_responses.cpp: answers the request whose body is a turn.
+/// Answers the request whose body is a turn. Defined in endpoint_responses.cpp.
 void answer_turn(Context& context, const ExchangePtr& exchange, const SocketTurn& socket);
 
 }  // namespace holdfast::gateway

@@ -34,7 +34,7 @@ void ResponseStream::say(const char* type, json event) {
                data.dump(-1, ' ', false, json::error_handler_t::replace));
 }
 
-/// An event with the whole response in it.
+/// Adds an event with the whole response in it.
 void ResponseStream::whole(const char* type) {
   say(type, {{"response",
               response_json(info_, echo_, output_items(info_.request_id, parts_), parts_.usage)}});
@@ -42,7 +42,7 @@ void ResponseStream::whole(const char* type) {
 
 std::string ResponseStream::open() {
   out_ = kRetryLine;
-  // As they were when it was made, whenever the stream is opened.
+  // The first events show the state at the start, whenever the stream is opened.
   const wire::RequestInfo now = info_;
   info_.state = wire::RequestState::kQueued;
   whole("response.created");

@@ -1,7 +1,7 @@
 #pragma once
-// A response's answer as it comes: gathered, and as OpenAI's stream of typed events. The events are
-// a function of the tokens alone, token by token, so a stream that is taken up again numbers them
-// the same.
+// The answer of a response as it comes: gathered, and as OpenAI's stream of typed events. The
+// events are a function of the tokens alone, token by token, so a stream that is resumed numbers
+// them the same.
 
 #include <cstdint>
 #include <optional>
@@ -13,10 +13,10 @@
 
 namespace holdfast::gateway {
 
-/// An error as a stream of a response has it: {"code":…,"message":…,"param":null}.
+/// Returns an error in the form of a response's stream: {"code":…,"message":…,"param":null}.
 nlohmann::ordered_json stream_error(const wire::Refusal& refusal);
 
-/// Not thread-safe.
+/// Gathers the answer and writes its events. Not thread-safe.
 class ResponseStream {
  public:
   /// `after`: the number of the last event that the client has, -1 for none.
@@ -28,7 +28,7 @@ class ResponseStream {
   std::string on_fin(const wire::RequestInfo& info);
   std::string on_failure(const wire::Refusal& refusal);
 
-  /// What has come, as items.
+  /// The answer so far.
   const TurnParts& parts() const { return parts_; }
 
  private:
@@ -47,7 +47,7 @@ class ResponseStream {
   ChatText text_;
   TurnParts parts_;
   Open open_ = Open::kNothing;
-  int items_ = 0;         // begun
+  int items_ = 0;         // number of items begun
   std::size_t from_ = 0;  // where the open item's text begins in its part
   std::string out_;
 };

@@ -49,13 +49,14 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/requests/{}/stream", get_request_stream},
 };
 
-/// Whether we live may be asked by anybody, and the console's page has nothing of anybody.
+/// True if the route needs a key. Health may be asked without one, and the console's page has no
+/// data.
 bool wants_key(const Context& context, const Route& route) {
   return context.access != nullptr && !route.pattern.starts_with("/health") &&
          route.endpoint != get_console;
 }
 
-/// The refusal if the key's role does not go with the route.
+/// Returns the refusal if the key's role may not use the route.
 std::optional<Response> refuse_role(const Principal& principal, const Route& route) {
   const bool counters = route.endpoint == get_metrics;
   const client::Role role = principal.role();
@@ -70,7 +71,7 @@ std::optional<Response> refuse_role(const Principal& principal, const Route& rou
   return std::nullopt;
 }
 
-/// False: it was answered why not.
+/// Sets the principal. Returns false if the request was refused and answered.
 bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
   if (context.access == nullptr) exchange->admit(Principal::local());
   if (!wants_key(context, route)) return true;
@@ -92,8 +93,8 @@ bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
 
 void answer(Context& context, const ExchangePtr& exchange, bool waited);
 
-/// Goes on when the keys were read. While they cannot be, a house without keys still tells its own
-/// users what the gateway itself counts: that the daemon is away is what they look for.
+/// Bounds the wait for the keys. While they cannot be read, a gateway without keys still tells its
+/// own users its own counters: they want to know that the daemon is unreachable.
 void wait_for_keys(Context& context, const ExchangePtr& exchange, const Route& route,
                    const std::shared_ptr<bool>& open) {
   if (route.endpoint != get_metrics) return;
@@ -104,11 +105,11 @@ void wait_for_keys(Context& context, const ExchangePtr& exchange, const Route& r
       return;
     }
     *open = false;
-    answer_own_metrics(context, exchange);
+    answer_gateway_metrics(context, exchange);
   });
 }
 
-/// True: it goes on later.
+/// Returns true if the request waits for the keys and is answered later.
 bool waits_for_keys(Context& context, const ExchangePtr& exchange, const Route& route) {
   if (!wants_key(context, route)) return false;
   auto open = std::make_shared<bool>(true);
@@ -121,7 +122,8 @@ bool waits_for_keys(Context& context, const ExchangePtr& exchange, const Route& 
   return !ready;
 }
 
-/// The key was not good when the head came and is now: the body was not taken.
+/// Returns the refusal of a request whose key was not valid when its head came, so that the body
+/// was not read, and is valid now.
 Response not_read(const Request& request) {
   wire::Refusal refusal;
   refusal.code = Errc::kUnreachable;
@@ -131,7 +133,7 @@ Response not_read(const Request& request) {
   return error_response(refusal);
 }
 
-/// `waited`: for the keys, which this gateway had not read yet.
+/// Answers the request. `waited`: it has waited for the keys to be read.
 void answer(Context& context, const ExchangePtr& exchange, bool waited) {
   const Request& request = exchange->request();
   exchange->set_headers(context.cors.headers(request));
@@ -152,8 +154,10 @@ void answer(Context& context, const ExchangePtr& exchange, bool waited) {
         return exchange->respond(not_read(request));
       }
       if (!is_encoded(request)) return route.endpoint(context, exchange, *captures);
-      return decode_body(exchange, [&context, exchange, endpoint = route.endpoint,
-                                    places = *captures] { endpoint(context, exchange, places); });
+      return decode_body(exchange,
+                         [&context, exchange, endpoint = route.endpoint, captured = *captures] {
+                           endpoint(context, exchange, captured);
+                         });
     }
     exchange->set_route({"other", route.pattern});
     allow.append(allow.empty() ? "" : ", ").append(route.method);
@@ -198,7 +202,8 @@ std::optional<Captures> match_path(std::string_view pattern, std::string_view pa
   return path.empty() ? std::optional(std::move(captures)) : std::nullopt;
 }
 
-/// Health and the console's page are there for everybody, also while the keys cannot be read.
+/// True if the path needs a key. Health and the console's page need none, even while the keys
+/// cannot be read.
 static bool path_wants_key(const Context& context, const Request& head) {
   for (const Route& route : kRoutes) {
     if (match_path(route.pattern, head.path)) return wants_key(context, route);

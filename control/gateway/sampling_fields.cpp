@@ -18,7 +18,8 @@ constexpr const char* kFields[] = {
     "banned_strings", "samplers",    "dry_sequence_breakers",
 };
 
-/// OpenAI's object of ids to numbers, or llama-server's list of pairs, in which false is "never".
+/// Returns OpenAI's object of ids to numbers. llama-server's form is a list of pairs, in which
+/// false is "never".
 json bias_object(Fields& fields, const json& value, std::size_t ids_max) {
   json object = json::object();
   if (value.size() > ids_max) {  // each id is looked for among those before it

@@ -1,5 +1,5 @@
 #pragma once
-// The sampling fields that go into wire::Sampling::extra.
+// The sampling fields that become wire::Sampling::extra.
 
 #include <string>
 
@@ -7,9 +7,10 @@
 
 namespace holdfast::gateway {
 
-/// Reads the fields of docs/sampling.md that are no plain ones; `grammar_extra` is what the grammar
-/// has put there already (an extra, or empty). Returns the extra, empty if nothing was asked for.
-/// Token ids are checked later, by who knows the vocabulary; there may be `bias_ids_max` of them.
+/// Reads the fields of docs/use/sampling.md that have no member of their own. `grammar_extra` is
+/// the extra that the grammar made, or empty. Returns the extra, empty if no field is set. Token
+/// ids are checked later, where the vocabulary is known; logit_bias may have `bias_ids_max` of
+/// them.
 std::string read_sampling_extra(Fields& fields, const std::string& grammar_extra,
                                 std::size_t bias_ids_max);
 

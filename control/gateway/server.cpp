@@ -26,7 +26,7 @@ using net::ip::tcp;
 namespace {
 
 constexpr std::chrono::milliseconds kAcceptPause{100};  // after e.g. "too many open files"
-constexpr std::chrono::milliseconds kLastWords{500};    // to what is not over at the end
+constexpr std::chrono::milliseconds kLastWords{500};    // for what is not over at the end
 
 std::string text_of(const tcp::endpoint& endpoint) {
   const std::string host = endpoint.address().to_string();
@@ -34,7 +34,7 @@ std::string text_of(const tcp::endpoint& endpoint) {
   return endpoint.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
 }
 
-/// "HOST:PORT", "[V6]:PORT".
+/// Resolves "HOST:PORT" or "[V6]:PORT".
 Result<tcp::endpoint> resolve(net::io_context& io, const std::string& host_port) {
   const std::size_t colon = host_port.rfind(':');
   const std::string port = colon == std::string::npos ? "" : host_port.substr(colon + 1);
@@ -55,7 +55,7 @@ Result<tcp::endpoint> resolve(net::io_context& io, const std::string& host_port)
   if (ec || found.empty()) {
     return Error{Errc::kUsage, "--http " + host_port + ": no such address: " + ec.message()};
   }
-  // "localhost" is both ::1 and 127.0.0.1: take what clients without IPv6 reach too.
+  // "localhost" is both ::1 and 127.0.0.1: take the one that clients without IPv6 reach too.
   for (const auto& entry : found) {
     if (entry.endpoint().address().is_v4()) return entry.endpoint();
   }
@@ -75,7 +75,7 @@ class AsioServer final : public Server {
   }
 
   Result<void> open(const std::string& host_port) {
-    HF_TRY(const tcp::endpoint endpoint, resolve(io_, host_port));
+    HOLDFAST_TRY(const tcp::endpoint endpoint, resolve(io_, host_port));
     error_code ec;
     acceptor_.open(endpoint.protocol(), ec);
     if (!ec) acceptor_.set_option(tcp::acceptor::reuse_address(true), ec);
@@ -109,11 +109,11 @@ class AsioServer final : public Server {
   }
 
   std::string address() const override { return address_; }
-  int connections() const override { return shared_->book.size(); }
+  int connections() const override { return shared_->connections.size(); }
   std::shared_ptr<HttpStats> stats() const override { return shared_->stats; }
 
   ~AsioServer() override {
-    if (probes_) (void)probes_->release();  // the descriptor is the caller's
+    if (probes_) (void)probes_->release();  // the caller owns the descriptor
   }
 
   void run(int threads) override {
@@ -122,8 +122,8 @@ class AsioServer final : public Server {
     for (int i = 1; i < threads; ++i) others.emplace_back([this] { work(); });
     work();
     for (std::thread& t : others) t.join();
-    // Handlers that never ran hold connections, those hold the io_context's services.
-    for (const auto& connection : shared_->book.all()) connection->drain(true);
+    // Handlers that never ran hold connections, which hold the io_context's services.
+    for (const auto& connection : shared_->connections.all()) connection->drain(true);
     io_.restart();
     io_.poll();
   }
@@ -139,7 +139,7 @@ class AsioServer final : public Server {
       if (shared_->draining.exchange(true)) return;
       error_code ec;
       acceptor_.close(ec);
-      for (const auto& connection : shared_->book.all()) connection->drain(false);
+      for (const auto& connection : shared_->connections.all()) connection->drain(false);
       drain_end_ = std::chrono::steady_clock::now() + drain_time;
       wait_for_empty();
     });
@@ -159,7 +159,7 @@ class AsioServer final : public Server {
       try {
         io_.run();
         return;
-      } catch (const std::exception& e) {  // a bug of ours in one exchange: the others go on
+      } catch (const std::exception& e) {  // a bug in one exchange: the others go on
         log::error("exception in the gateway", {{"what", e.what()}});
       }
     }
@@ -197,8 +197,9 @@ class AsioServer final : public Server {
     const std::string address = counted_address(peer.address().to_string());
     const bool stranger = shared_->gate.open && !shared_->gate.open();
     std::shared_ptr<Connection> gives_way;
-    const ConnectionBook::Id id =
-        stranger ? shared_->book.enter_stranger(address, &gives_way) : shared_->book.enter(address);
+    const ConnectionTable::Id id = stranger
+                                       ? shared_->connections.enter_stranger(address, &gives_way)
+                                       : shared_->connections.enter(address);
     if (gives_way != nullptr) {
       ++shared_->stats->strangers_dropped;
       gives_way->drain(true);
@@ -206,22 +207,22 @@ class AsioServer final : public Server {
     auto connection = std::make_shared<Connection>(std::move(socket), shared_, id, stranger);
     if (id == 0) {
       ++shared_->stats->connections_refused;
-      if (shared_->tls != nullptr) return;  // a handshake is more than it gets
+      if (shared_->tls != nullptr) return;  // a handshake would cost too much
       return connection->turn_away(too_many_connections(shared_->limits));
     }
     ++shared_->stats->connections_accepted;
-    shared_->book.set(id, connection);
+    shared_->connections.set(id, connection);
     connection->start();
   }
 
   void wait_for_empty() {
     const auto now = std::chrono::steady_clock::now();
-    if (shared_->book.size() == 0) return io_.stop();
+    if (shared_->connections.size() == 0) return io_.stop();
     if (now >= drain_end_ && !std::exchange(told_, true)) {
-      for (const auto& connection : shared_->book.all()) connection->stop();
+      for (const auto& connection : shared_->connections.all()) connection->stop();
     }
     if (now >= drain_end_ + kLastWords) {
-      for (const auto& connection : shared_->book.all()) connection->drain(true);
+      for (const auto& connection : shared_->connections.all()) connection->drain(true);
       if (now >= drain_end_ + 2 * kLastWords) return io_.stop();
     }
     timer_.expires_after(std::chrono::milliseconds(10));
@@ -236,7 +237,7 @@ class AsioServer final : public Server {
   std::optional<net::posix::stream_descriptor> probes_;
   std::string address_;
   std::chrono::steady_clock::time_point drain_end_;
-  bool told_ = false;  // who is still there
+  bool told_ = false;  // Exchange::on_stop was called for what still ran
 };
 
 }  // namespace

@@ -52,7 +52,7 @@ bool is_chat(Api api) {
 }
 
 bool is_whole(const Shape& shape) {
-  return shape.api == Api::kEmbeddings || shape.keep > 0;
+  return shape.api == Api::kEmbeddings || shape.returned_choices > 0;
 }
 
 std::string encode_shape(const Shape& shape) {
@@ -66,7 +66,7 @@ std::string encode_shape(const Shape& shape) {
   if (shape.tools) out["tools"] = true;
   const bool typed = chat::has_plain_values(chat::read_output(shape.output).format);
   if (typed && !shape.json_arguments.empty()) out["json_arguments"] = shape.json_arguments;
-  if (shape.keep > 0) out["keep"] = shape.keep;
+  if (shape.returned_choices > 0) out["keep"] = shape.returned_choices;
   if (shape.hide_logs) out["hide_logs"] = true;
   if (shape.prompt_logprobs >= 0) out["prompt_logprobs"] = shape.prompt_logprobs;
   if (shape.function_call) out["function_call"] = true;
@@ -108,7 +108,7 @@ Shape decode_shape(const std::string& meta) {
       if (name.is_string()) shape.json_arguments[function].insert(name.get<std::string>());
     }
   }
-  shape.keep = static_cast<int>(count("keep", 0));
+  shape.returned_choices = static_cast<int>(count("keep", 0));
   shape.hide_logs = flag("hide_logs");
   shape.prompt_logprobs = static_cast<int>(count("prompt_logprobs", -1));
   shape.function_call = flag("function_call");

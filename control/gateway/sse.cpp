@@ -19,9 +19,9 @@ bool is_request_id(std::string_view text) {
 
 std::string format_event_id(const EventId& id) {
   std::string out = id.request_id;
-  for (std::size_t i = 0; i < id.shown.size(); ++i) {
+  for (std::size_t i = 0; i < id.sent.size(); ++i) {
     out.push_back(i == 0 ? '.' : ',');
-    out += std::to_string(id.shown[i]);
+    out += std::to_string(id.sent[i]);
   }
   return out;
 }
@@ -45,9 +45,9 @@ std::optional<std::vector<std::int64_t>> parse_indexes(std::string_view text) {
 std::optional<EventId> parse_event_id(std::string_view text) {
   const std::size_t dot = text.rfind('.');
   if (dot == std::string_view::npos || !is_request_id(text.substr(0, dot))) return std::nullopt;
-  auto shown = parse_indexes(text.substr(dot + 1));
-  if (!shown) return std::nullopt;
-  return EventId{std::string(text.substr(0, dot)), std::move(*shown)};
+  auto sent = parse_indexes(text.substr(dot + 1));
+  if (!sent) return std::nullopt;
+  return EventId{std::string(text.substr(0, dot)), std::move(*sent)};
 }
 
 void append_event(std::string& out, std::string_view id, std::string_view data) {

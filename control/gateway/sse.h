@@ -1,5 +1,5 @@
 #pragma once
-// Server-sent events: their text, and the ids that make every place of a stream resumable.
+// Server-sent events: their text, and the ids that make a stream resumable at every event.
 
 #include <cstdint>
 #include <optional>
@@ -9,25 +9,26 @@
 
 namespace holdfast::gateway {
 
-/// `<request>.<i0>[,<i1>…]`: per choice, how many tokens' text has been handed out.
+/// `<request>.<i0>[,<i1>…]`: for each choice, the number of tokens whose text has been handed out.
 struct EventId {
   std::string request_id;
-  std::vector<std::int64_t> shown;
+  std::vector<std::int64_t> sent;
 };
 
 std::string format_event_id(const EventId& id);
-/// 1 to 128 visible ASCII characters. Others cannot be ids: never ask the daemon about them.
+/// True for 1 to 128 visible ASCII characters. Other texts cannot be ids: never ask the daemon
+/// about them.
 bool is_request_id(std::string_view text);
-/// nullopt for anything else, also for more than 4096 choices.
+/// Returns nullopt for anything else, also for more than 4096 choices.
 std::optional<EventId> parse_event_id(std::string_view text);
-/// "3" or "3,0,7" alone, as in ?from=.
+/// Parses "3" or "3,0,7", as in ?from=.
 std::optional<std::vector<std::int64_t>> parse_indexes(std::string_view text);
 
-/// One event: id line, data line, empty line. `data` has no line break.
+/// Appends one event: id line, data line, empty line. `data` has no line break.
 void append_event(std::string& out, std::string_view id, std::string_view data);
 
-/// An event without an id: who comes back still names the last one that had one. `name` empty: a
-/// plain message.
+/// Appends an event without an id: a client that comes back names the last event that had one.
+/// `name` empty: a plain message.
 void append_event_without_id(std::string& out, std::string_view name, std::string_view data);
 
 /// A comment line, ignored by every reader. No empty line follows: some clients (openai's Python

@@ -23,7 +23,7 @@ bool TenantSlots::take(const std::string& tenant, Granted granted) {
   return true;
 }
 
-bool TenantSlots::wanted() const {
+bool TenantSlots::has_waiters() const {
   const std::lock_guard lock(mutex_);
   return std::any_of(tenants_.begin(), tenants_.end(),
                      [](const auto& entry) { return !entry.second.waiting.empty(); });
@@ -39,7 +39,7 @@ void TenantSlots::give_back(const std::string& tenant) {
   grant();
 }
 
-/// Grants all that can be granted, each outside of the lock.
+/// Grants all slots that can be granted, each outside of the lock.
 void TenantSlots::grant() {
   const int most = std::max(slots_ / 2, 1);
   for (;;) {

@@ -1,6 +1,7 @@
 #pragma once
-// Work that is done at once, as files that are taken. A slot belongs to a tenant, which has at most
-// half of them; who finds none waits in line, and a free one goes to the tenant that has fewest.
+// Slots for work that runs at once, such as uploads. A slot belongs to a tenant, which has at most
+// half of them. A tenant that finds none waits in line; a free slot goes to the tenant that has
+// fewest, among equals to the one that has waited longest.
 
 #include <cstdint>
 #include <deque>
@@ -12,25 +13,25 @@
 
 namespace holdfast::gateway {
 
-/// Thread-safe.
+/// A number of slots shared by tenants. Thread-safe; never calls out while it holds its lock.
 class TenantSlots : public std::enable_shared_from_this<TenantSlots> {
  public:
   using Slot = std::shared_ptr<void>;  // free again when the last copy is gone
   using Granted = std::function<void(Slot)>;
-  static constexpr std::size_t kWaitingMax = 64;  // of a tenant
+  static constexpr std::size_t kWaitingMax = 64;  // of one tenant
   explicit TenantSlots(int slots, std::size_t waiting_max = kWaitingMax)
       : slots_(slots), waiting_max_(waiting_max) {}
 
-  /// Runs `granted` when there is a slot, at once or later, on any thread. One that nobody keeps is
-  /// free again. False: too many of the tenant wait already.
+  /// Runs `granted` when there is a slot, at once or later, on any thread. The slot is free again
+  /// when its last copy is dropped. Returns false if too many of the tenant wait already.
   bool take(const std::string& tenant, Granted granted);
-  /// Somebody waits.
-  bool wanted() const;
+  /// True if somebody waits.
+  bool has_waiters() const;
 
  private:
   struct Tenant {
     int held = 0;
-    std::deque<std::pair<std::uint64_t, Granted>> waiting;  // by their order over all tenants
+    std::deque<std::pair<std::uint64_t, Granted>> waiting;  // by order over all tenants
   };
   void give_back(const std::string& tenant);
   void grant();

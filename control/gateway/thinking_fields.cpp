@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kTokensMax = 1 << 30;
 
-/// What an effort stands for. `word`: as templates know it, which have three.
+/// The bound that an effort stands for. `word`: its name in templates, which know three.
 struct Effort {
   std::string_view name;
   std::int64_t tokens;  // -1: no bound
@@ -50,7 +50,7 @@ class Reader {
     }
     apply_effort();
   }
-  /// What the client itself sent for the template stays.
+  /// Puts the settings into the template's kwargs; what the client put there itself stays.
   void tell_template(json* root) const {
     json kwargs = root->value("chat_template_kwargs", json::object());
     if (!kwargs.is_object()) return;
@@ -77,7 +77,7 @@ class Reader {
     name(field);
     on_ = on;
   }
-  /// The least of several bounds counts.
+  /// Takes a bound; the least of several counts.
   void bound(const char* field, std::int64_t tokens) {
     name(field);
     if (tokens < 0) return;
@@ -85,8 +85,8 @@ class Reader {
     least = least ? std::min(*least, tokens) : tokens;
   }
 
-  /// {"type": "enabled", "budget_tokens": 1024}, {"type": "disabled"}, {"type": "adaptive"}; some
-  /// send true or false.
+  /// Reads {"type": "enabled", "budget_tokens": 1024}, {"type": "disabled"}, {"type": "adaptive"};
+  /// some clients send true or false.
   void read_anthropic() {
     const json* thinking = fields_.take("thinking");
     if (thinking == nullptr) return;
@@ -114,7 +114,7 @@ class Reader {
       fields_.fail("thinking.budget_tokens", "must be less than max_tokens");
     }
   }
-  /// reasoning_effort of chats; {"effort": …, "max_tokens": …, "enabled": …} elsewhere.
+  /// Reads reasoning_effort of chats and {"effort": …, "max_tokens": …, "enabled": …} elsewhere.
   void read_openai() {
     std::string effort;
     if (fields_.text("reasoning_effort", &effort)) take_effort("reasoning_effort", effort);
@@ -131,7 +131,7 @@ class Reader {
     if (inner.error()) return fields_.fail(inner.error()->param, inner.error()->message);
     for (const std::string& other : inner.unknown()) out_->ignored.push_back("reasoning." + other);
   }
-  /// {"effort": …} beside other members, which are for others to read.
+  /// Reads {"effort": …}; the object's other members are read elsewhere.
   void read_effort(const char* holder) {
     const json* object = fields_.take(holder);
     if (object == nullptr || !object->is_object()) return;
@@ -140,7 +140,7 @@ class Reader {
     if (inner.text("effort", &effort)) take_effort("output_config.effort", effort);
     if (inner.error()) fields_.fail(inner.error()->param, inner.error()->message);
   }
-  /// A word that nobody knows yet has no effect, and is named.
+  /// Takes an effort; an unknown word has no effect and is named as ignored.
   void take_effort(const char* field, const std::string& word) {
     const Effort* effort = effort_of(word);
     if (effort == nullptr) {
@@ -150,7 +150,8 @@ class Reader {
     name(field);
     effort_ = effort;
   }
-  /// An effort leaves a fifth of max_tokens for the answer; a bound in tokens outranks it.
+  /// Applies the effort. It leaves a fifth of max_tokens for the answer; a bound in tokens outranks
+  /// it.
   void apply_effort() {
     if (effort_ == nullptr) return;
     const bool off = effort_->tokens == 0;
@@ -176,18 +177,18 @@ void read_thinking(Fields& fields, json* root, Generation* out) {
 }
 
 void bind_thinking(Generation* generation) {
-  const ThinkingWish& wish = generation->thinking;
+  const ThinkingOptions& thinking = generation->thinking;
   const chat::OutputKind kind = chat::read_output(generation->shape.output);
   const auto marks = chat::thinking_marks(kind);
   if (!marks) {
     std::vector<std::string>& ignored = generation->ignored;
-    ignored.insert(ignored.end(), wish.fields.begin(), wish.fields.end());
+    ignored.insert(ignored.end(), thinking.fields.begin(), thinking.fields.end());
     return;
   }
-  if (!wish.tokens) return;
+  if (!thinking.tokens) return;
   std::string& extra = generation->submit.sampling.extra;
   json merged = extra.empty() ? json::object() : try_parse_json<json>(extra);
-  merged["thinking"] = {{"tokens", *wish.tokens},
+  merged["thinking"] = {{"tokens", *thinking.tokens},
                         {"marks", {marks->begin, marks->close, marks->force}},
                         {"anywhere", marks->anywhere},
                         {"open", kind.opens_reasoning}};

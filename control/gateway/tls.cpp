@@ -21,7 +21,7 @@ using boost::system::error_code;
 
 namespace {
 
-/// What OpenSSL has to say, and nothing is left of it for the next who asks.
+/// Returns OpenSSL's error and empties its queue.
 std::string reason() {
   const unsigned long code = ERR_peek_last_error();
   ERR_clear_error();
@@ -41,7 +41,7 @@ Result<void> check_readable(const char* flag, const std::string& path) {
   return Error{Errc::kUsage, flag + (" " + path) + ": not a file"};
 }
 
-/// Changes whenever one of the files does.
+/// Returns a text that changes whenever one of the files does.
 std::string stamp_of(const std::string& cert, const std::string& key) {
   std::string out;
   for (const std::string& path : {cert, key}) {
@@ -60,26 +60,26 @@ std::string stamp_of(const std::string& cert, const std::string& key) {
 using Context = std::shared_ptr<net::ssl::context>;
 
 Result<Context> read_identity(const std::string& cert, const std::string& key) {
-  HF_CHECKED(check_readable("--tls-cert", cert));
-  HF_CHECKED(check_readable("--tls-key", key));
+  HOLDFAST_CHECKED(check_readable("--tls-cert", cert));
+  HOLDFAST_CHECKED(check_readable("--tls-key", key));
   ERR_clear_error();
   auto context = std::make_shared<net::ssl::context>(net::ssl::context::tls_server);
   SSL_CTX* ctx = context->native_handle();
   SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
-  // TLS 1.2 has ciphers that keep past talks secret when the key is lost, and authenticate what
-  // they encrypt: these alone. TLS 1.3 has no others.
+  // Only ciphers of TLS 1.2 with forward secrecy and authenticated encryption. TLS 1.3 has no
+  // others.
   if (SSL_CTX_set_cipher_list(ctx, "ECDHE+AESGCM:ECDHE+CHACHA20:!aNULL:!PSK") != 1) {
     return Error{Errc::kInternal, "TLS: " + reason() + ": no cipher with ECDHE and AEAD is there"};
   }
   SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
   SSL_CTX_set_mode(ctx, SSL_MODE_RELEASE_BUFFERS);
-  // Without this OpenSSL would ask the terminal.
+  // Without this OpenSSL would ask at the terminal.
   SSL_CTX_set_default_passwd_cb(ctx, [](char*, int, int, void*) { return 0; });
   if (SSL_CTX_use_certificate_chain_file(ctx, cert.c_str()) != 1) {
     return Error{Errc::kUsage, "--tls-cert " + cert + ": " + reason() +
                                    "; expected PEM: the certificate, then those that vouch for it"};
   }
-  // This also fails when the key is good and belongs to another certificate.
+  // This also fails when the key is valid but belongs to another certificate.
   if (SSL_CTX_use_PrivateKey_file(ctx, key.c_str(), SSL_FILETYPE_PEM) != 1) {
     return Error{Errc::kUsage, "--tls-key " + key + ": " + reason() +
                                    "; expected PEM without a passphrase: the key of --tls-cert " +
@@ -97,14 +97,14 @@ class AsioTlsStream final : public TlsStream {
   AsioTlsStream(net::ip::tcp::socket& socket, Context context)
       : context_(std::move(context)), stream_(socket, *context_) {}
 
-  void handshake(std::function<void(Met)> done) override {
+  void handshake(std::function<void(Handshake)> done) override {
     stream_.async_handshake(
         net::ssl::stream_base::server, [done = std::move(done)](const error_code& ec) {
-          if (!ec) return done(Met::kTls);
+          if (!ec) return done(Handshake::kTls);
           const bool ssl = ec.category() == net::error::get_ssl_category();
           const bool clear =
               ssl && ERR_GET_REASON(static_cast<unsigned long>(ec.value())) == SSL_R_HTTP_REQUEST;
-          done(clear ? Met::kClear : Met::kNothing);
+          done(clear ? Handshake::kClear : Handshake::kNothing);
         });
   }
   void read_some(net::mutable_buffer to, Done done) override {
@@ -139,12 +139,13 @@ Result<std::shared_ptr<TlsIdentity>> TlsIdentity::load(const std::string& cert,
   out->look_every_ = look_every;
   out->looked_ = std::chrono::steady_clock::now();
   out->stamp_ = stamp_of(cert, key);
-  HF_TRY(Context context, read_identity(cert, key));
+  HOLDFAST_TRY(Context context, read_identity(cert, key));
   out->loaded_ = std::make_shared<Loaded>(Loaded{std::move(context)});
   return out;
 }
 
-/// Holds mutex_. A pair that is half written does not fit: the old one stays until it does.
+/// Loads the files if they changed. The caller must hold mutex_. A pair that is half written does
+/// not fit: the old one stays until it does.
 void TlsIdentity::look() {
   const auto now = std::chrono::steady_clock::now();
   if (now - looked_ < look_every_) return;

@@ -21,7 +21,7 @@ std::string name_of(const json& tool) {
   return name.is_string() ? name.get<std::string>() : std::string();
 }
 
-/// Which arguments of a tool are not strings, or not known to be.
+/// Notes the arguments of a tool that are no strings, or not known to be.
 void note_arguments(const json& tool, chat::JsonArguments& to) {
   const std::string name = name_of(tool);
   if (name.empty()) return;
@@ -34,38 +34,37 @@ void note_arguments(const json& tool, chat::JsonArguments& to) {
   }
 }
 
-/// The words of a body: those of today, or those of before there were tools.
+/// Names of the members of a body: the current ones or the older ones.
 struct Words {
   const char* tools = "tools";
   const char* choice = "tool_choice";
 };
 constexpr Words kOld = {"functions", "function_call"};
 
-/// The tools of these names, in the order of `tools`.
-void keep_named(Fields& fields, const Words& words, const std::set<std::string>& names,
-                json* tools) {
-  json kept = json::array();
+/// Reduces `tools` to those of these names, in the same order.
+void select_named_tools(Fields& fields, const Words& words, const std::set<std::string>& names,
+                        json* tools) {
+  json selected = json::array();
   std::set<std::string> missing = names;
   for (json& tool : *tools) {
     const std::string name = name_of(tool);
     if (!names.contains(name)) continue;
     missing.erase(name);
-    kept.push_back(std::move(tool));
+    selected.push_back(std::move(tool));
   }
   if (!missing.empty()) {
     return fields.fail(words.choice, "names \"" + *missing.begin() + "\", which '" +
                                          std::string(words.tools) + "' lacks");
   }
-  *tools = std::move(kept);
+  *tools = std::move(selected);
 }
 
-/// {"type": "function", "function": {"name": …}}: adds the name. False: there is none, or it is
-/// there already.
-bool add_name(Fields& fields, const Words& words, const json& wanted,
-              std::set<std::string>* names) {
-  std::string name = name_of(wanted);
-  if (name.empty() && wanted.is_object() && wanted.contains("name") && wanted["name"].is_string()) {
-    name = wanted["name"].get<std::string>();  // as function_call and the Responses API write it
+/// Adds the name in {"type": "function", "function": {"name": …}}. Returns false if there is none
+/// or it was added before.
+bool add_name(Fields& fields, const Words& words, const json& entry, std::set<std::string>* names) {
+  std::string name = name_of(entry);
+  if (name.empty() && entry.is_object() && entry.contains("name") && entry["name"].is_string()) {
+    name = entry["name"].get<std::string>();  // the form of function_call and the Responses API
   }
   if (name.empty()) {
     fields.fail(words.choice, "must name a function of '" + std::string(words.tools) + "'");
@@ -76,9 +75,9 @@ bool add_name(Fields& fields, const Words& words, const json& wanted,
   return false;
 }
 
-/// {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required", "tools": […]}}. Returns
-/// the mode.
-std::string keep_allowed(Fields& fields, const json& choice, json* tools) {
+/// Reads {"type": "allowed_tools", "allowed_tools": {"mode": "auto" | "required", "tools": […]}}.
+/// Returns the mode.
+std::string select_allowed_tools(Fields& fields, const json& choice, json* tools) {
   const json allowed = choice.value("allowed_tools", choice);  // flat in the Responses API
   const json mode = allowed.is_object() ? allowed.value("mode", json("auto")) : json();
   const json list = allowed.is_object() ? allowed.value("tools", json()) : json();
@@ -88,10 +87,10 @@ std::string keep_allowed(Fields& fields, const json& choice, json* tools) {
     return "auto";
   }
   std::set<std::string> names;
-  for (const json& wanted : list) {
-    if (!add_name(fields, {}, wanted, &names)) return "auto";
+  for (const json& entry : list) {
+    if (!add_name(fields, {}, entry, &names)) return "auto";
   }
-  keep_named(fields, {}, names, tools);
+  select_named_tools(fields, {}, names, tools);
   return mode.get<std::string>();
 }
 
@@ -100,7 +99,7 @@ struct Choice {
   bool names_one = false;
 };
 
-/// `tools` is cut down to those that may be called.
+/// Reads the choice and reduces `tools` to those that may be called.
 Choice read_choice(Fields& fields, const Words& words, json* tools) {
   const json* choice = fields.take(words.choice);
   if (choice == nullptr) return {};
@@ -111,16 +110,16 @@ Choice read_choice(Fields& fields, const Words& words, json* tools) {
   const bool is_old = std::string_view(words.choice) == kOld.choice;
   if (kind == "function" || (is_old && choice->is_object())) {
     std::set<std::string> names;
-    if (add_name(fields, words, *choice, &names)) keep_named(fields, words, names, tools);
+    if (add_name(fields, words, *choice, &names)) select_named_tools(fields, words, names, tools);
     return {"required", true};
   }
-  if (kind == "allowed_tools") return {keep_allowed(fields, *choice, tools), false};
+  if (kind == "allowed_tools") return {select_allowed_tools(fields, *choice, tools), false};
   fields.fail(words.choice,
               "must be \"auto\", \"none\", \"required\", or an object that names a function");
   return {};
 }
 
-/// Why a call that must come cannot: the body has no tools, or only such as were left out.
+/// Returns why a required call is impossible: the body has no tools, or all of them were left out.
 std::string no_call_possible(const Words& words, const json* given,
                              const std::vector<std::string>& ignored) {
   const std::string tools(words.tools);
@@ -135,7 +134,7 @@ std::string no_call_possible(const Words& words, const json* given,
          "' has no function that can be called here (left out: " + names + ")";
 }
 
-/// Which words the body uses; those of both together are an error.
+/// Returns the names that the body uses; using both is an error.
 Words read_words(Fields& fields) {
   const json* tools = fields.take("tools");
   const json* functions = fields.take(kOld.tools);
@@ -186,7 +185,7 @@ void read_tools(Fields& fields, json* root, Generation* out) {
     must.push_back(std::move(tool));
   }
   out->must_call = must.dump();
-  // The grammar that asks for a call has them as a text in a text.
+  // The grammar that requires a call has the tools as a text within a text.
   if (!fields.check(words.tools, out->budget.make(2 * out->must_call.size()))) return;
   out->one_call = !parallel || choice.names_one || is_old;
 }
@@ -195,7 +194,7 @@ void bind_to_calls(Generation* generation) {
   chat::OutputKind kind = chat::read_output(generation->shape.output);
   if (generation->must_call.empty()) return;
   const bool hermes = kind.format == chat::ToolFormat::kHermes;
-  if (!hermes) {  // control tokens, which no grammar can ask for, or no calls at all
+  if (!hermes) {  // its calls are control tokens, which no grammar can require, or it has none
     kind.format = chat::ToolFormat::kLlama3;
     generation->shape.output = chat::write_output(kind);
   }

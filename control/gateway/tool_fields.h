@@ -6,12 +6,12 @@
 
 namespace holdfast::gateway {
 
-/// Reads tools, tool_choice and parallel_tool_calls, or functions and function_call, their words of
-/// old. What the template is to show goes to `root`.
+/// Reads tools, tool_choice and parallel_tool_calls, or their older forms functions and
+/// function_call. The template's part of them goes into `root`.
 void read_tools(Fields& fields, nlohmann::ordered_json* root, Generation* out);
 
-/// Bounds the answer to calls of Generation::must_call, in the words of the model's family
-/// (Shape::output), or in others that shared/chat knows where those cannot be bounded.
+/// Bounds the answer to calls of Generation::must_call, in the form of the model's family
+/// (Shape::output). Where a grammar cannot bound that form, it becomes Llama 3's.
 void bind_to_calls(Generation* generation);
 
 }  // namespace holdfast::gateway

@@ -9,7 +9,8 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-/// What a picture or a file is called to the model; empty for all else, texts as documents too.
+/// Returns the name of a picture or file for the model; empty for all other blocks, also for
+/// documents that are text.
 std::string_view name_of_kind(const json& block) {
   if (!block.is_object()) return "";
   const json kind = block.value("type", json());
@@ -25,17 +26,18 @@ std::string_view name_of_kind(const json& block) {
 
 json without_pictures(const std::string& name, const json& content, json* left_out) {
   if (!content.is_array()) return content;
-  json kept = json::array();
+  json blocks = json::array();
   for (std::size_t i = 0; i < content.size(); ++i) {
     const std::string kind(name_of_kind(content[i]));
     if (kind.empty()) {
-      kept.push_back(content[i]);
+      blocks.push_back(content[i]);
       continue;
     }
     (*left_out)[name + "[" + std::to_string(i) + "]:" + kind] = true;
-    kept.push_back({{"type", "text"}, {"text", "[" + kind + " left out: it cannot be read here]"}});
+    blocks.push_back(
+        {{"type", "text"}, {"text", "[" + kind + " left out: it cannot be read here]"}});
   }
-  return kept;
+  return blocks;
 }
 
 }  // namespace holdfast::gateway

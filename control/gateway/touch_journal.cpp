@@ -35,10 +35,10 @@ struct Page {
   Slot slots[kSlots];
 };
 
-/// What this thread has in its hands, for the handler of a crash signal on the same thread.
+/// The slot of this thread's item, for the handler of a crash signal on the same thread.
 thread_local Slot* t_slot = nullptr;
 
-/// Where that handler runs: the thread's own stack may be what ended.
+/// The stack on which that handler runs: the thread's own stack may have overflowed.
 class HandlerStack {
  public:
   HandlerStack() {
@@ -65,7 +65,7 @@ class HandlerStack {
 
 void on_crash(int signal) {
   if (t_slot != nullptr) t_slot->guilty.store(1, std::memory_order_relaxed);
-  ::raise(signal);  // its default now, which ends the process and keeps its core
+  ::raise(signal);  // now the default, which ends the process and writes a core
 }
 
 void note_crashes() {
@@ -94,7 +94,7 @@ std::vector<Touched> read_page(const Page& page) {
 
 Result<std::unique_ptr<TouchJournal>> TouchJournal::create(const std::string& dir) {
   if (::mkdir(dir.c_str(), 0700) != 0 && errno != EEXIST) return failed(dir, "make");
-  // Not the process's number: in a container every one may have the same.
+  // A random name, not the process id: in containers all processes may have the same.
   std::string path = dir + "/XXXXXX" + std::string(kEnding);
   const int fd = ::mkostemps(path.data(), static_cast<int>(kEnding.size()), O_CLOEXEC);
   if (fd < 0) return failed(path, "create");
@@ -169,7 +169,7 @@ std::vector<std::unique_ptr<LeftTouches>> find_left_touches(const std::string& d
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) continue;
     struct stat info {};
-    // Its process holds the lock; one that was removed meanwhile has no name any more.
+    // A live process holds the lock; a file that was removed meanwhile has no name any more.
     const bool gone =
         ::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::fstat(fd, &info) == 0 && info.st_nlink > 0;
     if (!gone) {

@@ -1,7 +1,7 @@
 #pragma once
-// Which items of durable work a process has in its hands: a small shared mapping of a file. The
-// kernel keeps what was stored in it, however the process ends; whoever comes next reads it and
-// knows what to blame. An item is in it only while one thread computes on it, never while it waits.
+// The touch journal: the items of durable work on which a process is computing, in a small shared
+// mapping of a file. The kernel preserves it however the process ends, so the next process can read
+// what to blame. An item is in it only while one thread computes on it, never while it waits.
 // Nothing is synced: after a power loss there is no process to blame.
 
 #include <cstdint>
@@ -14,18 +14,20 @@
 
 namespace holdfast::gateway {
 
+/// The journal of this process. Thread-safe.
 class TouchJournal {
  public:
   static constexpr std::size_t kItemBytes = 152;
 
-  /// Makes a file in DIR, locked as long as the process lives, and from now on notes in it which
-  /// thread a crash signal ended. Once a process; DIR is made. kIo with path and cause.
+  /// Makes a file in `dir`, locked as long as the process lives, and installs handlers that note in
+  /// it which thread a crash signal ended. Once per process; makes `dir`. Fails with kIo, path and
+  /// cause.
   static Result<std::unique_ptr<TouchJournal>> create(const std::string& dir);
-  /// The file goes away: an end in order.
+  /// Removes the file: the process ends in order.
   ~TouchJournal();
   TouchJournal(const TouchJournal&) = delete;
 
-  /// While it lives its item is in the hands of the thread that made it, which also ends it.
+  /// A mark that the thread that made it computes on its item. The same thread must end it.
   class Touch {
    public:
     Touch() = default;
@@ -38,10 +40,10 @@ class TouchJournal {
     Touch(void* slot, void* outer) : slot_(slot), outer_(outer) {}
     void end();
     void* slot_ = nullptr;
-    void* outer_ = nullptr;  // what the thread had in its hands before
+    void* outer_ = nullptr;  // the thread's mark before this one
   };
-  /// Any thread. Costs a few stores. With all slots in use, or a name that is too long, nothing is
-  /// noted.
+  /// Marks an item; costs a few stores. Notes nothing if all slots are in use or the name is longer
+  /// than kItemBytes. Callable from any thread.
   Touch touch(std::string_view item);
 
  private:
@@ -52,11 +54,12 @@ class TouchJournal {
   void* const page_;
 };
 
+/// An item that a dead process was computing on.
 struct Touched {
   std::string item;
-  bool guilty = false;  // a crash signal ended the thread that had it in its hands
+  bool guilty = false;  // a crash signal ended the thread that computed on it
 };
-/// What a process left that is gone. Nobody else reads it while this lives.
+/// The items of one dead process. Its file is locked: no other process reads it while this lives.
 class LeftTouches {
  public:
   LeftTouches(std::string path, int fd, std::vector<Touched> items)
@@ -64,7 +67,7 @@ class LeftTouches {
   ~LeftTouches();
   LeftTouches(const LeftTouches&) = delete;
   const std::vector<Touched>& items() const { return items_; }
-  /// It was written down elsewhere.
+  /// Removes the file, after its items were stored elsewhere.
   void remove();
 
  private:
@@ -72,6 +75,7 @@ class LeftTouches {
   const int fd_;
   const std::vector<Touched> items_;
 };
+/// Returns the journals of dead processes in `dir`.
 std::vector<std::unique_ptr<LeftTouches>> find_left_touches(const std::string& dir);
 
 }  // namespace holdfast::gateway

@@ -13,7 +13,7 @@
 namespace holdfast::gateway {
 namespace {
 
-/// The first numbers alone, of length 1 again where the whole was.
+/// Truncates a vector to its first numbers, normalized again if the whole one was.
 void shorten(std::vector<float>& vector, const Shape& shape) {
   if (shape.dimensions == 0) return;
   vector.resize(static_cast<std::size_t>(shape.dimensions));
@@ -24,7 +24,7 @@ void shorten(std::vector<float>& vector, const Shape& shape) {
   for (float& v : vector) v = static_cast<float>(v / std::sqrt(squares));
 }
 
-/// Shortest digits that read back as the same float.
+/// Writes each number with the fewest digits that read back as the same float.
 std::string numbers(const std::vector<float>& vector) {
   std::string out = "[";
   for (const float v : vector) {

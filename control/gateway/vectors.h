@@ -7,7 +7,7 @@
 
 namespace holdfast::gateway {
 
-/// Gathers the vector of each choice; choices are the inputs in their order.
+/// Gathers the vector of each choice; choices are the inputs in their order. Not thread-safe.
 class VectorCollector final : public WholeAnswer {
  public:
   VectorCollector(const Shape& shape, wire::RequestInfo info);

@@ -24,7 +24,7 @@ namespace net = boost::asio;
 using boost::system::error_code;
 using net::ip::tcp;
 
-constexpr std::chrono::milliseconds kLook{100};  // whether it is time to stop
+constexpr std::chrono::milliseconds kLook{100};  // interval of asking `stopping`
 constexpr std::chrono::milliseconds kLookupLimit{3'000};
 constexpr std::uint32_t kHeaderBytesMax = 16 * 1024;
 constexpr std::uint64_t kAnswerBytesMax = 64 * 1024;
@@ -47,7 +47,7 @@ std::string because(const char* what, const error_code& ec) {
   return std::string(what) + ": " + ec.message();
 }
 
-/// Addresses of the host that may be asked. Empty: `error` says why.
+/// Returns the addresses of the host that may be used. Empty: `error` says why.
 std::vector<tcp::endpoint> addresses(const WebhookPost& post, std::string* error) {
   NamesFound found;
   if (post.url.numeric) {
@@ -95,7 +95,7 @@ WebhookAnswer converse(net::io_context& io, Stream& stream, const WebhookPost& p
               [&](auto done) { http::async_read_header(stream, buffer, parser, done); });
   if (ec) return {0, because("answer", ec)};
   const int status = parser.get().result_int();
-  // What it says is not looked at; that it ends, or is too long, changes nothing.
+  // The body is not used, and a body that breaks off or is too long changes nothing.
   (void)finish(io, tcp, post, [&](auto done) { http::async_read(stream, buffer, parser, done); });
   return {status, {}};
 }

@@ -19,13 +19,13 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-const client::AllTenants kHouse = client::AllTenants::local();
+const client::AllTenants kAllTenants = client::AllTenants::local();
 constexpr std::int64_t kPage = 100;
 constexpr std::int64_t kLookMax = 10'000;  // of one kind in one round
 constexpr std::int64_t kAgeMaxMs = 72 * 3'600'000;
 constexpr std::int64_t kUnknownMs = 3'600'000;
 constexpr int kGone = 410;
-// As Standard Webhooks proposes: some tries within minutes, then for two days.
+// Pauses as Standard Webhooks proposes: some attempts within minutes, then for two days.
 constexpr std::int64_t kPausesMs[] = {1'000,      5'000,      30'000,    120'000,
                                       600'000,    1'800'000,  7'200'000, 18'000'000,
                                       36'000'000, 50'400'000, 72'000'000};
@@ -34,23 +34,23 @@ std::int64_t now_ms() {
   return system_clock().wall_ms();
 }
 
-/// Not everybody at the same moment: up to a tenth later.
+/// Adds up to a tenth at random, so that attempts spread out.
 std::int64_t spread(std::int64_t ms) {
   thread_local std::minstd_rand random(std::random_device{}());
   return ms + static_cast<std::int64_t>(random() % static_cast<unsigned>(ms / 10 + 1));
 }
 
-/// Pages of a kind, until `visit` says false.
+/// Visits the pages of a kind, until `visit` returns false.
 template <class Visit>
-void each(Keeper& keeper, const char* kind, bool newest_first, const Visit& visit) {
-  KeepList query;
+void each(ObjectStore& object_store, const char* kind, bool newest_first, const Visit& visit) {
+  ObjectListQuery query;
   query.kind = kind;
   query.newest_first = newest_first;
   query.limit = kPage;
-  for (std::int64_t seen = 0; seen < kLookMax; seen += kPage) {
-    const auto answer =
-        await<Keeper::Page>([&](auto done) { keeper.list(kHouse, query, std::move(done)); });
-    const auto* page = std::get_if<Keeper::Page>(&answer);
+  for (std::int64_t scanned = 0; scanned < kLookMax; scanned += kPage) {
+    const auto answer = await<ObjectStore::Page>(
+        [&](auto done) { object_store.list(kAllTenants, query, std::move(done)); });
+    const auto* page = std::get_if<ObjectStore::Page>(&answer);
     if (page == nullptr || !visit(page->objects) || !page->more) return;
     query.from = page->objects.back().seq;
   }
@@ -70,8 +70,8 @@ std::vector<Header> signed_headers(const WebhookTarget& target, const std::strin
           {"webhook-signature", signatures}};
 }
 
-/// What is blamed when a gateway ends over it.
-std::string item_of(const Kept& due) {
+/// Returns the item that is blamed when a gateway dies over the delivery.
+std::string item_of(const StoredObject& due) {
   return std::string(client::kDueKind) + ":" + due.id;
 }
 
@@ -101,7 +101,7 @@ bool WebhookSender::stopping() {
   return stopping_;
 }
 
-/// False: it is time to stop.
+/// Returns false when it is time to stop.
 bool WebhookSender::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, std::chrono::milliseconds(options_.look_ms), [&] { return stopping_; });
@@ -120,8 +120,8 @@ void WebhookSender::run(int number) {
 }
 
 void WebhookSender::watch_responses() {
-  each(*context_.keeper, kWatchKind, false, [&](const std::vector<Kept>& watches) {
-    for (const Kept& watch : watches) {
+  each(*context_.object_store, kWatchKind, false, [&](const std::vector<StoredObject>& watches) {
+    for (const StoredObject& watch : watches) {
       if (stopping()) return false;
       look_at(watch);
     }
@@ -129,42 +129,44 @@ void WebhookSender::watch_responses() {
   });
 }
 
-/// Tells of a response that has ended, and is done with it.
-void WebhookSender::look_at(const Kept& watch) {
+/// Makes the deliveries of a response that has ended, and removes its mark.
+void WebhookSender::look_at(const StoredObject& watch) {
   const auto owner = client::Principal::on_behalf_of(watch.owner);
   const std::string item = std::string(kWatchKind) + ":" + watch.id;
   if (is_poison(context_.blame, item)) {
     log::error("the end of a response is not told: gateways crashed over it", {{"item", item}});
-    context_.keeper->remove(owner, kWatchKind, watch.id, [](const client::Answer<bool>&) {});
+    context_.object_store->remove(owner, kWatchKind, watch.id, [](const client::Answer<bool>&) {});
     return;
   }
   const auto answer = await<wire::RequestInfo>(
       [&](auto done) { context_.client.status_async(owner, watch.id, std::move(done)); });
   if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-    // Its POST may be on its way; one that never came, or was refused, has no end.
+    // The POST may be under way. A request that never came, or was refused, has no end to tell.
     const bool never = failure->code == Errc::kNotFound && now_ms() - watch.created_ms > kUnknownMs;
     if (!never) return;
   } else {
-    const auto hands = touch(context_.blame, item);
+    const auto touch_guard = touch(context_.blame, item);
     const auto& info = std::get<wire::RequestInfo>(answer);
     if (!wire::is_terminal(info.state)) return;
     const WebhookEvent event{"response." + response_status(info), watch.id, watch.owner,
                              info.finished_ms};
-    if (!put_deliveries(*context_.keeper, event)) return;
+    if (!put_deliveries(*context_.object_store, event)) return;
   }
-  (void)await<bool>(
-      [&](auto done) { context_.keeper->remove(owner, kWatchKind, watch.id, std::move(done)); });
+  (void)await<bool>([&](auto done) {
+    context_.object_store->remove(owner, kWatchKind, watch.id, std::move(done));
+  });
 }
 
-/// New ones are the newest; those that wait for another try are anywhere.
+/// Delivers what is due. New deliveries are the newest; those that wait for another attempt are
+/// anywhere, so `all` visits every page.
 void WebhookSender::deliver_due(bool all) {
   std::optional<std::vector<WebhookTarget>> targets;
   std::int64_t waiting = 0;
   bool whole = all;
-  each(*context_.keeper, client::kDueKind, !all, [&](const std::vector<Kept>& list) {
+  each(*context_.object_store, client::kDueKind, !all, [&](const std::vector<StoredObject>& list) {
     waiting += std::ssize(list);
-    for (const Kept& due : list) {
-      const auto hands = touch(context_.blame, item_of(due));
+    for (const StoredObject& due : list) {
+      const auto touch_guard = touch(context_.blame, item_of(due));
       const json body = try_parse_json<json>(due.body);
       const std::int64_t now = now_ms();
       if (!body.is_object() || body.value("next_ms", std::int64_t{0}) > now ||
@@ -173,7 +175,7 @@ void WebhookSender::deliver_due(bool all) {
       }
       whole = whole && !stopping();
       if (stopping()) return false;
-      if (!targets) targets = read_targets(*context_.keeper);
+      if (!targets) targets = read_targets(*context_.object_store);
       if (!targets) return false;
       deliver(due, *targets);
     }
@@ -182,37 +184,37 @@ void WebhookSender::deliver_due(bool all) {
   if (whole) context_.webhooks->waiting = waiting;
 }
 
-/// False: another sender was quicker.
-bool WebhookSender::put_due(const Kept& due, const json& body) {
-  KeepChange change;
+/// Stores the delivery. Returns false if another sender was quicker or it cannot be stored.
+bool WebhookSender::put_due(const StoredObject& due, const json& body) {
+  ObjectChange change;
   change.kind = client::kDueKind;
   change.id = due.id;
   change.version = due.version;
   change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-  const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(kHouse, change, std::move(done)); });
-  return std::holds_alternative<Keeper::Put>(put);
+  const auto put = await<ObjectStore::Put>(
+      [&](auto done) { context_.object_store->put(kAllTenants, change, std::move(done)); });
+  return std::holds_alternative<ObjectStore::Put>(put);
 }
 
-/// It is told, or never will be: kept for a while, for people.
-void WebhookSender::end(const Kept& due, json body, const char* state) {
+/// Ends a delivery, told or given up. It is stored for a while, for people.
+void WebhookSender::end(const StoredObject& due, json body, const char* state) {
   body["state"] = state;
   body["ended_ms"] = now_ms();
-  KeepChange change;
+  ObjectChange change;
   change.kind = client::kDoneKind;
   change.id = due.id;
-  change.expires_ms = now_ms() + options_.keep_done_ms;
+  change.expires_ms = now_ms() + options_.done_ttl_ms;
   change.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
   const auto owner = client::Principal::on_behalf_of(due.owner);
-  const auto put =
-      await<Keeper::Put>([&](auto done) { context_.keeper->put(owner, change, std::move(done)); });
-  if (!std::holds_alternative<Keeper::Put>(put)) return;  // its lease ends: it is sent again
+  const auto put = await<ObjectStore::Put>(
+      [&](auto done) { context_.object_store->put(owner, change, std::move(done)); });
+  if (!std::holds_alternative<ObjectStore::Put>(put)) return;  // its lease ends: it is sent again
   (void)await<bool>([&](auto done) {
-    context_.keeper->remove(owner, client::kDueKind, due.id, std::move(done));
+    context_.object_store->remove(owner, client::kDueKind, due.id, std::move(done));
   });
 }
 
-void WebhookSender::deliver(const Kept& due, const std::vector<WebhookTarget>& targets) {
+void WebhookSender::deliver(const StoredObject& due, const std::vector<WebhookTarget>& targets) {
   if (is_poison(context_.blame, item_of(due))) {
     ++context_.webhooks->given_up;
     return end(due, json{{"last", poison_refusal("the delivery").message}}, "failed");
@@ -220,7 +222,7 @@ void WebhookSender::deliver(const Kept& due, const std::vector<WebhookTarget>& t
   json body = try_parse_json<json>(due.body);
   body["lease_ms"] = now_ms() + options_.lease_ms;
   if (!put_due(due, body)) return;
-  Kept leased = due;
+  StoredObject leased = due;
   ++leased.version;
   const std::string webhook = body.value("webhook", "");
   const auto target = std::find_if(targets.begin(), targets.end(),
@@ -229,7 +231,7 @@ void WebhookSender::deliver(const Kept& due, const std::vector<WebhookTarget>& t
     body["last"] = "the webhook was deleted";
     return end(leased, std::move(body), "failed");
   }
-  auto hands = touch(context_.blame, item_of(due));
+  auto touch_guard = touch(context_.blame, item_of(due));
   WebhookPost post;
   post.may_be_private = target->may_be_private;
   post.body = body.value("payload", "");
@@ -238,14 +240,14 @@ void WebhookSender::deliver(const Kept& due, const std::vector<WebhookTarget>& t
   WebhookAnswer answer;
   if (auto url = client::parse_webhook_url(target->url)) {
     post.url = std::move(*url);
-    hands = {};  // its target takes its time
+    touch_guard = {};  // not while the target answers
     answer = send_webhook(post);
   } else {
     answer.error = url.error().what;
   }
   crash_point(CrashPoint::kGatewayHookSent);
   body["lease_ms"] = 0;
-  if (answer.status == 0 && stopping()) {  // broken off by us: whoever comes next tries
+  if (answer.status == 0 && stopping()) {  // broken off by us: the next sender tries
     (void)put_due(leased, body);
     return;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Tells targets what ended. Every gateway has one; a lease on each delivery keeps them apart, and a
-// delivery whose sender died is sent again when that is over.
+// Sends webhooks. Every gateway has a sender; a lease on each delivery keeps them apart, and a
+// delivery whose sender died is sent again when its lease is over.
 
 #include <condition_variable>
 #include <cstdint>
@@ -15,18 +15,19 @@
 namespace holdfast::gateway {
 
 struct WebhookSenderOptions {
-  int threads = 2;                          // deliveries at once
-  std::int64_t look_ms = 1'000;             // for new ones
-  std::int64_t look_at_all_ms = 5'000;      // for those that are due again
-  std::int64_t lease_ms = 10'000;           // longer than a try takes
-  std::int64_t keep_done_ms = 604'800'000;  // what ended, for `webhooks deliveries`
+  int threads = 2;                         // deliveries at once
+  std::int64_t look_ms = 1'000;            // interval of looking for new ones
+  std::int64_t look_at_all_ms = 5'000;     // interval of looking for all that are due again
+  std::int64_t lease_ms = 10'000;          // longer than an attempt takes
+  std::int64_t done_ttl_ms = 604'800'000;  // of ended deliveries, for `webhooks deliveries`
 };
 
+/// Threads that deliver what is due.
 class WebhookSender {
  public:
-  /// `context` must outlive it. Begins at once.
+  /// Starts at once. `context` must outlive it.
   explicit WebhookSender(Context& context, WebhookSenderOptions options = {});
-  /// Stops after the tries that are being made.
+  /// Stops after the attempts that are being made.
   ~WebhookSender();
   WebhookSender(const WebhookSender&) = delete;
 
@@ -35,11 +36,11 @@ class WebhookSender {
   bool wait();
   bool stopping();
   void watch_responses();
-  void look_at(const Kept& watch);
+  void look_at(const StoredObject& watch);
   void deliver_due(bool all);
-  void deliver(const Kept& due, const std::vector<WebhookTarget>& targets);
-  bool put_due(const Kept& due, const nlohmann::ordered_json& body);
-  void end(const Kept& due, nlohmann::ordered_json body, const char* state);
+  void deliver(const StoredObject& due, const std::vector<WebhookTarget>& targets);
+  bool put_due(const StoredObject& due, const nlohmann::ordered_json& body);
+  void end(const StoredObject& due, nlohmann::ordered_json body, const char* state);
 
   Context& context_;
   const WebhookSenderOptions options_;
@@ -49,7 +50,7 @@ class WebhookSender {
   std::vector<std::thread> threads_;
 };
 
-/// When the try after the `attempts`th failed one is due; nullopt: it is given up.
+/// Returns the pause after the `attempts`th failed attempt; nullopt: no more follow.
 std::optional<std::int64_t> webhook_pause_ms(std::int64_t attempts);
 
 }  // namespace holdfast::gateway

@@ -1,5 +1,5 @@
 #pragma once
-// What the webhooks of this gateway came to. Counted by its senders, read by /metrics.
+// Counters of this gateway's webhooks. Written by its senders, read by /metrics.
 
 #include <atomic>
 #include <cstdint>

@@ -22,10 +22,11 @@ std::string derived_id(const char* prefix, const WebhookEvent& event, const std:
   return prefix + hash_bytes(name).substr(0, kIdDigits);
 }
 
-std::optional<bool> is_kept(Keeper& keeper, const char* kind, const std::string& id) {
-  const auto answer = await<Keeper::Found>(
-      [&](auto done) { keeper.get(client::AllTenants::local(), kind, id, std::move(done)); });
-  const auto* found = std::get_if<Keeper::Found>(&answer);
+std::optional<bool> object_exists(ObjectStore& object_store, const char* kind,
+                                  const std::string& id) {
+  const auto answer = await<ObjectStore::Found>(
+      [&](auto done) { object_store.get(client::AllTenants::local(), kind, id, std::move(done)); });
+  const auto* found = std::get_if<ObjectStore::Found>(&answer);
   return found == nullptr ? std::nullopt : std::optional(found->has_value());
 }
 
@@ -37,9 +38,9 @@ bool WebhookTarget::wants(const std::string& owner, std::string_view type) const
                                                   [&](const auto& e) { return e == type; }));
 }
 
-std::vector<WebhookTarget> targets_of(const std::vector<Kept>& kept) {
+std::vector<WebhookTarget> targets_of(const std::vector<StoredObject>& stored) {
   std::vector<WebhookTarget> out;
-  for (const Kept& one : kept) {
+  for (const StoredObject& one : stored) {
     const json body = try_parse_json<json>(one.body);
     if (!body.is_object()) continue;
     WebhookTarget target;
@@ -57,14 +58,14 @@ std::vector<WebhookTarget> targets_of(const std::vector<Kept>& kept) {
   return out;
 }
 
-std::optional<std::vector<WebhookTarget>> read_targets(Keeper& keeper) {
-  KeepList query;
+std::optional<std::vector<WebhookTarget>> read_targets(ObjectStore& object_store) {
+  ObjectListQuery query;
   query.kind = client::kWebhookKind;
   query.newest_first = false;
   query.limit = 1000;
-  const auto answer = await<Keeper::Page>(
-      [&](auto done) { keeper.list(client::AllTenants::local(), query, std::move(done)); });
-  const auto* page = std::get_if<Keeper::Page>(&answer);
+  const auto answer = await<ObjectStore::Page>(
+      [&](auto done) { object_store.list(client::AllTenants::local(), query, std::move(done)); });
+  const auto* page = std::get_if<ObjectStore::Page>(&answer);
   if (page == nullptr) return std::nullopt;
   return targets_of(page->objects);
 }
@@ -86,17 +87,17 @@ json event_json(const WebhookEvent& event) {
           {"data", {{"id", event.about}}}};
 }
 
-bool put_deliveries(Keeper& keeper, const WebhookEvent& event) {
+bool put_deliveries(ObjectStore& object_store, const WebhookEvent& event) {
   crash_point(CrashPoint::kGatewayHookEnded);
-  const auto targets = read_targets(keeper);
+  const auto targets = read_targets(object_store);
   if (!targets) return false;
   for (const WebhookTarget& target : *targets) {
     if (!target.wants(event.owner, event.type)) continue;
     const std::string id = derived_id("msg_", event, target.id);
-    const auto over = is_kept(keeper, client::kDoneKind, id);
+    const auto over = object_exists(object_store, client::kDoneKind, id);
     if (!over) return false;
     if (*over) continue;
-    KeepChange change;
+    ObjectChange change;
     change.kind = client::kDueKind;
     change.id = id;
     change.version = 0;
@@ -106,8 +107,8 @@ bool put_deliveries(Keeper& keeper, const WebhookEvent& event) {
                        {"lease_ms", 0},        {"last", ""}}
                       .dump();
     const auto owner = client::Principal::on_behalf_of(event.owner);
-    const auto put =
-        await<Keeper::Put>([&](auto done) { keeper.put(owner, change, std::move(done)); });
+    const auto put = await<ObjectStore::Put>(
+        [&](auto done) { object_store.put(owner, change, std::move(done)); });
     const auto* failure = std::get_if<client::Failure>(&put);
     if (failure != nullptr && failure->code != Errc::kConflict) return false;
   }

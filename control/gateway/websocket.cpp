@@ -16,20 +16,20 @@
 
 namespace holdfast::gateway {
 
-namespace websocket {  // a name of its own: what is below is found by Beast
+namespace websocket {  // a namespace of its own: Beast finds what is below by ADL
 
 namespace net = boost::asio;
 namespace beast = boost::beast;
 namespace ws = beast::websocket;
 using boost::system::error_code;
 
-constexpr std::size_t kReadAheadMax = 64 * 1024;   // then nothing is taken of the client
+constexpr std::size_t kReadAheadMax = 64 * 1024;   // then no more is read from the client
 constexpr std::size_t kWriteAheadMax = 64 * 1024;  // then the next write waits
-constexpr std::chrono::seconds kHandshakeTime{5};  // of opening, and of closing
+constexpr std::chrono::seconds kHandshakeTime{5};  // for opening and for closing
 constexpr std::chrono::seconds kIdleTime{60};      // a ping after half of it, the end after all
 
-/// The bytes of a connection for one reader and one writer. What waits when the connection ends
-/// ends with an error.
+/// The bytes of a connection for one reader and one writer. Operations that wait when the
+/// connection ends are completed with an error.
 class Pipe : public std::enable_shared_from_this<Pipe> {
  public:
   using Executor = Connection::Socket::executor_type;
@@ -37,14 +37,14 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
 
   Executor executor() { return connection_->executor(); }
 
-  /// From the connection. False: enough for now.
+  /// Takes bytes from the connection. Returns false if that is enough for now.
   bool take(const std::string& bytes) {
     in_ += bytes;
     if (read_) std::exchange(read_, nullptr)();
     paused_ = in_.size() >= kReadAheadMax;
     return !paused_;
   }
-  /// `work` moves what is there by get().
+  /// Runs `work` when there are bytes, which it takes with get(), or at the end.
   void read(std::function<void()> work) {
     if (lost_ || !in_.empty()) return work();
     read_ = std::move(work);
@@ -68,7 +68,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
       if (self->write_) std::exchange(self->write_, nullptr)();
     });
   }
-  /// `work` runs when the connection has not more than `low` bytes to send.
+  /// Runs `work` when the connection has at most `low` bytes to send.
   void when_low(std::size_t low, std::function<void()> work) {
     if (lost_) return;
     waits_.emplace_back(low, std::move(work));
@@ -86,7 +86,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
  private:
   using Wait = std::pair<std::size_t, std::function<void()>>;
 
-  /// The connection tells of one mark alone: the next that is reached.
+  /// Arms the connection's only mark: the next one that will be reached.
   void arm() {
     std::size_t low = 0;
     for (const Wait& wait : waits_) low = std::max(low, wait.first);
@@ -111,7 +111,7 @@ class Pipe : public std::enable_shared_from_this<Pipe> {
   bool lost_ = false;
 };
 
-/// The pipe as Beast wants a stream. Handlers run later, on the strand.
+/// The pipe as the stream that Beast expects. Handlers run later, on the strand.
 class Wire {
  public:
   using executor_type = Pipe::Executor;
@@ -122,10 +122,10 @@ class Wire {
   auto async_read_some(const Buffers& to, Handler&& handler) {
     return net::async_initiate<Handler, void(error_code, std::size_t)>(
         [pipe = pipe_](auto done, const Buffers& buffers) {
-          const auto kept = std::make_shared<decltype(done)>(std::move(done));
-          pipe->read([pipe, kept, buffers] {
+          const auto completion = std::make_shared<decltype(done)>(std::move(done));
+          pipe->read([pipe, completion, buffers] {
             const error_code ec = pipe->lost() ? net::error::operation_aborted : error_code();
-            finish(*pipe, *kept, ec, ec ? 0 : pipe->get(buffers));
+            finish(*pipe, *completion, ec, ec ? 0 : pipe->get(buffers));
           });
         },
         handler, to);
@@ -135,18 +135,18 @@ class Wire {
   auto async_write_some(const Buffers& from, Handler&& handler) {
     return net::async_initiate<Handler, void(error_code, std::size_t)>(
         [pipe = pipe_](auto done, const Buffers& buffers) {
-          const auto kept = std::make_shared<decltype(done)>(std::move(done));
+          const auto completion = std::make_shared<decltype(done)>(std::move(done));
           std::string bytes = beast::buffers_to_string(buffers);
           const std::size_t n = bytes.size();
-          pipe->write(std::move(bytes), [pipe, kept, n] {
+          pipe->write(std::move(bytes), [pipe, completion, n] {
             const error_code ec = pipe->lost() ? net::error::operation_aborted : error_code();
-            finish(*pipe, *kept, ec, ec ? 0 : n);
+            finish(*pipe, *completion, ec, ec ? 0 : n);
           });
         },
         handler, from);
   }
 
-  // How Beast ends the stream below it: what was sent still goes out, the exchange ends then.
+  // The way Beast ends the stream below it: what was sent still goes out, the exchange ends then.
   template <class Handler>
   friend void async_teardown(beast::role_type, Wire& wire, Handler&& handler) {
     net::post(wire.get_executor(),
@@ -239,16 +239,16 @@ class BeastSocket final : public MessageSocket, public std::enable_shared_from_t
   void on_read(error_code ec) {
     reading_ = wants_ = false;
     if (over_) return;
-    // A close by the other side, or for what it did wrong: Beast has answered that.
+    // The peer closed, or broke the protocol: Beast has answered that.
     if (ec) return finish();
     if (!stream_.got_text()) return close(ws::close_code::unknown_data, "messages are text");
     std::string text = beast::buffers_to_string(in_.data());
     in_ = {};
-    const auto on_text = events_.on_text;  // it may end within the call
+    const auto on_text = events_.on_text;  // it may be reset within the call
     on_text(std::move(text));
   }
 
-  /// One message at a time; the close is behind the last.
+  /// Writes one message at a time; the close follows the last.
   void write() {
     if (over_ || !accepted_ || writing_) return;
     if (out_.empty() && !closing_) return;
@@ -276,7 +276,7 @@ class BeastSocket final : public MessageSocket, public std::enable_shared_from_t
     if (const auto on_stop = events_.on_stop) on_stop();
   }
 
-  /// What is on its way to the client still goes there.
+  /// Ends the exchange; what is under way to the client is still sent.
   void finish() {
     if (over_) return;
     end();
@@ -295,14 +295,14 @@ class BeastSocket final : public MessageSocket, public std::enable_shared_from_t
   std::shared_ptr<Pipe> pipe_;
   ExchangePtr exchange_;
   SocketEvents events_;
-  ws::stream<Wire, false> stream_;  // without compression: a small message stays one
+  ws::stream<Wire, false> stream_;  // without compression: a small message stays small
   beast::flat_buffer in_;
   std::deque<std::string> out_;
   std::size_t out_bytes_ = 0;
   std::vector<std::pair<std::size_t, std::function<void()>>> drains_;  // once out_ is empty
   ws::close_reason reason_;
   bool accepted_ = false;
-  bool wants_ = false;  // a message
+  bool wants_ = false;  // wants a message
   bool reading_ = false;
   bool writing_ = false;
   bool closing_ = false;

@@ -1,6 +1,6 @@
 #pragma once
-// WebSockets (RFC 6455) over a connection: Boost.Beast has the protocol, the connection the bytes,
-// with its TLS, its limits and its counters. Includes Asio: for connection.cpp and websocket.cpp.
+// WebSockets (RFC 6455) over a connection: Boost.Beast has the protocol, the connection has the
+// bytes, TLS, limits and counters. Includes Asio: for connection.cpp and websocket.cpp alone.
 
 #include <memory>
 
@@ -9,8 +9,8 @@
 
 namespace holdfast::gateway {
 
-/// Accepts the handshake that the exchange's request is. The socket ends the exchange at its own
-/// end, and ends with it.
+/// Accepts the handshake in the exchange's request. The end of the socket ends the exchange, and
+/// the end of the exchange ends the socket.
 MessageSocketPtr open_websocket(std::shared_ptr<Connection> connection, ExchangePtr exchange,
                                 SocketEvents events, std::size_t bytes_max);
 

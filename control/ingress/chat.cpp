@@ -19,13 +19,13 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-// Of messages[i].tool_calls[j].function.arguments.
+// Depth of messages[i].tool_calls[j].function.arguments in the request.
 constexpr int kArgumentsDepth = 6;
-/// Bytes of messages that are rendered in all forms together, and messages that are looked at to
-/// find the one that a template refuses.
+/// Bytes of messages that are rendered over all trials together; most messages that are searched
+/// for the one that a template refuses.
 constexpr std::size_t kTrialBytes = 32 << 20;
 constexpr std::size_t kSearchMessages = 256;
-/// What a template says that used up its bounds: no other form of messages makes it end.
+/// Beginnings of the errors of a template that exceeded its bounds. No other form makes it end.
 constexpr std::string_view kUsedUp[] = {"the template takes more than",
                                         "the template writes more than"};
 
@@ -45,7 +45,7 @@ Result<void> read_messages(json& root) {
   return {};
 }
 
-/// The words that templates use, where they know only one of them.
+/// Replaces role and member names that the template does not know by those that it does.
 void speak_as(std::string_view chat_template, json& messages) {
   const auto knows = [&](const char* word) {
     return chat_template.find(word) != std::string_view::npos;
@@ -81,8 +81,8 @@ class Renderer {
     }
     if (root.value("continue_final_message", json(false)) == true)
       input_.add_generation_prompt = false;
-    if (tokenizer.bos() >= 0) input_.bos_token = tokenizer.piece(tokenizer.bos(), true);
-    if (tokenizer.eos() >= 0) input_.eos_token = tokenizer.piece(tokenizer.eos(), true);
+    if (tokenizer.bos() >= 0) input_.bos_token = tokenizer.token_bytes(tokenizer.bos(), true);
+    if (tokenizer.eos() >= 0) input_.eos_token = tokenizer.token_bytes(tokenizer.eos(), true);
     input_.date = date;
   }
 
@@ -90,15 +90,15 @@ class Renderer {
 
   bool has_tools() const { return has_tools_; }
 
-  /// The last of the messages is the beginning of the answer. One that has begun to think and no
-  /// more is taken from them: the template opens an answer, in which those thoughts stand.
+  /// Takes the last message as the beginning of the answer. A message with reasoning alone is
+  /// removed from `messages`: the template opens an answer, and the reasoning goes into it.
   Result<void> go_on(json& messages) {
     if (messages.back()["role"] != "assistant" || messages.back().contains("tool_calls")) {
       return invalid(
           "continue_final_message: needs a last message of the role assistant, without "
           "calls");
     }
-    if (marks_.place().empty()) {
+    if (marks_.position_mark().empty()) {
       return invalid("messages: have all of the characters U+FDD0 to U+FDEF; leave two out");
     }
     begun_ = "messages[" + std::to_string(messages.size() - 1) + "]";
@@ -120,20 +120,20 @@ class Renderer {
     return {};
   }
 
-  /// The messages in these forms.
+  /// Renders the messages in these forms.
   Result<PlainMarks::Text> render(const json& messages, std::uint32_t forms = 0) {
     const json said = forms == 0 ? messages : in_forms(messages, forms);
     const bool in_text = prefill_ && *prefill_ != chat::Prefill::kThinking;
     json list = marked(said);
-    if (in_text) list.back()["content"].get_ref<std::string&>() += marks_.place();
+    if (in_text) list.back()["content"].get_ref<std::string&>() += marks_.position_mark();
     input_.messages_json = list.dump();
     if (!has_tools_) input_.tools_json = (forms & kToolsEmpty) != 0 ? "[]" : "";
-    HF_TRY(std::string text, chat_.render(input_));
+    HOLDFAST_TRY(std::string text, chat_.render(input_));
     if (prefill_ == chat::Prefill::kThinking) think(text);
-    if (in_text) HF_CHECKED(cut(text));
+    if (in_text) HOLDFAST_CHECKED(cut(text));
     PlainMarks::Text out{text, {}};
     if (!parse_special_) out = marks_.take(text);
-    if (in_text && !out.text.ends_with(chat::behind_thinking(
+    if (in_text && !out.text.ends_with(chat::text_after_thinking(
                        said.back()["content"].get_ref<const std::string&>()))) {
       return invalid(begun_ + ": cannot be continued, as the model's template changes its text");
     }
@@ -146,9 +146,9 @@ class Renderer {
     return list;
   }
 
-  /// Leaves out what the template writes behind the text that is begun.
+  /// Cuts off what the template writes after the text that is continued.
   Result<void> cut(std::string& text) const {
-    const std::size_t end = text.rfind(marks_.place());
+    const std::size_t end = text.rfind(marks_.position_mark());
     if (end == std::string::npos) {
       return invalid(begun_ + ": cannot be continued, as the model's template leaves its text out");
     }
@@ -156,7 +156,7 @@ class Renderer {
     return {};
   }
 
-  /// The thoughts, in an answer that the template may have opened with <think> or not.
+  /// Appends the reasoning to an answer that the template may have opened with <think> or not.
   void think(std::string& text) const {
     constexpr std::string_view kThink = "<think>";
     const std::size_t end = text.find_last_not_of(" \n");
@@ -176,12 +176,13 @@ class Renderer {
   const bool parse_special_;
   bool has_tools_ = false;
   text::ChatInput input_;
-  std::optional<chat::Prefill> prefill_;  // what the last message has begun of the answer
-  std::string begun_;                     // … its place
-  std::string thinking_;                  // … of its reasoning
+  std::optional<chat::Prefill> prefill_;  // what of the answer the last message holds
+  std::string begun_;                     // "messages[i]" of that message, for errors
+  std::string thinking_;                  // its reasoning
 };
 
-/// The first message with which a template refuses those up to it, for the same reason as all.
+/// Names the first message at which the template refuses the messages so far with the same error as
+/// all of them.
 Error name_message(Renderer& renderer, const json& messages, Error error) {
   if (messages.size() > kSearchMessages) return error;
   json some = json::array();
@@ -200,13 +201,13 @@ void note_forms(std::uint32_t forms, std::vector<std::string>* notes) {
       {kSystemsJoined, "system-joined"},       {kShortIds, "short-ids"},
       {kArgumentsAsText, "arguments-as-text"}, {kArgumentsAsObjects, "arguments-as-objects"},
       {kSystemInUser, "system-in-user"},       {kCallsAsText, "calls-as-text"},
-      {kTurnsJoined, "turns-joined"}};  // of kToolsEmpty nothing is to be said
+      {kTurnsJoined, "turns-joined"}};  // kToolsEmpty is not reported
   for (const auto& [form, name] : kNames) {
     if ((forms & form) != 0) notes->emplace_back(name);
   }
 }
 
-/// One way to say the messages, as a template took it.
+/// The messages in one combination of forms, as the template rendered them.
 struct Trial {
   PlainMarks::Text text;
   std::uint32_t forms = 0;
@@ -219,8 +220,8 @@ bool used_up(const Error& error) {
   });
 }
 
-/// The first form in which the template takes the messages and leaves nothing out, else the one in
-/// which it leaves out the least.
+/// The first combination of forms in which the template takes the messages and leaves nothing out,
+/// else the one in which it leaves out the least.
 Result<Trial> try_forms(Renderer& renderer, const json& messages) {
   const std::vector<std::uint32_t> trials =
       form_trials(applicable_forms(messages, renderer.has_tools()));
@@ -249,12 +250,12 @@ Result<RenderedChat> render_chat(std::string_view text, const text::Tokenizer& t
                                  const std::string& date) {
   json root = try_parse_json<json>(text);
   if (!root.is_object()) return invalid("not a JSON object");
-  HF_CHECKED(read_messages(root));
+  HOLDFAST_CHECKED(read_messages(root));
   if (tokenizer.chat_template().empty()) {
     return Error{Errc::kNoChatTemplate,
                  "chat: the model's file holds no chat template; send a prompt instead"};
   }
-  HF_TRY(const auto chat_template, text::ChatTemplate::parse(tokenizer.chat_template()));
+  HOLDFAST_TRY(const auto chat_template, text::ChatTemplate::parse(tokenizer.chat_template()));
   json& messages = root["messages"];
   speak_as(tokenizer.chat_template(), messages);
   Renderer renderer(root, tokenizer, *chat_template, date);
@@ -262,9 +263,9 @@ Result<RenderedChat> render_chat(std::string_view text, const text::Tokenizer& t
     return invalid("messages: have all of the characters U+FDD0 to U+FDEF; leave one out");
   }
   if (root.value("continue_final_message", json(false)) == true) {
-    HF_CHECKED(renderer.go_on(messages));
+    HOLDFAST_CHECKED(renderer.go_on(messages));
   }
-  HF_TRY(Trial trial, try_forms(renderer, messages));
+  HOLDFAST_TRY(Trial trial, try_forms(renderer, messages));
   RenderedChat out;
   note_forms(trial.forms, &out.notes);
   for (const std::size_t i : trial.lost)

@@ -1,5 +1,5 @@
 #pragma once
-// The prompt of a chat request.
+// Renders the prompt of a chat request.
 
 #include <cstddef>
 #include <string>
@@ -14,17 +14,17 @@ namespace holdfast::ingress {
 struct RenderedChat {
   std::string text;
   std::vector<std::size_t> plain;  // text::EncodeOptions::plain
-  /// What the client should know: in which other form a message was given to the template, what the
-  /// template leaves out. A word each, see docs/chat-templates.md.
+  /// Notes for the client, a word each: the form in which messages were given to the template,
+  /// messages that the template leaves out. See docs/use/chat-templates.md.
   std::vector<std::string> notes;
 };
 
-/// The model's own chat template over a chat request. `json`: {"messages": [{"role", "content"},
-/// …], "tools"?: […], "chat_template_kwargs"?: {…}, "parse_special"?: false,
+/// Applies the model's own chat template to a chat request. `json`: {"messages": [{"role",
+/// "content"}, …], "tools"?: […], "chat_template_kwargs"?: {…}, "parse_special"?: false,
 /// "add_generation_prompt"?: true, "continue_final_message"?: false}; messages as chat/messages.h
-/// takes them. With the last of these the last message, of the assistant, is the beginning of the
-/// answer and stays open (chat/prefill.h). Texts of the request stay text: no special token is read
-/// from them, unless `parse_special` is true. `date` is YYYY-MM-DD.
+/// takes them. With continue_final_message the last message, of the assistant, is the beginning of
+/// the answer and stays open (chat/prefill.h). Texts of the request stay text: no special token is
+/// read from them, unless `parse_special` is true. `date` is YYYY-MM-DD.
 /// Errors: kInvalidRequest names the message that is wrong and why, or the template's line that
 /// refused; kNoChatTemplate if the model's file has none.
 Result<RenderedChat> render_chat(std::string_view json, const text::Tokenizer& tokenizer,

@@ -63,7 +63,7 @@ json join_systems(const json& messages) {
   return out;
 }
 
-/// Ids that are not of nine characters get the number of the call instead.
+/// Replaces ids that are not nine letters and digits by the number of the call.
 void shorten_ids(json& messages) {
   std::map<std::string, std::string> shorter;
   const auto shortened = [&](const std::string& id) {
@@ -174,13 +174,14 @@ std::string_view longest_run(std::string_view text, IsPart is_part) {
   return best;
 }
 
-/// Of letters and digits where there are any: those are the same in every way to write a text.
+/// The longest run of letters and digits, which every way to write a text leaves as they are.
+/// Without any, the longest run of bytes that are not ASCII.
 std::string_view longest_word(std::string_view text) {
   const auto word = longest_run(text, [](unsigned char c) { return std::isalnum(c) != 0; });
   return word.empty() ? longest_run(text, [](unsigned char c) { return c >= 0x80; }) : word;
 }
 
-/// The texts in a call's arguments, on lines.
+/// The texts in a call's arguments, one a line.
 std::string values_of(const json& arguments) {
   if (arguments.is_string()) return arguments.get<std::string>();
   if (!arguments.is_structured()) return arguments.dump();
@@ -266,7 +267,7 @@ std::vector<std::size_t> lost_messages(const json& messages, std::string_view pr
         const std::string name = call["function"].value("name", "");
         const std::string values = values_of(call["function"]["arguments"]);
         const std::string_view value = longest_word(values);
-        // Templates write the one or the other first.
+        // Templates write the name or the arguments first.
         found = (value.empty() || prompt.find(value, cursor) != std::string_view::npos) && found;
         found = find_next(longest_word(name)) && found;
       }

@@ -17,26 +17,26 @@ Result<bool> GrammarCheck::check(const std::string& model_sha, const text::Token
     return false;
   }
   const std::int32_t vocab = tokenizer == nullptr ? INT32_MAX : tokenizer->vocab_size();
-  HF_TRY(const auto asked, sampling::parse_extra(extra, vocab));
-  if (!asked.banned_strings.empty() && tokenizer == nullptr) {
+  HOLDFAST_TRY(const auto sampling_extra, sampling::parse_extra(extra, vocab));
+  if (!sampling_extra.banned_strings.empty() && tokenizer == nullptr) {
     return Error{Errc::kUnsupported,
                  "sampling: the model's file holds no tokenizer; leave banned_strings out"};
   }
-  HF_TRY(const auto request, grammar::read_extra(extra));
-  if (!request) return asked.embedding.has_value();
+  HOLDFAST_TRY(const auto request, grammar::read_extra(extra));
+  if (!request) return sampling_extra.embedding.has_value();
   if (tokenizer == nullptr) {
     return Error{Errc::kUnsupported,
                  "grammar: the model's file holds no tokenizer; leave the grammar out"};
   }
-  if (request->finish && asked.mirostat != 0) {
+  if (request->finish && sampling_extra.mirostat != 0) {
     return Error{Errc::kUnsupported,
                  "grammar: 'finish' cannot be honoured with mirostat; leave one of them out"};
   }
-  HF_TRY(const grammar::GrammarPtr compiled, grammar::compile(*request));
-  HF_CHECKED(grammar::check_coverage(*compiled, grammar::single_bytes(*tokenizer)));
-  if (key.size() > kKeptBytesMax) return false;
+  HOLDFAST_TRY(const grammar::GrammarPtr compiled, grammar::compile(*request));
+  HOLDFAST_CHECKED(grammar::check_coverage(*compiled, grammar::single_bytes(*tokenizer)));
+  if (key.size() > kKeyBytesMax) return false;
   good_.push_front(std::move(key));
-  if (good_.size() > kKept) good_.pop_back();
+  if (good_.size() > kEntriesMax) good_.pop_back();
   return false;
 }
 

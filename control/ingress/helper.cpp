@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kTickMs = 100;
 constexpr int kRetryMs = 5;
-constexpr std::size_t kJobsMax = 4096;  // that wait; the daemon sends far fewer
-// libzmq is given this long to send the last answer before the process ends.
+constexpr std::size_t kJobsMax = 4096;  // tasks that wait; the daemon sends far fewer
+// Time for libzmq to send the last answer before the process ends.
 constexpr auto kFarewell = std::chrono::milliseconds(100);
 
 wire::Prepared refusal(std::uint64_t job, Errc code, std::string message) {
@@ -83,17 +83,17 @@ void Helper::finish(std::uint64_t connection, wire::Message answer) {
 
 Result<void> Helper::open() {
   wire::SocketOptions options;
-  // A daemon of this host that ends closes the socket; one that is only starved must not lose us.
+  // A daemon of this host that ends closes the socket; a starved one must not lose the connection.
   options.heartbeat_interval_ms = 0;
   options.message_bytes_max = 256 << 20;  // a tokenizer of a large vocabulary
-  HF_TRY(auto socket, wire::Socket::open(context_, wire::SocketKind::kDealer, options));
+  HOLDFAST_TRY(auto socket, wire::Socket::open(context_, wire::SocketKind::kDealer, options));
   socket_ = std::make_unique<wire::Socket>(std::move(socket));
-  HF_CHECKED(socket_->start_monitor(context_));
+  HOLDFAST_CHECKED(socket_->start_monitor(context_));
   return socket_->connect(options_.endpoint);
 }
 
 Result<Helper::End> Helper::run() {
-  HF_CHECKED(open());
+  HOLDFAST_CHECKED(open());
   std::vector<wire::WaitItem> items = {{socket_.get(), -1, false}, {nullptr, wake_.fd(), false}};
   if (probe_.fd() >= 0) items.push_back({nullptr, probe_.fd(), false});
   while (!stop_.load()) {
@@ -119,7 +119,7 @@ Result<Helper::End> Helper::run() {
 
 void Helper::drain_link_events() {
   while (const auto event = socket_->next_link_event()) {
-    // The daemon asks again for what it still wants; its job numbers may start anew.
+    // The daemon asks again for what it still needs; its job numbers may start anew.
     const std::lock_guard lock(mutex_);
     ++connection_;
     answers_.clear();
@@ -167,7 +167,7 @@ void Helper::inspect(std::uint64_t connection, const wire::Inspect& job) {
                                                  : inspect_in_child(options_.program, job);
   crash_point(CrashPoint::kIngressInspectAfter);
   if (inspected) return finish(connection, std::move(*inspected));
-  // The daemon asks the next one.
+  // The daemon asks the next helper.
   log::error("the spawner of readers is gone; ending to be started anew");
   request_stop();
 }

@@ -1,6 +1,6 @@
 #pragma once
-// The ingress helper's loop: PREPARE and INSPECT jobs of the daemon, each kind on its own thread,
-// answers in order. schema/protocol.md, "Ingress".
+// The ingress helper's loop: PREPARE and INSPECT jobs of the daemon, each kind on its own thread.
+// Each kind is answered in order. schema/protocol.md, "Ingress".
 
 #include <atomic>
 #include <condition_variable>
@@ -24,28 +24,29 @@ namespace holdfast::ingress {
 
 struct HelperOptions {
   std::string endpoint;              // "ipc://STATE/run/ingress.sock"
-  std::string program;               // this executable, for the inspecting child
-  ReaderSpawner* spawner = nullptr;  // starts it where this process may not
+  std::string program;               // this executable, for the child that inspects
+  ReaderSpawner* spawner = nullptr;  // starts that child where this process may not
   PrepareLimits limits;
-  std::int64_t job_ms = 10'000;  // longest PREPARE
-  std::size_t tokenizers = 8;    // kept in memory
+  std::int64_t job_ms = 10'000;  // longest PREPARE in ms
+  std::size_t tokenizers = 8;    // most tokenizers in memory
 };
 
 class Helper {
  public:
-  /// How run() ended. kOverdue: a job did not end in time; it was refused, and since a thread
-  /// cannot be killed the process must end and be started again.
+  /// The way run() ended. kOverdue: a job did not end in time and was refused. A thread cannot be
+  /// killed, so the process must end and be started again.
   enum class End : std::uint8_t { kStopped, kOverdue };
 
   explicit Helper(HelperOptions options);
   ~Helper();
-  /// kIo if the socket cannot be made; a daemon that is not there is waited for.
+  /// Runs until request_stop() or until a job is overdue. kIo if the socket cannot be made; an
+  /// absent daemon is waited for.
   Result<End> run();
-  /// Any thread, also a signal handler.
+  /// May be called on any thread and in a signal handler.
   void request_stop();
 
  private:
-  /// One thread that runs tasks in order.
+  /// A thread that runs tasks in order.
   struct Lane {
     std::thread thread;
     std::deque<std::function<void()>> tasks;
@@ -72,13 +73,13 @@ class Helper {
   ProbeAnswer probe_;
   std::unique_ptr<wire::Socket> socket_;
   TokenizerCache cache_;
-  GrammarCheck grammars_;                                      // of the thread of prepare_lane_
+  GrammarCheck grammars_;                                      // for prepare_lane_ alone
   std::map<std::string, std::vector<wire::Prepare>> waiting_;  // for a tokenizer, by model_sha
-  std::uint64_t connection_ = 0;  // what was asked on an older one is not answered any more
+  std::uint64_t connection_ = 0;  // rises at each link event; older answers are dropped
   bool hello_due_ = false;
   std::atomic<bool> stop_{false};
 
-  std::mutex mutex_;  // guards what follows and the lanes' tasks
+  std::mutex mutex_;  // guards the members below and the lanes' tasks
   bool ending_ = false;
   std::deque<wire::Message> answers_;
   std::uint64_t running_job_ = 0;

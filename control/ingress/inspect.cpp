@@ -3,15 +3,16 @@
 #include "control/ingress/chat.h"
 #include "shared/chat/output_parser.h"
 #include "shared/gguf/gguf.h"
-#include "shared/hf/folder.h"
-#include "shared/hf/stamp.h"
+#include "shared/huggingface/folder.h"
+#include "shared/huggingface/stamp.h"
 #include "shared/plan/plan.h"
 #include "shared/text/tokenizer.h"
 
 namespace holdfast::ingress {
 namespace {
 
-/// Enough for a template to show how an answer begins. `kwargs`: what its variables are set to.
+/// A chat just long enough for a template to show how an answer begins. `kwargs`: a JSON object,
+/// the values of the template's variables.
 std::string short_chat(const text::Tokenizer& tokenizer, const std::string& kwargs) {
   const auto prompt = render_chat(R"({"messages":[{"role":"user","content":"Hi"}],)"
                                   R"("add_generation_prompt":true,"chat_template_kwargs":)" +
@@ -28,19 +29,19 @@ chat::OpeningPrompts opening_prompts(const text::Tokenizer& tokenizer) {
 
 Result<wire::Inspected> read_all(const std::string& path) {
   wire::Inspected out;
-  HF_TRY(const hf::Stamp before, hf::stamp_of(path));
-  HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
-  HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
+  HOLDFAST_TRY(const huggingface::Stamp before, huggingface::stamp_of(path));
+  HOLDFAST_TRY(const auto file, huggingface::open_model(path, huggingface::Contents::kShapes));
+  HOLDFAST_TRY(const plan::ModelShape shape, plan::read_shape(*file));
   out.shape = plan::shape_to_json(shape);
   if (shape.has_tokenizer) {
-    HF_TRY(out.tokenizer, plan::tokenizer_blob(*file));
-    HF_TRY(const auto blob, gguf::File::from_bytes(out.tokenizer, path));
-    HF_TRY(const auto tokenizer, text::Tokenizer::load(*blob));
-    out.pieces = text::encode_pieces(*tokenizer);
+    HOLDFAST_TRY(out.tokenizer, plan::tokenizer_blob(*file));
+    HOLDFAST_TRY(const auto blob, gguf::File::from_bytes(out.tokenizer, path));
+    HOLDFAST_TRY(const auto tokenizer, text::Tokenizer::load(*blob));
+    out.detokenizer = text::encode_detokenizer_table(*tokenizer);
     out.output = chat::describe_output(tokenizer->chat_template(), opening_prompts(*tokenizer));
   }
-  HF_TRY(out.model_sha, hf::sha256_of(path));
-  HF_TRY(const hf::Stamp after, hf::stamp_of(path));
+  HOLDFAST_TRY(out.model_sha, huggingface::sha256_of(path));
+  HOLDFAST_TRY(const huggingface::Stamp after, huggingface::stamp_of(path));
   if (before != after) {
     return Error{Errc::kFileInvalid, path + ": changed while it was read; try again"};
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Reads a model file once, at registration: header, hash, tokenizer. The file is not trusted, so it
-// happens in a child process under limits (`holdfast-ingress --inspect PATH [ROOTS]`).
+// Reads a model file once, at registration: header, hash, tokenizer. The file is not trusted, so a
+// child process reads it under limits (`holdfast-ingress --inspect PATH [ROOTS]`).
 
 #include <string>
 
@@ -8,20 +8,21 @@
 
 namespace holdfast::ingress {
 
-/// In the child: reads the file in this process. Never fails as such; the reason stands in
-/// Inspected::refusal: kIo (missing, unreadable), kFileInvalid (empty, cut short, no GGUF, broken,
-/// changed while it was read), kUnsupported (architecture, tokenizer). Cost: one read of the file.
+/// Reads the file in this process; called in the child. Never fails as such: Inspected::refusal has
+/// the reason: kIo (missing, unreadable), kFileInvalid (empty, cut short, no GGUF, broken, changed
+/// while it was read), kUnsupported (architecture, tokenizer). Cost: one read of the file.
 wire::Inspected inspect_file(const std::string& path);
 
-/// An answer that is only a reason.
+/// Makes an answer that holds only a refusal.
 wire::Inspected refused_file(const Error& error);
 
-/// In the child, first of all: CPU time and address space by the file's size, descriptors for so
-/// many files, no core file, no new privileges, death with the parent.
+/// Limits this process; the child calls it first of all. CPU time and address space follow the
+/// file's size, descriptors are enough for `files` files; no core file, no new privileges, death
+/// with the parent.
 void limit_this_process(const std::string& path, std::size_t files);
 
-/// Runs `program --inspect path roots` and reads its answer. A child that is killed
-/// by a limit or by a signal is kFileInvalid with that said.
+/// Runs `program --inspect path roots` and reads its answer. A child that a limit or a signal
+/// killed is kFileInvalid, and the message says so.
 wire::Inspected inspect_in_child(const std::string& program, const wire::Inspect& job);
 
 }  // namespace holdfast::ingress

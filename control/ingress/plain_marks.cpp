@@ -11,7 +11,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr int kFirstMark = 0x90;  // U+FDD0 to U+FDEF, which stand for no character: EF B7 90 …
+constexpr int kFirstMark = 0x90;  // U+FDD0 to U+FDEF, which are noncharacters: EF B7 90 …
 constexpr int kMarks = 32;
 
 /// Bytes of the character that begins at `at`.
@@ -21,7 +21,8 @@ std::size_t character(std::string_view text, std::size_t at) {
   return end - at;
 }
 
-/// Tokens like "<b>" or runs of spaces are words of the vocabulary. Marks have brackets.
+/// Tells marks of templates from words. Tokens like "<b>" or runs of spaces may be words of the
+/// vocabulary; marks have brackets.
 bool has_brackets(std::string_view name) {
   return name.size() > 2 && (name[0] == '<' || name[0] == '[');
 }
@@ -54,7 +55,7 @@ PlainMarks::PlainMarks(const text::Tokenizer& tokenizer, std::string_view chat_t
     const std::string mark = {'\xef', '\xb7', static_cast<char>(kFirstMark + i)};
     if (request.find(mark) != std::string_view::npos) continue;
     if (!mark_.empty()) {
-      place_ = mark;
+      position_mark_ = mark;
       return;
     }
     mark_ = mark;
@@ -63,11 +64,11 @@ PlainMarks::PlainMarks(const text::Tokenizer& tokenizer, std::string_view chat_t
 }
 
 bool PlainMarks::is_plain(text::TokenId id, Writer writer) const {
-  const std::string_view name = tokenizer_.piece(id, /*special=*/true);
+  const std::string_view name = tokenizer_.token_bytes(id, /*special=*/true);
   const bool control = tokenizer_.is_control(id);
   if (writer == Writer::kClosed) return control;
   if (writer == Writer::kModel) return control && !is_of_thinking(std::string(name));
-  // Some files have the marks of turns and calls among the words of their vocabulary.
+  // Some vocabularies have the marks of turns and calls among their words.
   return control || (has_brackets(name) && template_.find(name) != std::string_view::npos);
 }
 
@@ -75,24 +76,25 @@ bool PlainMarks::begins_thinking(std::string_view text) const {
   const std::size_t at = text.find_first_not_of(" \t\r\n");
   if (at == std::string_view::npos) return false;
   const text::TokenId id = tokenizer_.special_at(text, at, nullptr);
-  if (id >= 0 && is_of_thinking(std::string(tokenizer_.piece(id, /*special=*/true)))) return true;
+  if (id >= 0 && is_of_thinking(std::string(tokenizer_.token_bytes(id, /*special=*/true))))
+    return true;
   return std::any_of(std::begin(kThinks), std::end(kThinks),
                      [&](std::string_view mark) { return text.substr(at).starts_with(mark); });
 }
 
-/// Whether a mark belongs behind the character at `at`.
+/// Returns true if a mark goes after the character at `at`.
 bool PlainMarks::wants_mark(std::string_view text, std::size_t at, Writer writer) const {
   if (writer == Writer::kClosed && ends_thinking(text.substr(at))) return true;
   bool open = false;
   const text::TokenId id = tokenizer_.special_at(text, at, &open);
-  // One that the template's text could complete.
+  // The template's text could complete a special token that begins here.
   const auto c = static_cast<unsigned char>(text[at]);
   if (open && std::isspace(c) == 0 && std::isalnum(c) == 0) return true;
   return id >= 0 && is_plain(id, writer);
 }
 
 void PlainMarks::add_to(std::string& text, Writer writer) const {
-  // An end of thoughts that never began is text: a template would throw away what stands before.
+  // An end of reasoning that never began is text: a template would drop what stands before it.
   if (writer == Writer::kModel && !begins_thinking(text)) writer = Writer::kClosed;
   std::string out;
   std::size_t from = 0;

@@ -1,9 +1,8 @@
 #pragma once
-// Keeps what clients write text. A template joins their texts with its control tokens to one
-// prompt, where "<|im_end|>" in a message would end the turn. So each place in a client's text
-// where a special token begins gets a mark, a character that nobody writes; templates carry it
-// along; what comes out of them is read without the marks, and where one stood no special token
-// begins.
+// Keeps the text of clients text. A template joins it with control tokens to one prompt, where
+// "<|im_end|>" in a message would end the turn. So each place in a client's text where a special
+// token begins gets a mark, a character that nobody writes. Templates copy it; take() removes it
+// from the result, and no special token begins where one stood.
 
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
@@ -21,22 +20,22 @@ class PlainMarks {
     std::string text;
     std::vector<std::size_t> plain;  // text::EncodeOptions::plain
   };
-  /// `request`: the texts that marks must be told from. Tokenizer and template outlive it.
+  /// `request`: the text that must not contain the mark. Tokenizer and template must outlive it.
   PlainMarks(const text::Tokenizer& tokenizer, std::string_view chat_template,
              std::string_view request);
 
-  /// False: the request has every character that could be a mark.
+  /// Returns false if the request has every character that could be a mark.
   bool usable() const { return !mark_.empty(); }
-  /// A character to find a place again in what a template writes. Empty: there is none left.
-  const std::string& place() const { return place_; }
-  /// Marks every text in it, names of members too, but for roles. What the model wrote itself may
-  /// hold its own marks of thinking, which templates look for.
+  /// A second such character, to find a place again in a template's output. Empty: none is left.
+  const std::string& position_mark() const { return position_mark_; }
+  /// Marks every text in `messages_or_tools`, names of members too, but not roles. Text that the
+  /// model wrote may hold its own marks of reasoning, which templates look for.
   void add(nlohmann::ordered_json& messages_or_tools) const;
-  /// What a template made of such texts.
+  /// Removes the marks from a template's output; Text::plain has the characters before them.
   Text take(std::string_view rendered) const;
 
  private:
-  enum class Writer { kClient, kModel, kClosed };  // kClosed: the model, thinking of nothing
+  enum class Writer { kClient, kModel, kClosed };  // kClosed: the model, in text without reasoning
   bool begins_thinking(std::string_view text) const;
   bool wants_mark(std::string_view text, std::size_t at, Writer writer) const;
   void add_to(std::string& text, Writer writer) const;
@@ -45,8 +44,8 @@ class PlainMarks {
 
   const text::Tokenizer& tokenizer_;
   const std::string_view template_;
-  std::string mark_, escaped_;  // as it is, and as JSON in ASCII has it
-  std::string place_;
+  std::string mark_, escaped_;  // the mark itself, and its escape in ASCII JSON
+  std::string position_mark_;
 };
 
 }  // namespace holdfast::ingress

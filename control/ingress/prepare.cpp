@@ -22,7 +22,7 @@ Error invalid(std::string what) {
   return {Errc::kInvalidRequest, std::move(what)};
 }
 
-/// Of several prompts it says which one is wrong.
+/// Adds the prompt's index to the error if there are several prompts.
 Error name_prompt(Error error, std::size_t i, std::size_t prompts) {
   constexpr std::string_view kPrompt = "prompt";
   if (prompts > 1 && error.what.starts_with(kPrompt)) {
@@ -31,8 +31,8 @@ Error name_prompt(Error error, std::size_t i, std::size_t prompts) {
   return error;
 }
 
-/// The first byte that is not part of well-formed UTF-8; bisected, since a prefix of good text may
-/// end inside a sequence of at most 4 bytes.
+/// Offset of the first byte that is not part of well-formed UTF-8. Bisected over prefixes, as a
+/// prefix of good text may end inside a sequence of at most 4 bytes.
 std::size_t first_bad_byte(std::string_view text) {
   std::size_t good = 0;
   std::size_t bad = text.size();
@@ -69,7 +69,7 @@ Result<Rendered> from_ids(const std::vector<text::TokenId>& ids, const text::Tok
   }
   Rendered out{ids, {}, {}};
   if (job.echo && tokenizer != nullptr) {
-    text::Releaser releaser;  // whole UTF-8 sequences only: this goes out as text
+    text::Releaser releaser;  // whole UTF-8 sequences only, as the answer carries text
     out.text = releaser.feed(text::decode(*tokenizer, ids, job.names, true));
     out.text += releaser.finish();
   }
@@ -81,7 +81,7 @@ Result<Rendered> from_text(std::string_view prompt, const text::Tokenizer* token
   if (tokenizer == nullptr) {
     return invalid("prompt: the model's file holds no tokenizer; send token ids");
   }
-  HF_TRY(auto ids, tokenizer->encode(prompt, {special, parse_special}));
+  HOLDFAST_TRY(auto ids, tokenizer->encode(prompt, {special, parse_special}));
   Rendered out{std::move(ids), std::string(prompt), {}};
   const bool twice = out.ids.size() > 1 && tokenizer->bos() >= 0 &&
                      out.ids[0] == tokenizer->bos() && out.ids[1] == tokenizer->bos();
@@ -94,11 +94,11 @@ Result<Rendered> from_chat(std::string_view json, const text::Tokenizer* tokeniz
     return Error{Errc::kNoChatTemplate,
                  "chat: the model's file holds no tokenizer; send a prompt of token ids"};
   }
-  // A template may write the date into the prompt; the prompt's ids are stored at acceptance.
+  // A template may write the date into the prompt. The ids are stored at acceptance, so it stays.
   const std::string today = text::utc_date(std::time(nullptr));
-  HF_TRY(RenderedChat chat, render_chat(json, *tokenizer, today));
+  HOLDFAST_TRY(RenderedChat chat, render_chat(json, *tokenizer, today));
   // The template writes BOS and the like itself, as text.
-  HF_TRY(auto ids, tokenizer->encode(chat.text, {/*add_special=*/false, true, chat.plain}));
+  HOLDFAST_TRY(auto ids, tokenizer->encode(chat.text, {/*add_special=*/false, true, chat.plain}));
   return Rendered{std::move(ids), std::move(chat.text), std::move(chat.notes)};
 }
 
@@ -118,7 +118,7 @@ Result<Rendered> render(const wire::Prompt& prompt, const text::Tokenizer* token
   }
   if (prompt.ids.has_value()) return from_ids(*prompt.ids, tokenizer, job, limits);
   const std::string& bytes = prompt.text.has_value() ? *prompt.text : *prompt.messages_json;
-  HF_CHECKED(check_bytes(bytes, limits));
+  HOLDFAST_CHECKED(check_bytes(bytes, limits));
   if (prompt.messages_json.has_value()) return from_chat(bytes, tokenizer);
   return from_text(bytes, tokenizer, job.add_special, job.parse_special);
 }

@@ -1,6 +1,6 @@
 #pragma once
-// From what a client sent to token ids. Runs in the ingress helper, never in the daemon: this is
-// where user input meets regular expressions and templates.
+// Turns what a client sent into token ids. Runs in the ingress helper, never in the daemon: user
+// input meets regular expressions and templates here.
 
 #include <list>
 #include <memory>
@@ -15,16 +15,17 @@ namespace holdfast::ingress {
 using TokenizerPtr = std::shared_ptr<const text::Tokenizer>;
 
 struct PrepareLimits {
-  std::size_t prompt_bytes = 1 << 20;  // of one prompt, text or chat JSON
+  std::size_t prompt_bytes = 1 << 20;  // most bytes of one prompt, text or chat JSON
   std::size_t prompt_ids = 1 << 20;
 };
 
-/// Never fails as such: what is wrong with the prompts stands in Prepared::refusal. `tokenizer` is
-/// null for a model without one: token ids pass, text is kInvalidRequest, chat kNoChatTemplate.
+/// Prepares the prompts of a job. Never fails as such: Prepared::refusal has the reason.
+/// `tokenizer` is null for a model without one: token ids pass, text is kInvalidRequest, chat
+/// kNoChatTemplate.
 wire::Prepared prepare(const wire::Prepare& job, const text::Tokenizer* tokenizer,
                        const PrepareLimits& limits);
 
-/// The tokenizers of the models used last, by model_sha. Not thread-safe.
+/// The tokenizers of the models that were used last, by model_sha. Not thread-safe.
 class TokenizerCache {
  public:
   explicit TokenizerCache(std::size_t size) : size_(size) {}
@@ -32,9 +33,9 @@ class TokenizerCache {
     TokenizerPtr tokenizer;  // null: the model has none, or
     Error error;             // it cannot be used (text not empty)
   };
-  /// nullptr if unknown.
+  /// Returns nullptr if the model is unknown. Valid until put().
   const Entry* find(const std::string& model_sha);
-  /// Reads the blob (empty: the model has no tokenizer).
+  /// Loads a tokenizer from a GGUF blob (empty: the model has none) and evicts the oldest.
   void put(const std::string& model_sha, std::string blob);
 
  private:

@@ -21,9 +21,9 @@
 namespace holdfast::ingress {
 namespace {
 
-constexpr std::uint64_t kMemoryBytes = 2ULL << 30;       // beside the mapping of the file
-constexpr std::uint64_t kCpuSeconds = 60;                // beside the hashing
-constexpr std::uint64_t kHashBytesPerSecond = 50 << 20;  // on a slow machine
+constexpr std::uint64_t kMemoryBytes = 2ULL << 30;       // beyond the mapping of the file
+constexpr std::uint64_t kCpuSeconds = 60;                // beyond the time for hashing
+constexpr std::uint64_t kHashBytesPerSecond = 50 << 20;  // as a slow machine hashes
 constexpr std::size_t kAnswerBytesMax = 256 << 20;
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool kLimitAddressSpace = false;  // its shadow maps terabytes
@@ -36,7 +36,7 @@ void set_limit(int what, std::uint64_t value) {
   setrlimit(static_cast<__rlimit_resource>(what), &limit);
 }
 
-/// Of a file, or of everything in a folder: nothing is read here, so nothing can be wrong.
+/// Size of a file, or of everything in a folder; 0 if it cannot be read, which the reader reports.
 std::uint64_t bytes_of(const std::string& path) {
   struct stat st = {};
   if (stat(path.c_str(), &st) != 0) return 0;

@@ -44,7 +44,7 @@ bool send_order(int socket, const std::string& order, int fd) {
   return sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(order.size());
 }
 
-/// False when the helper is gone, or its order is none.
+/// Returns false when the helper is gone or sent no valid order.
 bool receive_order(int socket, std::string& order, int& fd) {
   Control control = {};
   order.resize(kOrderBytesMax);
@@ -71,7 +71,7 @@ bool receive_order(int socket, std::string& order, int& fd) {
 [[noreturn]] void serve_orders(int socket, const std::string& program, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
-  sandbox::log_confinement(sandbox::confine(sandbox::reader_spawner_wish(program)));
+  sandbox::log_confinement(sandbox::confine(sandbox::reader_spawner_policy(program)));
   std::string order;
   int fd = -1;
   while (receive_order(socket, order, fd)) {
@@ -128,17 +128,17 @@ std::optional<wire::Inspected> ReaderSpawner::inspect(const wire::Inspect& job) 
   close(ends[1]);
   std::string answer;
   Ended ended;
-  bool heard = false;
+  bool received = false;
   if (sent) {
     answer = read_answer(ends[0]);
     ssize_t n = -1;
     do {
       n = recv(socket_, &ended, sizeof ended, 0);
     } while (n < 0 && errno == EINTR);
-    heard = n == sizeof ended;
+    received = n == sizeof ended;
   }
   close(ends[0]);
-  if (!heard) return std::nullopt;
+  if (!received) return std::nullopt;
   if (ended.started != 1) {
     return refused_job(job, Errc::kInternal, "the reader of the header cannot be started");
   }

@@ -1,6 +1,6 @@
 #pragma once
-// A helper may start no process, so one that was forked before it gave that up does it for it: it
-// takes a path and a pipe's end and starts a header reader. It never looks at what the reader says.
+// Starts header readers for a helper that may start no process. It is forked before the helper
+// gives that right up, takes a path and a pipe's end, and never looks at what the reader says.
 
 #include <sys/types.h>
 
@@ -15,14 +15,14 @@ namespace holdfast::ingress {
 
 class ReaderSpawner {
  public:
-  /// Forks; call it before there are threads. The child confines itself, and ends with this object,
-  /// or with the process. kInternal.
+  /// Forks the spawner; call it before there are threads. The spawner confines itself, and ends
+  /// with this object or with the process. kInternal if it cannot be made.
   static Result<std::unique_ptr<ReaderSpawner>> start(const std::string& program);
   ~ReaderSpawner();
   ReaderSpawner(const ReaderSpawner&) = delete;
   ReaderSpawner& operator=(const ReaderSpawner&) = delete;
 
-  /// As inspect_in_child(), one job at a time. nullopt: the spawner is gone.
+  /// Does what inspect_in_child() does, one job at a time; thread-safe. nullopt: it is gone.
   std::optional<wire::Inspected> inspect(const wire::Inspect& job);
 
  private:

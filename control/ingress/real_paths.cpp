@@ -10,7 +10,7 @@
 #include <cstring>
 
 #include "shared/base/roots.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 
 namespace holdfast::ingress {
 namespace {
@@ -24,7 +24,7 @@ Result<std::string> real_path(const std::string& path) {
 }
 
 Result<std::string> real_path_below(const std::string& path, const std::string& roots) {
-  HF_TRY(const std::string real, real_path(path));
+  HOLDFAST_TRY(const std::string real, real_path(path));
   if (roots.empty()) return real;
   std::string real_roots;
   for (const std::string& root : split_roots(roots)) {
@@ -42,12 +42,12 @@ Result<std::string> real_path_below(const std::string& path, const std::string& 
 Result<std::vector<std::string>> real_paths_below(const std::string& path,
                                                   const std::string& roots) {
   std::vector<std::string> all(1);
-  HF_TRY(all[0], real_path_below(path, roots));
+  HOLDFAST_TRY(all[0], real_path_below(path, roots));
   DIR* folder = opendir(path.c_str());
   if (folder == nullptr) {  // a file, which may have more parts
-    HF_TRY(const std::vector<std::string> files, hf::files_of(path));
+    HOLDFAST_TRY(const std::vector<std::string> files, huggingface::files_of(path));
     for (std::size_t i = 1; i < files.size(); ++i) {
-      HF_TRY(std::string real, real_path_below(files[i], roots));
+      HOLDFAST_TRY(std::string real, real_path_below(files[i], roots));
       all.push_back(std::move(real));
     }
     return all;
@@ -61,7 +61,7 @@ Result<std::vector<std::string>> real_paths_below(const std::string& path,
   }
   closedir(folder);
   for (const std::string& link : links) {
-    HF_TRY(std::string real, real_path_below(link, roots));
+    HOLDFAST_TRY(std::string real, real_path_below(link, roots));
     all.push_back(std::move(real));
   }
   return all;
@@ -70,7 +70,7 @@ Result<std::vector<std::string>> real_paths_below(const std::string& path,
 std::vector<std::string> names_of_files(const std::string& path) {
   DIR* folder = opendir(path.c_str());
   if (folder == nullptr) {
-    const auto files = hf::files_of(path);
+    const auto files = huggingface::files_of(path);
     return files ? files.value() : std::vector<std::string>{path};
   }
   std::vector<std::string> names;
@@ -80,8 +80,8 @@ std::vector<std::string> names_of_files(const std::string& path) {
     names.push_back(path + "/" + name);
     DIR* inner = opendir(names.back().c_str());
     if (inner == nullptr) continue;
-    const std::string place = names.back() + "/";
-    while (const dirent* file = readdir(inner)) names.push_back(place + file->d_name);
+    const std::string prefix = names.back() + "/";
+    while (const dirent* file = readdir(inner)) names.push_back(prefix + file->d_name);
     closedir(inner);
   }
   closedir(folder);

@@ -61,7 +61,7 @@ json counters_json(const core::SideCounters& c) {
           {"rerouted", c.rerouted}};
 }
 
-/// "m1 75 %, m2 25 %", for lists.
+/// Targets with their shares as text, for lists: "m1 75 %, m2 25 %".
 std::string in_words(const json& targets) {
   std::string text;
   for (const json& target : targets) {
@@ -112,12 +112,12 @@ json aliases_json(const core::Machine& machine) {
 }
 
 Result<json> alias_history_json(const std::string& name, std::int64_t limit, store::Store& store) {
-  HF_TRY(const auto changes, store.alias_history(name, limit));
+  HOLDFAST_TRY(const auto changes, store.alias_history(name, limit));
   if (changes.empty()) {
     return Error{Errc::kNotFound, "there is no alias \"" + name + "\"; see models alias"};
   }
-  HF_TRY(const auto canaries, store.canaries(name, limit));
-  HF_TRY(const auto windows, store.canary_windows(name, limit));
+  HOLDFAST_TRY(const auto canaries, store.canaries(name, limit));
+  HOLDFAST_TRY(const auto windows, store.canary_windows(name, limit));
   json j = {{"name", name},
             {"history", json::array()},
             {"canaries", json::array()},

@@ -9,14 +9,14 @@
 
 namespace holdfast::link {
 
-/// Targets with their shares, what waits, the canary with its window so far, counters by side.
+/// Targets with their shares, pending targets, the canary with its window so far, counters by side.
 nlohmann::json alias_json(const core::Machine& machine, const core::Alias& alias);
-/// All of them, by name.
+/// All aliases, by name.
 nlohmann::json aliases_json(const core::Machine& machine);
 
 /// {"history": changes, "canaries": each with its settings and end, "windows": each decision with
-/// the numbers of both sides}, the newest first, at most `limit` of each. An alias that was removed
-/// has its history still. kNotFound: there never was one of this name.
+/// the numbers of both sides}, the newest first, at most `limit` of each. A removed alias still has
+/// its history. kNotFound: no alias ever had this name.
 Result<nlohmann::json> alias_history_json(const std::string& name, std::int64_t limit,
                                           store::Store& store);
 

@@ -7,7 +7,8 @@
 namespace holdfast::link {
 namespace {
 
-/// What a row change is to the outside; `before` of the pair comes first in the enumeration.
+/// The crash point before the commit of a row change, by its meaning to the outside. The point
+/// after the commit is the next enumerator.
 std::optional<CrashPoint> kind_of(const core::RowChange& row) {
   if (std::holds_alternative<core::InsertRequest>(row)) {
     return CrashPoint::kDaemonCommitAcceptBefore;
@@ -46,7 +47,7 @@ static_assert(static_cast<int>(CrashPoint::kDaemonCommitModelBefore) + 1 ==
 }  // namespace
 
 void pass_commit_points(std::span<const core::RowChange> rows, bool before) {
-  std::uint64_t passed = 0;  // a group passes a point once, however many rows say so
+  std::uint64_t passed = 0;  // a group passes a point once, however many rows have it
   for (const core::RowChange& row : rows) {
     const auto kind = kind_of(row);
     if (!kind) continue;

@@ -1,5 +1,5 @@
 #pragma once
-// Crash points of a group: which of them it passes depends on what it writes.
+// Crash points of a group, which depend on the rows that it writes.
 
 #include <span>
 
@@ -7,7 +7,8 @@
 
 namespace holdfast::link {
 
-/// `before` the commit of these rows, or after it and before anything of the group is sent.
+/// Passes the points `before` the commit of these rows, or those after it and before any message of
+/// the group is sent.
 void pass_commit_points(std::span<const core::RowChange> rows, bool before);
 
 }  // namespace holdfast::link

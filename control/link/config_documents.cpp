@@ -14,7 +14,7 @@ json to_json(const core::KnobValue& value) {
   return std::visit([](const auto& held) { return json(held); }, value);
 }
 
-/// One knob: what it is set to, what is in effect, where that comes from.
+/// One knob: its setting, the value in effect, the source of the value.
 json knob_json(const core::NamedKnob& named, const core::Machine& machine) {
   const core::Knob& knob = named.knob();
   const core::ConfigVersion& newest = machine.config_version();
@@ -52,7 +52,7 @@ Result<core::NamedKnob> named_knob(const json& args) {
   return Error{Errc::kNotFound, "config: no knob \"" + name + "\"; see config list"};
 }
 
-/// The knob, and each version in which its value was another than before.
+/// The knob, with each version that changed its effective value.
 json explain(const core::NamedKnob& knob, const core::Machine& machine) {
   json j = knob_json(knob, machine);
   json history = json::array();
@@ -124,7 +124,7 @@ Result<json> document(const std::string& verb, const json& args, const core::Mac
   if (verb == "config.history") return history(args, machine);
   if (verb == "config.diff") return diff(args, machine);
   if (verb == "config.get" || verb == "config.explain") {
-    HF_TRY(const core::NamedKnob knob, named_knob(args));
+    HOLDFAST_TRY(const core::NamedKnob knob, named_knob(args));
     return verb == "config.get" ? knob_json(knob, machine) : explain(knob, machine);
   }
   json j = version_json(machine.config_version());
@@ -144,7 +144,7 @@ Result<std::string> config_document(const std::string& verb, const std::string& 
   const json parsed = args.empty() ? json::object() : try_parse_json<json>(args);
   if (!parsed.is_object()) return Error{Errc::kUsage, verb + ": arguments are not a JSON object"};
   try {
-    HF_TRY(const json j, document(verb, parsed, machine));
+    HOLDFAST_TRY(const json j, document(verb, parsed, machine));
     return j.dump(-1, ' ', false, json::error_handler_t::replace);
   } catch (const json::exception& e) {
     return Error{Errc::kUsage, verb + ": arguments: " + e.what()};

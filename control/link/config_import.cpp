@@ -18,9 +18,9 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// Good now, or an error that says where it stands.
+/// Parses and checks one assignment; an error says where it stands.
 Result<core::Assignment> checked(const std::string& text, const std::string& where) {
-  HF_TRY(core::Assignment assignment, core::parse_assignment(text));
+  HOLDFAST_TRY(core::Assignment assignment, core::parse_assignment(text));
   core::Config scratch;
   const Result<void> good =
       core::set_knob(scratch, assignment.name + "=" + assignment.value.value_or(""));
@@ -36,7 +36,7 @@ std::string variable_of(std::string_view knob) {
   return name;
 }
 
-/// "QUEUE_" of "queue.max_requests".
+/// Returns true if the variable begins with the group of a knob: "QUEUE_" of "queue.max_requests".
 bool is_in_a_group(std::string_view variable) {
   const auto all = core::knobs();
   return std::any_of(all.begin(), all.end(), [&](const core::Knob& knob) {
@@ -63,7 +63,7 @@ Result<core::ConfigImport> import_file(const std::string& path) {
     }
     const std::string joined = std::string(trimmed(text.substr(0, equals))) + "=" +
                                std::string(trimmed(text.substr(equals + 1)));
-    HF_TRY(core::Assignment assignment, checked(joined, where));
+    HOLDFAST_TRY(core::Assignment assignment, checked(joined, where));
     import.content.push_back(std::move(assignment));
   }
   return import;
@@ -85,8 +85,8 @@ Result<core::ConfigImport> import_environment(const char* const* environment) {
                    "environment " + std::string(name) + ": no knob has this name; see config list"};
     }
     const std::string value(entry.substr(name.size() + 1));
-    HF_TRY(core::Assignment assignment,
-           checked(std::string(knob->name) + "=" + value, "environment " + std::string(name)));
+    HOLDFAST_TRY(core::Assignment assignment, checked(std::string(knob->name) + "=" + value,
+                                                      "environment " + std::string(name)));
     import.content.push_back(std::move(assignment));
   }
   return import;
@@ -95,7 +95,7 @@ Result<core::ConfigImport> import_environment(const char* const* environment) {
 Result<core::ConfigImport> import_command_line(const std::vector<std::string>& assignments) {
   core::ConfigImport import{"command line", "", {}};
   for (const std::string& text : assignments) {
-    HF_TRY(core::Assignment assignment, checked(text, "command line"));
+    HOLDFAST_TRY(core::Assignment assignment, checked(text, "command line"));
     import.content.push_back(std::move(assignment));
   }
   return import;

@@ -1,6 +1,6 @@
 #pragma once
-// The process around the house: sockets, clock, disk space, backups. One thread, one loop: receive
-// what is ready, let the house step, commit and release it (control/link/house.h).
+// The process around the commit loop: sockets, clock, disk space, backups. Runs on one thread in
+// one loop: receive what is ready, step, commit and release it (control/link/commit_loop.h).
 
 #include <atomic>
 #include <cstdint>
@@ -10,11 +10,11 @@
 #include <unordered_map>
 #include <vector>
 
-#include "control/link/door.h"
-#include "control/link/house.h"
+#include "control/link/commit_loop.h"
+#include "control/link/detokenizers.h"
 #include "control/link/operator_verbs.h"
-#include "control/link/pieces.h"
-#include "control/link/token_desk.h"
+#include "control/link/router_endpoint.h"
+#include "control/link/tokenize_service.h"
 #include "control/link/worker_watch.h"
 #include "control/store/backup.h"
 #include "control/store/store.h"
@@ -26,31 +26,31 @@ namespace holdfast::link {
 struct DaemonOptions {
   std::string state_dir;
   std::vector<core::ConfigImport> imports;  // the last one wins
-  bool guarded = true;                      // core::Config::guarded
 };
 
-class Daemon final : private HouseHost {
+class Daemon final : private CommitLoopHost {
  public:
-  /// Opens everything: state directory, lock, database, epoch, machine, sockets; in this order, so
-  /// that no client finds a daemon that does not know its requests. Errors as Store::open and kIo.
+  /// Opens state directory, lock, database, epoch, machine and sockets, in this order, so that no
+  /// client finds a daemon that does not know its requests. Errors as Store::open and kIo.
   static Result<std::unique_ptr<Daemon>> start(DaemonOptions options, const Clock& clock);
   ~Daemon();
 
-  /// Until a stop is asked for and running work has ended or the limit is over. kStorage, kCorrupt:
-  /// the process must end at once with status 74 or 70; nothing of the failed group has left.
+  /// Runs until a stop is requested and running work has ended or the limit is over. kStorage,
+  /// kCorrupt: the process must end at once with status 74 or 70; no message of the failed group
+  /// has left. kDiskFull: a stop was requested while the disk was full.
   Result<void> run();
-  /// From any thread or signal handler.
+  /// May be called on any thread and in a signal handler.
   void request_stop();
 
  private:
   Daemon(DaemonOptions options, const Clock& clock) : options_(std::move(options)), clock_(clock) {}
   Result<void> open_store();
   Result<void> tell_loss();
-  Result<void> open_doors();
+  Result<void> open_routers();
   Result<void> loop_once();
   int wait_ms(std::int64_t now_us) const;
   Result<void> group();
-  bool drain(Door& door);
+  bool drain(RouterEndpoint& router);
   void handle(Role role, Incoming in);
   void handle_operator(core::PeerId peer, wire::Message& message);
   void handle_gateway(core::PeerId peer, wire::Message& message);
@@ -66,21 +66,21 @@ class Daemon final : private HouseHost {
                  const std::string& key, const std::string& tenant = {});
   void check_memory(std::int64_t now_us);
   void check_disk(std::int64_t now_us);
-  void check_doors(std::int64_t now_us);
+  void check_routers(std::int64_t now_us);
   void look_at_workers(std::int64_t now_us);
   ProcessFacts facts() const;
 
-  // What the house asks for.
+  // CommitLoopHost.
   core::Now now() const override { return {clock_.monotonic_us(), clock_.wall_ms()}; }
   wire::SendStatus send(core::PeerId to, wire::Message message) override;
   void answer(const core::SendOpResult& result) override;
   void note(const core::Note& note) override;
-  void dress(const std::string& model_sha, wire::Event& event) override;
+  void fill_token_bytes(const std::string& model_sha, wire::Event& event) override;
   std::string new_request_id() override;
   std::uint64_t new_seed() override;
   std::string body_hash(wire::Submit& submit) override;
 
-  struct BackupJob {  // an operator's db.backup, a few pages a turn
+  struct BackupJob {  // an operator's db.backup, a few pages in each loop
     core::PeerId peer = 0;
     std::uint64_t tag = 0;
     std::unique_ptr<store::Backup> backup;
@@ -90,7 +90,7 @@ class Daemon final : private HouseHost {
     std::uint64_t tag = 0;
     std::string verb;
     std::string args;
-    std::string tenant;  // whose question it is; empty = an operator's
+    std::string tenant;  // the caller's; empty: an operator
   };
 
   DaemonOptions options_;
@@ -99,32 +99,32 @@ class Daemon final : private HouseHost {
   wire::WakeUp wake_;
   ProbeAnswer probe_;
   std::unique_ptr<store::Store> store_;
-  std::unique_ptr<PieceCache> pieces_;
-  std::unique_ptr<TokenDesk> token_desk_;
+  std::unique_ptr<DetokenizerCache> detokenizers_;
+  std::unique_ptr<TokenizeService> tokenize_service_;
   std::vector<BackupJob> backups_;
-  std::unique_ptr<House> house_;
-  std::vector<Door> doors_;  // by Role
+  std::unique_ptr<CommitLoop> commit_loop_;
+  std::vector<RouterEndpoint> routers_;  // by Role
   std::unordered_map<core::PeerId, Role> roles_;
   core::PeerId last_peer_ = 0;
   WorkerWatch worker_watch_;
   std::vector<Deferral> deferred_;
-  std::vector<core::PeerId> gone_;  // found out while messages were let out
-  std::atomic<bool> stop_wanted_{false};
-  bool more_ready_ = false;
+  std::vector<core::PeerId> gone_;  // found gone during a release
+  std::atomic<bool> stop_requested_{false};
+  bool messages_ready_ = false;
   bool outbox_waits_ = false;
   bool stopping_ = false;
   bool memory_given_back_ = false;  // since the last commit
   std::int64_t started_us_ = 0;
-  std::int64_t client_message_bytes_ = 0;  // as the doors were opened
+  std::int64_t client_message_bytes_ = 0;  // as the endpoints were opened
   std::int64_t disk_checked_us_ = 0;
-  std::int64_t doors_checked_us_ = 0;
-  std::int64_t doors_told_us_ = -(1LL << 40);  // that one cannot be bound
+  std::int64_t routers_checked_us_ = 0;
+  std::int64_t bind_failure_logged_us_ = -(1LL << 40);  // that a bind failed
   std::int64_t memory_checked_us_ = 0;
   std::string host_;
   std::int64_t last_commit_us_ = 0;
   ProcessFacts facts_;
   std::optional<std::string> roots_told_;
-  std::optional<Error> failure_;  // a read of our own that failed: the group is not committed
+  std::optional<Error> failure_;  // a failed read of the daemon's own: the group is not committed
 };
 
 }  // namespace holdfast::link

@@ -1,4 +1,4 @@
-// Messages of peers as events of the machine.
+// Turns messages of peers into events of the machine.
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace holdfast::link {
 void Daemon::handle(Role role, Incoming in) {
   if (role == Role::kWorker) {
     const std::int64_t now_us = clock_.monotonic_us();
-    worker_watch_.heard(in.peer, now_us);
+    worker_watch_.received(in.peer, now_us);
     if (const auto* hello = std::get_if<wire::Hello>(&in.message)) {
       worker_watch_.greeted(in.peer, *hello, now_us);
     }
@@ -27,9 +27,9 @@ void Daemon::handle(Role role, Incoming in) {
   if (std::holds_alternative<wire::Pong>(in.message)) return;
   switch (role) {
     case Role::kClient:
-      return house_->from_client(in.peer, in.message);
+      return commit_loop_->from_client(in.peer, in.message);
     case Role::kWorker:
-      return house_->from_worker(in.peer, in.message);
+      return commit_loop_->from_worker(in.peer, in.message);
     case Role::kOperator:
       return handle_operator(in.peer, in.message);
     case Role::kGateway:
@@ -47,12 +47,12 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
     return;
   }
   if (op->verb == "db.backup") return begin_backup(peer, *op);
-  if (op->verb == "db.accept_loss") return house_->accept_loss(peer, *op);
+  if (op->verb == "db.accept_loss") return commit_loop_->accept_loss(peer, *op);
   if (op->verb == "objects.put" || op->verb == "objects.delete") {
-    return house_->change_object(peer, *op);
+    return commit_loop_->change_object(peer, *op);
   }
-  if (TokenDesk::knows(op->verb)) {
-    return token_desk_->ask(peer, *op, house_->machine(), clock_.monotonic_us());
+  if (TokenizeService::knows(op->verb)) {
+    return tokenize_service_->ask(peer, *op, commit_loop_->machine(), clock_.monotonic_us());
   }
   OpAction action = read_op(peer, *op);
   if (auto* refusal = std::get_if<wire::Refusal>(&action)) {
@@ -66,11 +66,11 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   const auto& event = std::get<core::Event>(action);
   const bool silent = std::holds_alternative<core::WorkerExit>(event) ||
                       std::holds_alternative<core::Shutdown>(event);
-  house_->operate(event);
+  commit_loop_->operate(event);
   if (silent) deferred_.push_back({peer, op->tag, op->verb, {}, {}});
 }
 
-/// The verbs that a gateway needs; it speaks for whoever reached it over the network.
+/// Handles the verbs that a gateway may send; it speaks for clients of the network.
 void Daemon::handle_gateway(core::PeerId peer, wire::Message& message) {
   const auto* op = std::get_if<wire::Op>(&message);
   if (op == nullptr || is_gateway_verb(op->verb)) return handle_operator(peer, message);
@@ -84,8 +84,8 @@ void Daemon::handle_gateway(core::PeerId peer, wire::Message& message) {
 
 void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {
   if (std::holds_alternative<wire::IngressHello>(message)) {
-    house_->step(core::IngressUp{peer});
-    token_desk_->helper_up(peer);
+    commit_loop_->step(core::IngressUp{peer});
+    tokenize_service_->helper_up(peer);
   } else if (const auto* need = std::get_if<wire::NeedTokenizer>(&message)) {
     auto blobs = store_->model_blobs(need->model_sha);
     if (!blobs && blobs.error().code != Errc::kCorrupt) {
@@ -93,44 +93,45 @@ void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {
       return;
     }
     if (!blobs) {
-      // Requests of one model fail, not the service: no tokenizer can be made of nothing.
+      // Requests of this model fail, not the service: an empty blob gives no tokenizer.
       log::error("a tokenizer cannot be read", {{"why", blobs.error().what}});
       (void)send(peer, wire::TokenizerBlob{need->model_sha, {}});
       return;
     }
     (void)send(peer, wire::TokenizerBlob{need->model_sha, std::move(blobs->tokenizer)});
   } else if (auto* prepared = std::get_if<wire::Prepared>(&message)) {
-    if (token_desk_->prepared(peer, *prepared)) return;
-    house_->step(core::PreparedEvent{peer, std::move(*prepared)});
+    if (tokenize_service_->prepared(peer, *prepared)) return;
+    commit_loop_->step(core::PreparedEvent{peer, std::move(*prepared)});
   } else if (auto* inspected = std::get_if<wire::Inspected>(&message)) {
     core::InspectedEvent event;
     event.peer = peer;
     event.row = model_numbers(*inspected);
-    pieces_->forget(inspected->model_sha);
+    detokenizers_->forget(inspected->model_sha);
     event.inspected = std::move(*inspected);
-    house_->step(std::move(event));
+    commit_loop_->step(std::move(event));
   }
 }
 
-/// The numbers that admission and placement count with, from the shape and what was asked for.
+/// The numbers that admission and placement count with, from the file's shape and the options of
+/// the verb that adds the model.
 core::ModelRow Daemon::model_numbers(const wire::Inspected& inspected) {
   core::ModelRow row;
-  const core::OpAddModel* asked = house_->machine().inspect_wish(inspected.job);
-  if (asked == nullptr || !inspected.ok) return row;
-  row.name = asked->name;
-  plan::LoadWish wish;
-  wish.context = asked->context;
-  wish.slots = asked->slots;
-  if (!asked->kv_type.empty()) wish.kv_type = asked->kv_type;
-  wish.threads = static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
-  row.kv_type = wish.kv_type;
+  const core::OpAddModel* add_request = commit_loop_->machine().inspect_request(inspected.job);
+  if (add_request == nullptr || !inspected.ok) return row;
+  row.name = add_request->name;
+  plan::LoadRequest load_request;
+  load_request.context = add_request->context;
+  load_request.slots = add_request->slots;
+  if (!add_request->kv_type.empty()) load_request.kv_type = add_request->kv_type;
+  load_request.threads = static_cast<std::int32_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  row.kv_type = load_request.kv_type;
   row.shape = inspected.shape;
   const auto shape = plan::shape_from_json(inspected.shape);
   if (!shape) {
-    log::warn("shape of a model", {{"path", asked->path}, {"why", shape.error().what}});
+    log::warn("shape of a model", {{"path", add_request->path}, {"why", shape.error().what}});
     return row;
   }
-  const plan::Envelope envelope = plan::memory_envelope(*shape, wish);
+  const plan::Envelope envelope = plan::memory_envelope(*shape, load_request);
   row.architecture = shape->architecture;
   row.context = envelope.context;
   row.slots = envelope.slots;

@@ -1,4 +1,4 @@
-// Effects as messages, after the commit that justifies them.
+// Turns effects into messages, after the commit that justifies them.
 #include "control/link/daemon.h"
 
 #include "control/link/db_documents.h"
@@ -10,7 +10,7 @@
 namespace holdfast::link {
 namespace {
 
-/// After a message has left.
+/// Passes the crash point of a message that has left.
 void pass_sent_point(const wire::Message& message) {
   if (std::holds_alternative<wire::Accepted>(message)) {
     crash_point(CrashPoint::kDaemonSentAccepted);
@@ -32,14 +32,14 @@ void pass_sent_point(const wire::Message& message) {
 }  // namespace
 
 Result<void> Daemon::release() {
-  HF_CHECKED(house_->release());
+  HOLDFAST_CHECKED(commit_loop_->release());
   for (const Deferral& d : std::exchange(deferred_, {})) {
     answer_op(d.peer, d.tag, d.verb, d.args, d.tenant);
   }
   outbox_waits_ = false;
-  for (Door& door : doors_) {
-    outbox_waits_ = door.flush() || outbox_waits_;
-    for (const core::PeerId peer : door.take_gone()) {
+  for (RouterEndpoint& router : routers_) {
+    outbox_waits_ = router.flush() || outbox_waits_;
+    for (const core::PeerId peer : router.take_gone()) {
       roles_.erase(peer);
       gone_.push_back(peer);
     }
@@ -52,7 +52,7 @@ wire::SendStatus Daemon::send(core::PeerId to, wire::Message message) {
   if (role == roles_.end()) return wire::SendStatus::kGone;
   // A client whose socket is full asks again; workers and helpers have an outbox.
   const wire::SendStatus status =
-      doors_[static_cast<std::size_t>(role->second)].send(to, wire::encode(message));
+      routers_[static_cast<std::size_t>(role->second)].send(to, wire::encode(message));
   if (status != wire::SendStatus::kFull && crash_points_armed()) pass_sent_point(message);
   return status;
 }
@@ -71,8 +71,8 @@ void Daemon::note(const core::Note& note) {
   log::write_fields(note.alarm ? log::Level::kWarn : log::Level::kInfo, note.event, fields);
 }
 
-void Daemon::dress(const std::string& model_sha, wire::Event& event) {
-  pieces_->fill(model_sha, event);
+void Daemon::fill_token_bytes(const std::string& model_sha, wire::Event& event) {
+  detokenizers_->fill(model_sha, event);
 }
 
 std::string Daemon::new_request_id() {
@@ -123,13 +123,13 @@ void Daemon::answer_op(core::PeerId peer, std::uint64_t tag, const std::string& 
     (void)send(peer, wire::OpResult{tag, false, core::refuse(error.code, error.what), {}, {}});
   };
   if (verb == "objects.get") {
-    auto shown = Objects::render(verb, key, *store_, tenant);
-    if (!shown) return refuse(shown.error());
+    auto reply = Objects::render(verb, key, *store_, tenant);
+    if (!reply) return refuse(reply.error());
     (void)send(peer,
-               wire::OpResult{tag, true, {}, std::move(shown->document), std::move(shown->bytes)});
+               wire::OpResult{tag, true, {}, std::move(reply->document), std::move(reply->bytes)});
     return;
   }
-  auto text = render_op(verb, key, house_->machine(), *store_, facts(), tenant);
+  auto text = render_op(verb, key, commit_loop_->machine(), *store_, facts(), tenant);
   if (!text) return refuse(text.error());
   (void)send(peer, wire::OpResult{tag, true, {}, std::move(text).value(), {}});
 }

@@ -43,7 +43,7 @@ std::string check_document(const std::string& path, const store::CheckReport& re
 }
 
 std::string restore_document(const store::RestoreReport& report) {
-  return text_of({{"restored", true}, {"epoch", report.epoch}, {"kept", report.kept}});
+  return text_of({{"restored", true}, {"epoch", report.epoch}, {"kept", report.previous_dir}});
 }
 
 std::string stats_document(const store::Store::Stats& stats) {

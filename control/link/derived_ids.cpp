@@ -22,22 +22,22 @@ const unsigned char* bytes_of(std::string_view text) {
   return reinterpret_cast<const unsigned char*>(text.data());
 }
 
-/// A batch has its mark before it is there itself.
+/// Kinds of marks that exist before the object that they announce: "batch.open" before its batch.
 constexpr const char* kMarks[] = {"batch.open"};
 
 Result<bool> has_public_one(const std::string& id, const std::string& kind,
                             const std::string& tenant, store::Store& store) {
   const auto is_theirs = [&](const std::string& of_kind) -> Result<bool> {
-    HF_TRY(const auto object, store.find_object(of_kind, id));
+    HOLDFAST_TRY(const auto object, store.find_object(of_kind, id));
     return object && object->owner == tenant;
   };
-  HF_TRY(bool theirs, is_theirs(kind));
+  HOLDFAST_TRY(bool theirs, is_theirs(kind));
   for (const char* mark : kMarks) {
     if (theirs) break;
-    HF_TRY(theirs, is_theirs(mark));
+    HOLDFAST_TRY(theirs, is_theirs(mark));
   }
   if (theirs) return true;
-  HF_TRY(const auto request, store.find_by_id(id));
+  HOLDFAST_TRY(const auto request, store.find_by_id(id));
   return request && request->row.tenant == tenant;
 }
 
@@ -69,9 +69,9 @@ Result<std::string> derive_document(const std::string& args_text, const std::str
     return Error{Errc::kUsage, "ids.derive: expected a tenant, kind, prefix and key"};
   }
   const std::string open = derived_id(IdVersion::kPublic, {}, tenant, prefix, key);
-  HF_TRY(const bool known, has_public_one(open, kind, tenant, store));
-  if (known) return json{{"id", open}, {"version", IdVersion::kPublic}}.dump();
-  HF_TRY(const std::string secret, store.secret("ids"));
+  HOLDFAST_TRY(const bool exists, has_public_one(open, kind, tenant, store));
+  if (exists) return json{{"id", open}, {"version", IdVersion::kPublic}}.dump();
+  HOLDFAST_TRY(const std::string secret, store.secret("ids"));
   if (secret.size() != kSecretBytes) {
     return Error{Errc::kCorrupt, "secrets: \"ids\" is not there as 32 bytes; see db check"};
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Ids that stand for an Idempotency-Key: the same for the same tenant and key, and for nobody else
-// to compute. The operator verb ids.derive (schema/protocol.md).
+// Ids that stand for an Idempotency-Key: the same for the same tenant and key, and nobody else can
+// compute them. The operator verb ids.derive (schema/protocol.md).
 
 #include <cstdint>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace holdfast::link {
 
-/// How ids were derived: kPublic by a hash that anybody can compute, until there was a secret. What
-/// has such an id keeps it.
+/// Ways to derive an id. kPublic: by a hash that anybody can compute, of databases without a
+/// secret; what has such an id retains it.
 enum class IdVersion : std::uint8_t { kPublic = 1, kSecret = 2 };
 
-/// The prefix and 26 hex digits. `secret`: of the database, 32 bytes; not used for kPublic.
+/// Returns the prefix and 26 hex digits. `secret`: of the database, 32 bytes; not used for kPublic.
 std::string derived_id(IdVersion version, std::string_view secret, std::string_view tenant,
                        std::string_view prefix, std::string_view key);
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/link/documents.h"
-#include "control/link/metric_sheet.h"
+#include "control/link/metric_registry.h"
 #include "control/link/problems.h"
 #include "shared/base/version.h"
 
@@ -23,7 +23,6 @@ constexpr Bounds kGaps{9, 25};       // 0.5 ms … 34 s
 constexpr Bounds kCommits{6, 23};    // 64 us … 8.4 s
 constexpr Bounds kSwitches{14, 30};  // 16 ms … 1074 s
 
-/// From one count of ours.
 double number(std::uint64_t count) {
   return static_cast<double>(count);
 }
@@ -38,14 +37,14 @@ struct Writer {
   const core::Machine& machine;
   const store::Store& store;
   const ProcessFacts& facts;
-  Sheet sheet;
+  MetricRegistry registry;
   Names models{kModelNamesMax}, tenants{kTenantNamesMax}, workers{kWorkerNamesMax};
 
   Writer(const core::Machine& m, const store::Store& s, const ProcessFacts& f)
       : machine(m), store(s), facts(f) {
     for (const auto& [name, stats] : machine.stats().models) models.add(name);
     for (const auto& [name, model] : machine.models()) models.add(name);
-    for (const auto& [name, own] : machine.config().tenants) tenants.add(name);
+    for (const auto& [name, subject] : machine.config().tenants) tenants.add(name);
     // A child keeps its name while it is dead, or its counts would begin anew.
     for (const ProcessFacts::Child& child : facts.children) {
       if (child.role == "worker") workers.add(child.name);
@@ -74,7 +73,7 @@ void Writer::times() {
   using core::ModelStats;
   const auto write = [&](std::string_view name, std::string_view help,
                          Histogram ModelStats::*member, Bounds bounds) {
-    Family& family = sheet.histogram(name, help, {"model_name"});
+    Family& family = registry.histogram(name, help, {"model_name"});
     for (const auto& [model, stats] : machine.stats().models) {
       family.row({model}, stats.*member, bounds);
     }
@@ -95,9 +94,10 @@ void Writer::times() {
   write("holdfast_request_decode_time_seconds",
         "From the first to the last token of a choice that succeeded.", &ModelStats::decode,
         kWaits);
-  sheet.histogram("holdfast_commit_latency_seconds", "Of one group of row changes, with its sync.")
+  registry
+      .histogram("holdfast_commit_latency_seconds", "Of one group of row changes, with its sync.")
       .row({}, facts.commit_us, kCommits);
-  sheet
+  registry
       .histogram("holdfast_model_switch_seconds",
                  "From the wish for a model, or the loss of its last worker, until it is ready.")
       .row({}, machine.stats().model_switch, kSwitches);
@@ -105,17 +105,17 @@ void Writer::times() {
 
 void Writer::ends() {
   using core::ModelStats;
-  sheet.counter("holdfast_requests_accepted_total", "Requests that were accepted.")
+  registry.counter("holdfast_requests_accepted_total", "Requests that were accepted.")
       .row(number(machine.counters().accepted));
-  Family& prompt = sheet.counter("holdfast_prompt_tokens_total",
-                                 "Prompt tokens of accepted requests.", {"model_name"});
-  Family& generated = sheet.counter("holdfast_generation_tokens_total",
-                                    "Tokens that were committed.", {"model_name"});
-  Family& success =
-      sheet.counter("holdfast_request_success_total", "Choices that succeeded, by what ended them.",
-                    {"model_name", "finished_reason"});
-  Family& ended = sheet.counter("holdfast_requests_ended_total", "Requests that ended, and how.",
-                                {"model_name", "state"});
+  Family& prompt = registry.counter("holdfast_prompt_tokens_total",
+                                    "Prompt tokens of accepted requests.", {"model_name"});
+  Family& generated = registry.counter("holdfast_generation_tokens_total",
+                                       "Tokens that were committed.", {"model_name"});
+  Family& success = registry.counter("holdfast_request_success_total",
+                                     "Choices that succeeded, by what ended them.",
+                                     {"model_name", "finished_reason"});
+  Family& ended = registry.counter("holdfast_requests_ended_total", "Requests that ended, and how.",
+                                   {"model_name", "state"});
   for (const auto& [model, stats] : machine.stats().models) {
     prompt.row({model}, number(stats.prompt_tokens));
     generated.row({model}, number(stats.generated_tokens));
@@ -131,11 +131,12 @@ void Writer::ends() {
 }
 
 void Writer::refusals() {
-  Family& family = sheet.counter("holdfast_requests_refused_total",
-                                 "Submissions that were refused, by the typed reason.", {"reason"});
+  Family& family =
+      registry.counter("holdfast_requests_refused_total",
+                       "Submissions that were refused, by the typed reason.", {"reason"});
   const auto& refused = machine.stats().refused;
   for (std::size_t code = 0; code < refused.size(); ++code) {
-    // What a submission can be refused with is always there; the rest if it ever happened.
+    // Refusals that a submission can get are always listed, others once they have happened.
     const bool usual = code <= static_cast<std::size_t>(Errc::kIdempotencyMismatch);
     if (!usual && refused[code] == 0) continue;
     family.row({std::string(errc_name(static_cast<Errc>(code)))}, number(refused[code]));
@@ -145,7 +146,7 @@ void Writer::refusals() {
 void Writer::continuity() {
   const core::Counters& c = machine.counters();
   const auto count = [&](std::string_view name, std::string_view help, std::uint64_t value) {
-    sheet.counter(name, help).row(number(value));
+    registry.counter(name, help).row(number(value));
   };
   count("holdfast_requests_recovered_total",
         "Requests that had not ended and were found in the database by this process.", c.recovered);
@@ -190,16 +191,16 @@ void Writer::continuity() {
 }
 
 void Writer::queue() {
-  Family& running = sheet.gauge("holdfast_num_requests_running", "Choices on a worker.",
-                                {"model_name", "priority"});
-  Family& waiting = sheet.gauge("holdfast_num_requests_waiting", "Choices that wait for a worker.",
-                                {"model_name", "priority"});
-  Family& oldest = sheet.gauge("holdfast_queue_oldest_wait_seconds",
-                               "How long the oldest waiting choice has waited.");
+  Family& running = registry.gauge("holdfast_num_requests_running", "Choices on a worker.",
+                                   {"model_name", "priority"});
+  Family& waiting = registry.gauge("holdfast_num_requests_waiting",
+                                   "Choices that wait for a worker.", {"model_name", "priority"});
+  Family& oldest = registry.gauge("holdfast_queue_oldest_wait_seconds",
+                                  "How long the oldest waiting choice has waited.");
   Family& tenant_running =
-      sheet.gauge("holdfast_tenant_requests_running", "Choices on a worker.", {"tenant"});
-  Family& tenant_waiting = sheet.gauge("holdfast_tenant_requests_waiting",
-                                       "Choices that wait for a worker.", {"tenant"});
+      registry.gauge("holdfast_tenant_requests_running", "Choices on a worker.", {"tenant"});
+  Family& tenant_waiting = registry.gauge("holdfast_tenant_requests_waiting",
+                                          "Choices that wait for a worker.", {"tenant"});
   for (const auto& [name, model] : machine.models()) {
     for (const char* priority : kClasses) {
       running.row({models.of(name), priority}, 0);
@@ -218,48 +219,48 @@ void Writer::queue() {
   tenant_running.row({"other"}, 0);
   tenant_waiting.row({"other"}, 0);
   oldest.row(number(oldest_us) / 1e6);
-  const core::Tally& all = machine.requests().census().all();
-  sheet.gauge("holdfast_requests_live", "Requests that have not ended.")
+  const core::UsageCounters& all = machine.requests().usage().all();
+  registry.gauge("holdfast_requests_live", "Requests that have not ended.")
       .row(number(all.requests + machine.unread()));
-  sheet.gauge("holdfast_requests_unread", "Of the live: still to be read after a start.")
+  registry.gauge("holdfast_requests_unread", "Of the live: still to be read after a start.")
       .row(number(machine.unread()));
-  sheet.gauge("holdfast_requests_preparing", "Submissions at an ingress helper.")
+  registry.gauge("holdfast_requests_preparing", "Submissions at an ingress helper.")
       .row(number(machine.preparing()));
-  sheet.gauge("holdfast_requests_quarantined", "Requests set aside: workers died running them.")
+  registry.gauge("holdfast_requests_quarantined", "Requests set aside: workers died running them.")
       .row(number(machine.quarantined()));
-  sheet.gauge("holdfast_prompt_bytes_live", "Prompt bytes of live requests.")
+  registry.gauge("holdfast_prompt_bytes_live", "Prompt bytes of live requests.")
       .row(number(all.bytes));
-  sheet.gauge("holdfast_queue_paused", "1 while an operator holds dispatch back.")
+  registry.gauge("holdfast_queue_paused", "1 while an operator holds dispatch back.")
       .row(machine.paused() ? 1 : 0);
 }
 
 void Writer::daemon() {
-  sheet.gauge("holdfast_build_info", "Always 1; the version is a label.", {"version"})
+  registry.gauge("holdfast_build_info", "Always 1; the version is a label.", {"version"})
       .row({std::string(kVersion)}, 1);
-  sheet.gauge("holdfast_daemon_uptime_seconds", "Since the daemon's start.")
+  registry.gauge("holdfast_daemon_uptime_seconds", "Since the daemon's start.")
       .row(number(facts.now_us - facts.started_us) / 1e6);
-  sheet.gauge("holdfast_daemon_epoch", "Starts of a daemon on this database.")
+  registry.gauge("holdfast_daemon_epoch", "Starts of a daemon on this database.")
       .row(number(machine.epoch()));
-  sheet.gauge("holdfast_config_version", "The newest version of the configuration.")
+  registry.gauge("holdfast_config_version", "The newest version of the configuration.")
       .row(number(machine.config_version().version));
-  sheet.gauge("holdfast_daemon_draining", "1 while the daemon lets work end before it does.")
+  registry.gauge("holdfast_daemon_draining", "1 while the daemon lets work end before it does.")
       .row(machine.draining() ? 1 : 0);
-  sheet.gauge("holdfast_daemon_streams", "Streams that clients and gateways have open.")
+  registry.gauge("holdfast_daemon_streams", "Streams that clients and gateways have open.")
       .row(number(machine.streams()));
-  sheet.gauge("holdfast_ingress_helpers", "Ingress helpers that are connected.")
+  registry.gauge("holdfast_ingress_helpers", "Ingress helpers that are connected.")
       .row(number(machine.helpers()));
-  sheet.counter("holdfast_malformed_messages_total", "Messages that could not be read.")
+  registry.counter("holdfast_malformed_messages_total", "Messages that could not be read.")
       .row(number(facts.malformed));
   Family& restarts =
-      sheet.counter("holdfast_process_restarts_total",
-                    "Times that the supervisor started a child again.", {"role", "name"});
+      registry.counter("holdfast_process_restarts_total",
+                       "Times that the supervisor started a child again.", {"role", "name"});
   for (const ProcessFacts::Child& child : facts.children) {
     const bool worker = child.role == "worker";
     restarts.row({child.role, worker ? workers.of(child.name) : child.name},
                  number(child.restarts));
   }
-  Family& problems =
-      sheet.gauge("holdfast_problems", "What `holdfast status` lists as not in order.", {"level"});
+  Family& problems = registry.gauge("holdfast_problems",
+                                    "What `holdfast status` lists as not in order.", {"level"});
   problems.row({"error"}, 0).row({"warning"}, 0);
   for (const Problem& problem : find_problems(machine, store, facts)) {
     problems.row({problem.error ? "error" : "warning"}, 1);
@@ -267,29 +268,30 @@ void Writer::daemon() {
 }
 
 void Writer::storage() {
-  sheet
+  registry
       .counter("holdfast_commits_total", "Groups of row changes written, by durability.",
                {"durability"})
       .row({"full"}, number(facts.full_commits))
       .row({"normal"}, number(facts.commits - facts.full_commits));
-  sheet.gauge("holdfast_wal_bytes", "Of the write-ahead log since its last checkpoint.")
+  registry.gauge("holdfast_wal_bytes", "Of the write-ahead log since its last checkpoint.")
       .row(number(store.wal_pages() * kWalFrameBytes));
-  sheet.gauge("holdfast_disk_free_bytes", "Of the disk of the database.")
+  registry.gauge("holdfast_disk_free_bytes", "Of the disk of the database.")
       .row(number(store.disk_free()));
   const auto loss = store.log_loss();
-  sheet
+  registry
       .gauge("holdfast_database_lost_groups",
              "Synced groups that a start found lost with the end of the log, until accepted.")
       .row(number(loss && *loss ? (*loss)->expected - (*loss)->found : 0));
-  sheet.gauge("holdfast_storage_low", "1 while too little disk is free for new requests.")
+  registry.gauge("holdfast_storage_low", "1 while too little disk is free for new requests.")
       .row(machine.storage_low() ? 1 : 0);
 }
 
 void Writer::model_states() {
-  Family& states = sheet.gauge("holdfast_models", "Registered models by state.", {"state"});
-  Family& ready = sheet.gauge("holdfast_model_ready", "1 if the model is ready.", {"model_name"});
-  Family& wanted =
-      sheet.gauge("holdfast_model_wanted", "1 if the model is to be loaded.", {"model_name"});
+  Family& states = registry.gauge("holdfast_models", "Registered models by state.", {"state"});
+  Family& ready =
+      registry.gauge("holdfast_model_ready", "1 if the model is ready.", {"model_name"});
+  Family& load_requested =
+      registry.gauge("holdfast_model_wanted", "1 if the model is to be loaded.", {"model_name"});
   for (int i = 0; i <= static_cast<int>(core::ModelState::kFailed); ++i) {
     states.row({std::string(core::model_state_name(static_cast<core::ModelState>(i)))}, 0);
   }
@@ -298,22 +300,23 @@ void Writer::model_states() {
     states.row({std::string(core::model_state_name(state))}, 1);
     if (models.of(name) != name) continue;
     ready.row({name}, state == core::ModelState::kReady ? 1 : 0);
-    wanted.row({name}, model.row.wanted ? 1 : 0);
+    load_requested.row({name}, model.row.load_requested ? 1 : 0);
   }
 }
 
 void Writer::loads() {
-  const std::vector<std::string_view> place = {"model_name", "worker"};
-  Family& pages = sheet.gauge("holdfast_kv_pages", "KV pages of a load.", place);
-  Family& used = sheet.gauge("holdfast_kv_pages_used", "Of them: given to what runs.", place);
-  Family& slots = sheet.gauge("holdfast_load_slots", "Sequences that a load runs at once.", place);
-  Family& running = sheet.gauge("holdfast_load_requests_running", "Choices of a load.", place);
-  Family& memory = sheet.gauge("holdfast_load_memory_bytes",
-                               "Of a load: what is reserved for it, and what it says it took.",
-                               {"model_name", "worker", "part"});
+  const std::vector<std::string_view> labels = {"model_name", "worker"};
+  Family& pages = registry.gauge("holdfast_kv_pages", "KV pages of a load.", labels);
+  Family& used = registry.gauge("holdfast_kv_pages_used", "Of them: given to what runs.", labels);
+  Family& slots =
+      registry.gauge("holdfast_load_slots", "Sequences that a load runs at once.", labels);
+  Family& running = registry.gauge("holdfast_load_requests_running", "Choices of a load.", labels);
+  Family& memory = registry.gauge("holdfast_load_memory_bytes",
+                                  "Of a load: what is reserved for it, and what it says it took.",
+                                  {"model_name", "worker", "part"});
   Family& share =
-      sheet.gauge("holdfast_kv_cache_usage_perc",
-                  "Share of the KV pages that are in use; 1 is all of them.", {"model_name"});
+      registry.gauge("holdfast_kv_cache_usage_perc",
+                     "Share of the KV pages that are in use; 1 is all of them.", {"model_name"});
   std::map<std::string, std::pair<double, double>> sums;  // used and all pages by model
   for (const auto& [id, load] : machine.loads()) {
     if (load.worker == 0) continue;
@@ -339,42 +342,42 @@ void Writer::loads() {
 }
 
 void Writer::worker_states() {
-  Family& info = sheet.gauge("holdfast_worker_info",
-                             "Always 1; kernels is the family that the processor runs.",
-                             {"worker", "host", "device", "kernels", "engine"});
-  Family& states = sheet.gauge("holdfast_workers", "Connected workers by state.", {"state"});
-  Family& threads = sheet.gauge("holdfast_worker_threads", "Compute threads.", {"worker"});
+  Family& info = registry.gauge("holdfast_worker_info",
+                                "Always 1; kernels is the family that the processor runs.",
+                                {"worker", "host", "device", "kernels", "engine"});
+  Family& states = registry.gauge("holdfast_workers", "Connected workers by state.", {"state"});
+  Family& threads = registry.gauge("holdfast_worker_threads", "Compute threads.", {"worker"});
   Family& memory =
-      sheet.gauge("holdfast_worker_resident_bytes", "Of the worker's process.", {"worker"});
+      registry.gauge("holdfast_worker_resident_bytes", "Of the worker's process.", {"worker"});
   Family& step =
-      sheet.gauge("holdfast_worker_step_seconds", "Recent mean of an engine step.", {"worker"});
-  Family& steps = sheet.counter("holdfast_worker_steps_total", "Engine steps.", {"worker"});
-  Family& tokens = sheet.counter("holdfast_worker_generated_tokens_total",
-                                 "Tokens that a worker has sampled.", {"worker"});
+      registry.gauge("holdfast_worker_step_seconds", "Recent mean of an engine step.", {"worker"});
+  Family& steps = registry.counter("holdfast_worker_steps_total", "Engine steps.", {"worker"});
+  Family& tokens = registry.counter("holdfast_worker_generated_tokens_total",
+                                    "Tokens that a worker has sampled.", {"worker"});
   Family& prefill =
-      sheet.counter("holdfast_worker_prefill_tokens_total",
-                    "Tokens that a worker has read: prompts, and what it resumed.", {"worker"});
-  Family& drafts = sheet.counter("holdfast_worker_draft_tokens_total",
-                                 "Tokens that a worker has guessed and computed.", {"worker"});
-  Family& accepted = sheet.counter("holdfast_worker_accepted_draft_tokens_total",
-                                   "Of these, those that were right.", {"worker"});
-  Family& preemptions =
-      sheet.counter("holdfast_num_preemptions_total",
-                    "Sequences that gave their KV pages back and were computed again.", {"worker"});
+      registry.counter("holdfast_worker_prefill_tokens_total",
+                       "Tokens that a worker has read: prompts, and what it resumed.", {"worker"});
+  Family& drafts = registry.counter("holdfast_worker_draft_tokens_total",
+                                    "Tokens that a worker has guessed and computed.", {"worker"});
+  Family& accepted = registry.counter("holdfast_worker_accepted_draft_tokens_total",
+                                      "Of these, those that were right.", {"worker"});
+  Family& preemptions = registry.counter(
+      "holdfast_num_preemptions_total",
+      "Sequences that gave their KV pages back and were computed again.", {"worker"});
   Family& allocations =
-      sheet.counter("holdfast_worker_allocations_total",
-                    "Device and engine allocations; requests make none.", {"worker"});
+      registry.counter("holdfast_worker_allocations_total",
+                       "Device and engine allocations; requests make none.", {"worker"});
   states.row({"ready"}, 0).row({"suspect"}, 0).row({"draining"}, 0).row({"quarantined"}, 0);
   states.row({"lost"}, number(static_cast<std::int64_t>(machine.lost_workers().size())));
   for (const auto& [peer, worker] : machine.workers()) {
     const wire::Hello& h = worker.hello;
     const std::string& name = workers.of(h.worker_key);
-    const bool shown = name == h.worker_key;
+    const bool listed = name == h.worker_key;
     states.row({std::string(core::worker_state_name(worker))}, 1);
-    if (shown) info.row({name, h.host, h.device, h.kernels, h.engine}, 1);
+    if (listed) info.row({name, h.host, h.device, h.kernels, h.engine}, 1);
     threads.row({name}, number(std::int64_t{h.threads}));
     memory.row({name}, number(h.memory.rss));
-    if (shown) step.row({name}, worker.stats.step_ms / 1000);
+    if (listed) step.row({name}, worker.stats.step_ms / 1000);
     steps.row({name}, number(worker.stats.steps));
     tokens.row({name}, number(worker.stats.tokens));
     prefill.row({name}, number(worker.stats.prefill_tokens));
@@ -387,12 +390,12 @@ void Writer::worker_states() {
 
 /// Hits of the workers' prefix caches.
 void Writer::prefix_groups() {
-  Family& tokens = sheet.counter(
+  Family& tokens = registry.counter(
       "holdfast_prefix_cache_queries_total",
       "Tokens of prompts (and of what was resumed) that were looked up in prefix caches.",
       {"group"});
-  Family& cached = sheet.counter("holdfast_prefix_cache_hits_total",
-                                 "Of these, tokens that were there already.", {"group"});
+  Family& cached = registry.counter("holdfast_prefix_cache_hits_total",
+                                    "Of these, tokens that were there already.", {"group"});
   for (const auto& [group, stats] : machine.stats().prefix_groups) {
     tokens.row({group}, number(stats.tokens));
     cached.row({group}, number(stats.cached));
@@ -401,7 +404,7 @@ void Writer::prefix_groups() {
 
 /// Memory of a device, which workers of one host share.
 void Writer::devices() {
-  Family& family = sheet.gauge(
+  Family& family = registry.gauge(
       "holdfast_device_memory_bytes",
       "Of a device: total, free, used by workers, reservable for loads, reserved by loads.",
       {"host", "device", "state"});
@@ -412,14 +415,14 @@ void Writer::devices() {
           number(device.at(std::string(state) + "_bytes")));
     }
   }
-  Family& short_of = sheet.gauge("holdfast_memory_short",
-                                 "1 while a machine, or a control group, is short of memory: "
-                                 "nothing is loaded there.",
-                                 {"host", "pool"});
-  Family& stalled = sheet.gauge("holdfast_memory_stalled_ratio",
-                                "Share of the last ten seconds in which everybody there waited "
-                                "for memory.",
-                                {"host", "pool"});
+  Family& short_of = registry.gauge("holdfast_memory_short",
+                                    "1 while a machine, or a control group, is short of memory: "
+                                    "nothing is loaded there.",
+                                    {"host", "pool"});
+  Family& stalled = registry.gauge("holdfast_memory_stalled_ratio",
+                                   "Share of the last ten seconds in which everybody there waited "
+                                   "for memory.",
+                                   {"host", "pool"});
   for (const auto& [key, pool] : machine.pools()) {
     short_of.row({pool.host, key}, pool.pressed_since_us != 0 ? 1 : 0);
     stalled.row({pool.host, key}, static_cast<double>(pool.last.stall) / 10'000);
@@ -427,8 +430,9 @@ void Writer::devices() {
 }
 
 void Writer::limits() {
-  Family& limit = sheet.gauge("holdfast_limit", "A bound that is in effect; 0 is none.", {"name"});
-  Family& used = sheet.gauge("holdfast_limit_used", "What counts against that bound.", {"name"});
+  Family& limit =
+      registry.gauge("holdfast_limit", "A bound that is in effect; 0 is none.", {"name"});
+  Family& used = registry.gauge("holdfast_limit_used", "What counts against that bound.", {"name"});
   for (const json& bound : limits_json(machine, store)) {
     const std::string name = bound.at("name").get<std::string>();
     limit.row({name}, number(bound.at("limit")));
@@ -454,7 +458,7 @@ json metrics_document(const core::Machine& machine, const store::Store& store,
   writer.prefix_groups();
   writer.devices();
   writer.limits();
-  return writer.sheet.document();
+  return writer.registry.document();
 }
 
 }  // namespace holdfast::link

@@ -1,6 +1,6 @@
 #pragma once
-// The document of the operator verb `metrics`: the same counters as `status`, by the names that
-// Prometheus gets them under (docs/metrics.md).
+// The document of the operator verb `metrics`: the counters of `status`, by their Prometheus names
+// (docs/run/metrics.md).
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -10,7 +10,8 @@
 
 namespace holdfast::link {
 
-/// Label values are bounded: 64 models, 32 tenants (those with a bound of their own), 64 workers.
+/// Renders the document. Label values are bounded: 64 models, 32 tenants (those with a bound of
+/// their own), 64 workers.
 nlohmann::json metrics_document(const core::Machine& machine, const store::Store& store,
                                 const ProcessFacts& facts);
 

@@ -40,12 +40,12 @@ std::string content_hash(std::string_view bytes) {
 }
 
 std::string body_hash(wire::Submit& submit) {
-  // What is not the body is out of it for a moment: a copy would copy the prompts.
+  // Members that are not of the body are moved out for a moment: a copy would copy the prompts.
   const std::uint64_t tag = std::exchange(submit.tag, 0);
   const std::uint64_t seed = submit.sampling.seed;
   std::string id = std::exchange(submit.request_id, {});
   std::string key = std::exchange(submit.idem_key, {});
-  // Older clients left out what is the default.
+  // Older clients leave the default tenant out.
   const bool of_default = submit.tenant == "default";
   if (of_default) submit.tenant.clear();
   std::string given = std::exchange(submit.body_hash, {});

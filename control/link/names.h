@@ -1,5 +1,5 @@
 #pragma once
-// What the machine gets from outside because it draws nothing itself.
+// Ids, random numbers and hashes for the machine, which draws none itself.
 
 #include <cstdint>
 #include <string>
@@ -9,14 +9,16 @@
 
 namespace holdfast::link {
 
-/// 26 characters of Crockford's base 32 in lower case: 48 bits of time, 80 random bits.
+/// Returns 26 characters of Crockford's base 32 in lower case: 48 bits of time, 80 random bits.
 std::string new_request_id(std::int64_t wall_ms);
 std::uint64_t random_u64();
-/// 32 random bytes.
+/// Returns 32 random bytes.
 std::string new_secret();
-/// BLAKE2b-128 of bytes, hex.
+/// Returns the BLAKE2b-128 of bytes, in hex.
 std::string content_hash(std::string_view bytes);
-/// BLAKE2b-128 of what makes two submissions the same: everything but tag, id and key, hex.
+/// Returns the BLAKE2b-128 of what makes two submissions the same, in hex: everything but tag, id,
+/// idempotency key, API key with its limits, and a seed that was not given. `submit` is unchanged
+/// afterwards.
 std::string body_hash(wire::Submit& submit);
 
 }  // namespace holdfast::link

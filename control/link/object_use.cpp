@@ -24,14 +24,14 @@ void ObjectUse::load(const std::vector<store::Store::ObjectGroup>& groups) {
 
 void ObjectUse::add(std::string_view kind, std::string_view owner, std::int64_t count,
                     std::int64_t bytes) {
-  const auto count_in = [&](Tally& tally) {
-    tally.count += count;
-    tally.bytes += bytes;
+  const auto count_in = [&](Totals& totals) {
+    totals.count += count;
+    totals.bytes += bytes;
   };
   const ObjectClass in = object_class(kind);
   count_in(classes_[static_cast<std::size_t>(in)]);
   if (owner.empty()) return;
-  // An entry goes with its last object: names of tenants come from outside.
+  // Names of tenants come from outside, so an entry is erased with its last object.
   const auto of_kind = kinds_.try_emplace({std::string(kind), std::string(owner)}).first;
   count_in(of_kind->second);
   if (of_kind->second.count <= 0) kinds_.erase(of_kind);
@@ -41,9 +41,9 @@ void ObjectUse::add(std::string_view kind, std::string_view owner, std::int64_t 
   if (of_owner->second.count <= 0) owners_.erase(of_owner);
 }
 
-ObjectUse::Tally ObjectUse::of_owner(std::string_view owner) const {
+ObjectUse::Totals ObjectUse::of_owner(std::string_view owner) const {
   const auto found = owners_.find(owner);
-  return found == owners_.end() ? Tally{} : found->second;
+  return found == owners_.end() ? Totals{} : found->second;
 }
 
 std::int64_t ObjectUse::count_of(std::string_view kind, std::string_view owner) const {
@@ -64,8 +64,8 @@ std::optional<wire::Refusal> ObjectUse::refuse(const ObjectGrowth& growth,
           "tenant." + std::string(growth.owner) + ".max_open_batches", have + 1, open);
     }
   }
-  const Tally& now = classes_[static_cast<std::size_t>(in)];
-  // What is there may still be changed (a key revoked) when nothing new finds room.
+  const Totals& now = classes_[static_cast<std::size_t>(in)];
+  // An existing object may still be changed (a key revoked) when a new one finds no space.
   const std::int64_t bound = config.objects_reserve_bytes * (growth.fresh ? 1 : 2);
   if (growth.bytes <= 0 || now.bytes + growth.bytes <= bound) return std::nullopt;
   const char* what =
@@ -79,7 +79,7 @@ std::optional<wire::Refusal> ObjectUse::refuse_client(const ObjectGrowth& growth
   if (!growth.owner.empty()) {
     if (auto refusal = refuse_tenant(growth, config)) return refusal;
   }
-  const Tally& all = classes_[static_cast<std::size_t>(ObjectClass::kClient)];
+  const Totals& all = classes_[static_cast<std::size_t>(ObjectClass::kClient)];
   const auto full = [](const char* knob, std::int64_t bound) {
     wire::Refusal refusal =
         core::refuse(Errc::kStorageFull, std::string("no room for more objects of clients; ") +
@@ -98,7 +98,7 @@ std::optional<wire::Refusal> ObjectUse::refuse_client(const ObjectGrowth& growth
 
 std::optional<wire::Refusal> ObjectUse::refuse_tenant(const ObjectGrowth& growth,
                                                       const core::Config& config) const {
-  const Tally own = of_owner(growth.owner);
+  const Totals usage = of_owner(growth.owner);
   const core::SubjectConfig bounds = config.tenant(growth.owner);
   const std::string knobs = "tenant." + std::string(growth.owner) + ".";
   const auto over = [&](const std::string& what, const std::string& knob, std::int64_t needed,
@@ -111,12 +111,13 @@ std::optional<wire::Refusal> ObjectUse::refuse_tenant(const ObjectGrowth& growth
                                      100);
   };
   if (growth.fresh) {
-    const std::string what = std::to_string(own.count) + " objects";
+    const std::string what = std::to_string(usage.count) + " objects";
     if (bounds.max_objects > 0) {
-      if (auto no = over(what, knobs + "max_objects", own.count + 1, bounds.max_objects)) return no;
+      if (auto no = over(what, knobs + "max_objects", usage.count + 1, bounds.max_objects))
+        return no;
     }
     const std::int64_t part = share(config.objects_max);
-    if (auto no = over(what, "its share of objects.max_count", own.count + 1, part)) return no;
+    if (auto no = over(what, "its share of objects.max_count", usage.count + 1, part)) return no;
     const std::int64_t responses = count_of(kResponses, growth.owner);
     if (growth.kind == kResponses && bounds.max_responses > 0) {
       auto no = over(std::to_string(responses) + " responses", knobs + "max_responses",
@@ -125,8 +126,8 @@ std::optional<wire::Refusal> ObjectUse::refuse_tenant(const ObjectGrowth& growth
     }
   }
   if (growth.bytes <= 0) return std::nullopt;
-  const std::string what = std::to_string(own.bytes) + " bytes of objects";
-  const std::int64_t needed = own.bytes + growth.bytes;
+  const std::string what = std::to_string(usage.bytes) + " bytes of objects";
+  const std::int64_t needed = usage.bytes + growth.bytes;
   if (bounds.max_object_bytes > 0) {
     if (auto no = over(what, knobs + "max_object_bytes", needed, bounds.max_object_bytes))
       return no;

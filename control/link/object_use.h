@@ -1,7 +1,7 @@
 #pragma once
-// How much objects take, by class and by tenant, and who may take more. Clients' objects have
-// bounds of their own; keys, webhooks and the notes of gateways live from a reserve that no client
-// can use up.
+// Counts the objects and their bytes by class and by tenant, and refuses growth beyond the bounds.
+// Clients' objects have bounds of their own; keys, webhooks and the notes of gateways have a
+// reserve that no client can use up.
 
 #include <array>
 #include <cstdint>
@@ -19,42 +19,43 @@
 namespace holdfast::link {
 
 enum class ObjectClass : std::uint8_t {
-  kClient,    // files, batches, responses: what clients ask to be kept
+  kClient,    // files, batches, responses: what clients store
   kOperator,  // keys and webhooks: made and changed by operators alone
-  kGateway,   // open batches, deliveries: what gateways note for themselves
+  kGateway,   // open batches, deliveries: notes of gateways
 };
 ObjectClass object_class(std::string_view kind);
 
-/// A change that makes one object larger, or a new one.
+/// A new object, or a change that makes one larger.
 struct ObjectGrowth {
   std::string_view kind;
-  std::string_view owner;  // empty: nobody's
+  std::string_view owner;  // empty: no tenant's
   bool fresh = false;
   std::int64_t bytes = 0;
 };
 
 class ObjectUse {
  public:
+  /// Counts in the objects of the database, by kind and owner.
   void load(const std::vector<store::Store::ObjectGroup>& groups);
-  /// Counts objects in (or out, with negative numbers).
+  /// Counts objects in, or out with negative numbers.
   void add(std::string_view kind, std::string_view owner, std::int64_t count, std::int64_t bytes);
-  /// The typed refusal, if a bound forbids it. What others keep is not told.
+  /// Returns the refusal if a bound forbids the growth. It tells nothing of other tenants' objects.
   std::optional<wire::Refusal> refuse(const ObjectGrowth& growth, const core::Config& config) const;
 
  private:
-  struct Tally {
+  struct Totals {
     std::int64_t count = 0, bytes = 0;
   };
   std::optional<wire::Refusal> refuse_client(const ObjectGrowth& growth,
                                              const core::Config& config) const;
   std::optional<wire::Refusal> refuse_tenant(const ObjectGrowth& growth,
                                              const core::Config& config) const;
-  Tally of_owner(std::string_view owner) const;
+  Totals of_owner(std::string_view owner) const;
   std::int64_t count_of(std::string_view kind, std::string_view owner) const;
 
-  std::array<Tally, 3> classes_;                                // by ObjectClass
-  std::map<std::string, Tally, std::less<>> owners_;            // of clients' objects
-  std::map<std::pair<std::string, std::string>, Tally> kinds_;  // by kind and owner
+  std::array<Totals, 3> classes_;                                // by ObjectClass
+  std::map<std::string, Totals, std::less<>> owners_;            // of clients' objects
+  std::map<std::pair<std::string, std::string>, Totals> kinds_;  // by kind and owner
 };
 
 }  // namespace holdfast::link

@@ -19,7 +19,7 @@ constexpr std::size_t kBodyBytesMax = 1 << 20;
 constexpr std::int64_t kReadBytesMax = 512 * 1024;
 constexpr std::int64_t kReadBytes = 256 * 1024;
 constexpr std::int64_t kListMax = 1000;
-constexpr std::int64_t kListBytes = 8 << 20;  // of a page, far below what a message may have
+constexpr std::int64_t kListBytes = 8 << 20;  // of a page, far below the bound of a message
 constexpr std::int64_t kExpireAtOnce = 100;
 
 json object_json(const core::ObjectRow& r) {
@@ -49,7 +49,7 @@ std::int64_t number_of(const json& args, const char* key, std::int64_t otherwise
   return it != args.end() && it->is_number_integer() ? it->get<std::int64_t>() : otherwise;
 }
 
-/// True for keys and webhooks: no tenant has any of them.
+/// Returns true for keys and webhooks, which belong to no tenant.
 bool is_of_operators(const std::string& kind) {
   return kind == "key" || kind == "webhook";
 }
@@ -64,11 +64,11 @@ bool good_name(const std::string& text, std::size_t longest) {
 struct Objects::Change {
   Name name;
   std::string owner;
-  std::int64_t version = -1;  // that it must have; 0: it must not be there; -1: any
+  std::int64_t version = -1;  // expected one; 0: the object must be new; -1: any
   std::optional<std::string> body;
-  std::int64_t expires_ms = -1;  // -1: as it is
+  std::int64_t expires_ms = -1;  // -1: unchanged
   std::string append;
-  std::int64_t append_at = -1;  // where the content must end so far; -1: wherever
+  std::int64_t append_at = -1;  // expected bytes of content so far; -1: any
   const core::Now& now;
   const core::Machine& machine;
 };
@@ -78,7 +78,7 @@ Result<void> Objects::boot() {
 }
 
 Result<void> Objects::count() {
-  HF_TRY(const store::Store::ObjectTotals totals, store_.object_totals());
+  HOLDFAST_TRY(const store::Store::ObjectTotals totals, store_.object_totals());
   use_.load(totals.groups);
   last_ = std::max(last_, totals.last);
   stale_ = false;
@@ -89,12 +89,12 @@ void Objects::count_change(const core::ObjectRow& row, int by) {
   use_.add(row.kind, row.owner, by, by * size_of(row));
 }
 
-/// What is added is written twice: to the log, and from there to the file, which may have to grow
-/// by all that the log has.
-bool Objects::has_room(std::int64_t more, const core::Config& config) const {
+/// Returns true if `more` bytes fit. They are written twice: to the log, and from there to the
+/// file, which may have to grow by all that the log has.
+bool Objects::has_disk_space(std::int64_t more, const core::Config& config) const {
   constexpr std::int64_t kPageBytes = 4096;
-  const std::int64_t wanted = 2 * (group_bytes_ + more) + store_.wal_pages() * kPageBytes;
-  return store_.disk_free() - wanted >= config.storage_min_free_bytes;
+  const std::int64_t required_bytes = 2 * (group_bytes_ + more) + store_.wal_pages() * kPageBytes;
+  return store_.disk_free() - required_bytes >= config.storage_min_free_bytes;
 }
 
 Result<std::optional<core::ObjectRow>> Objects::find(const Name& name) {
@@ -130,14 +130,14 @@ std::optional<wire::Refusal> Objects::refuse(const Change& change,
   const ObjectGrowth growth{change.name.first, owner, !now, more};
   if (auto refusal = use_.refuse(growth, config)) return refusal;
   const bool client = object_class(change.name.first) == ObjectClass::kClient;
-  if (client && more > 0 && (change.machine.storage_low() || !has_room(more, config))) {
+  if (client && more > 0 && (change.machine.storage_low() || !has_disk_space(more, config))) {
     return core::refuse(Errc::kStorageFull, "the disk of the state directory is nearly full");
   }
   return std::nullopt;
 }
 
 Result<wire::OpResult> Objects::put(const Change& change, core::Effects& out) {
-  HF_TRY(const auto now, find(change.name));
+  HOLDFAST_TRY(const auto now, find(change.name));
   if (auto refusal = refuse(change, now))
     return wire::OpResult{0, false, std::move(*refusal), {}, {}};
   core::ObjectRow row = now.value_or(core::ObjectRow{});
@@ -164,7 +164,7 @@ Result<wire::OpResult> Objects::put(const Change& change, core::Effects& out) {
 }
 
 Result<wire::OpResult> Objects::remove(const Change& change, core::Effects& out) {
-  HF_TRY(const auto now, find(change.name));
+  HOLDFAST_TRY(const auto now, find(change.name));
   const bool theirs = now && (change.owner.empty() || now->owner == change.owner);
   if (!theirs) return wire::OpResult{0, true, {}, R"({"deleted":false})", {}};
   if (change.version >= 0 && now->version != change.version) {
@@ -178,7 +178,7 @@ Result<wire::OpResult> Objects::remove(const Change& change, core::Effects& out)
 
 Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::Now& now,
                              const core::Machine& machine, core::Effects& out) {
-  if (stale_ && changed_.empty()) HF_CHECKED(count());
+  if (stale_ && changed_.empty()) HOLDFAST_CHECKED(count());
   const json args = try_parse_json<json>(op.args);
   Change change{{text_of(args, "kind"), text_of(args, "id")},
                 op.tenant.empty() ? text_of(args, "owner") : op.tenant,
@@ -212,9 +212,9 @@ Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::
   if (!wrong.empty()) {
     result.refusal = core::refuse(Errc::kUsage, op.verb + ": " + wrong);
   } else if (op.verb == "objects.put") {
-    HF_TRY(result, put(change, out));
+    HOLDFAST_TRY(result, put(change, out));
   } else {
-    HF_TRY(result, remove(change, out));
+    HOLDFAST_TRY(result, remove(change, out));
   }
   result.tag = op.tag;
   out.send(peer, std::move(result));
@@ -222,7 +222,8 @@ Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::
 }
 
 Result<void> Objects::expire(const core::Now& now, core::Effects& out) {
-  HF_TRY(const std::vector<core::Seq> seqs, store_.expired_objects(now.wall_ms, kExpireAtOnce));
+  HOLDFAST_TRY(const std::vector<core::Seq> seqs,
+               store_.expired_objects(now.wall_ms, kExpireAtOnce));
   if (seqs.empty()) return {};
   for (const core::Seq seq : seqs) {
     const bool changes = std::any_of(changed_.begin(), changed_.end(), [&](const auto& entry) {
@@ -234,7 +235,7 @@ Result<void> Objects::expire(const core::Now& now, core::Effects& out) {
   return {};
 }
 
-Result<Objects::Shown> Objects::render(const std::string& verb, const std::string& args_text,
+Result<Objects::Reply> Objects::render(const std::string& verb, const std::string& args_text,
                                        store::Store& store, const std::string& tenant) {
   const json args = try_parse_json<json>(args_text);
   const std::string kind = text_of(args, "kind");
@@ -249,31 +250,31 @@ Result<Objects::Shown> Objects::render(const std::string& verb, const std::strin
     query.from = number_of(args, "from", 0);
     query.newest_first = text_of(args, "order") != "oldest";
     query.limit = std::clamp<std::int64_t>(number_of(args, "limit", 100), 1, kListMax);
-    HF_TRY(const auto rows, store.list_objects(query));
+    HOLDFAST_TRY(const auto rows, store.list_objects(query));
     json list = json::array();
     std::int64_t bytes = 0;
     for (const core::ObjectRow& row : rows) {
-      if (bytes > kListBytes) break;  // the next page goes on here
+      if (bytes > kListBytes) break;  // the next page begins here
       bytes += static_cast<std::int64_t>(row.body.size());
       list.push_back(object_json(row));
     }
     const bool more =
         static_cast<std::int64_t>(rows.size()) == query.limit || list.size() < rows.size();
-    return Shown{json{{"objects", std::move(list)}, {"more", more}}.dump(), {}};
+    return Reply{json{{"objects", std::move(list)}, {"more", more}}.dump(), {}};
   }
-  HF_TRY(const auto row, store.find_object(kind, text_of(args, "id")));
-  if (!row || (!owner.empty() && row->owner != owner)) return Shown{R"({"found":false})", {}};
+  HOLDFAST_TRY(const auto row, store.find_object(kind, text_of(args, "id")));
+  if (!row || (!owner.empty() && row->owner != owner)) return Reply{R"({"found":false})", {}};
   json answer = {{"found", true}, {"object", object_json(*row)}};
   const std::int64_t from = number_of(args, "from", -1);
   std::string bytes;
   if (from >= 0) {
     const std::int64_t limit =
         std::clamp<std::int64_t>(number_of(args, "limit", kReadBytes), 1, kReadBytesMax);
-    HF_TRY(bytes, store.object_content(row->seq, from, limit));
+    HOLDFAST_TRY(bytes, store.object_content(row->seq, from, limit));
     if (args.find("raw") == args.end() || args["raw"] != true)
       answer["content"] = to_base64(std::exchange(bytes, {}));
   }
-  return Shown{answer.dump(), std::move(bytes)};
+  return Reply{answer.dump(), std::move(bytes)};
 }
 
 }  // namespace holdfast::link

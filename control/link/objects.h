@@ -1,9 +1,9 @@
 #pragma once
-// What gateways keep for their clients in the database: files, batches, responses; and what nobody
-// may be kept from changing: keys, webhooks, open batches (object_use.h). A gateway has no
-// memory of its own; it changes an object by its version, so that of two that change it at once one
-// is refused and looks again. Verbs objects.put, objects.delete, objects.get, objects.list
-// (schema/protocol.md).
+// Objects that gateways store in the database: files, batches and responses of clients; keys,
+// webhooks and open batches, which clients cannot crowd out (object_use.h). A gateway has no memory
+// of its own. It changes an object by its version, so that one of two concurrent changes is refused
+// and its gateway reads the object again. Verbs objects.put, objects.delete, objects.get,
+// objects.list (schema/protocol.md).
 
 #include <map>
 #include <optional>
@@ -16,32 +16,31 @@
 
 namespace holdfast::link {
 
-/// One thread: the daemon's.
+/// The object store. Used on the daemon's thread alone.
 class Objects {
  public:
   explicit Objects(store::Store& store) : store_(store) {}
   Result<void> boot();
 
-  /// objects.put and objects.delete: the row changes and the answer, which leaves after the commit.
-  /// An error is that of the store.
+  /// Steps objects.put and objects.delete: row changes and the answer, which leaves after the
+  /// commit. An error is that of the store.
   Result<void> change(core::PeerId peer, const wire::Op& op, const core::Now& now,
                       const core::Machine& machine, core::Effects& out);
-  /// Deletes some whose time is over. The last thing of a group.
+  /// Deletes some objects whose time is over. Call it last in a group.
   Result<void> expire(const core::Now& now, core::Effects& out);
-  /// The changes of the group are in the store, or never will be.
+  /// Forgets the changes of the group, which are in the store or never will be.
   void group_ended() {
     changed_.clear();
     group_bytes_ = 0;
   }
 
-  struct Shown {
+  struct Reply {
     std::string document;
-    std::string
-        bytes;  // content that was asked for as it is ("raw"), not as a part of the document
+    std::string bytes;  // content alone, if it was requested as "raw"
   };
-  /// The answer to objects.get or objects.list, from what is committed.
-  /// `tenant`: whose they are; empty: what the arguments say.
-  static Result<Shown> render(const std::string& verb, const std::string& args, store::Store& store,
+  /// Renders the answer to objects.get or objects.list from what is committed. `tenant`: the owner
+  /// of the objects; empty: the one that the arguments name.
+  static Result<Reply> render(const std::string& verb, const std::string& args, store::Store& store,
                               const std::string& tenant = {});
 
  private:
@@ -55,13 +54,13 @@ class Objects {
 
   Result<void> count();
   void count_change(const core::ObjectRow& row, int by);
-  bool has_room(std::int64_t more, const core::Config& config) const;
+  bool has_disk_space(std::int64_t more, const core::Config& config) const;
 
   store::Store& store_;
   ObjectUse use_;                                           // with the changes of this group
-  core::Seq last_ = 0;                                      // the highest one given
-  bool stale_ = false;                                      // some were deleted for their age
-  std::int64_t group_bytes_ = 0;                            // that this group adds
+  core::Seq last_ = 0;                                      // the highest that was given
+  bool stale_ = false;                                      // some expired: recount `use_`
+  std::int64_t group_bytes_ = 0;                            // added by this group
   std::map<Name, std::optional<core::ObjectRow>> changed_;  // by this group; nullopt: deleted
 };
 

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "control/link/commit_loop.h"
 #include "control/link/db_documents.h"
-#include "control/link/house.h"
 #include "control/link/names.h"
 #include "control/link/state_dir.h"
 #include "control/store/backup.h"
@@ -41,31 +41,31 @@ OfflineAnswer answer_with(std::string document) {
   return answer;
 }
 
-/// The daemon's house with nobody connected: what it would send goes nowhere.
-class LoneHouse final : private HouseHost {
+/// The host of a commit loop without peers: messages are dropped, but for results of verbs.
+class OfflineHost final : private CommitLoopHost {
  public:
-  explicit LoneHouse(const Clock& clock) : clock_(clock) {}
+  explicit OfflineHost(const Clock& clock) : clock_(clock) {}
 
   Result<void> open(const std::string& state_dir) {
-    HF_CHECKED(prepare_state_dir(state_dir));
+    HOLDFAST_CHECKED(prepare_state_dir(state_dir));
     store::OpenOptions options;
     options.state_dir = state_dir;
     options.role = "cli";
-    HF_TRY(store_, store::Store::open(options));
-    HouseHost& host = *this;
-    house_ = std::make_unique<House>(core::Config{}, *store_, host);
-    HF_CHECKED(house_->boot());
-    while (house_->has_more()) {
-      house_->tick();
-      HF_CHECKED(write());
+    HOLDFAST_TRY(store_, store::Store::open(options));
+    CommitLoopHost& host = *this;
+    commit_loop_ = std::make_unique<CommitLoop>(core::Config{}, *store_, host);
+    HOLDFAST_CHECKED(commit_loop_->boot());
+    while (commit_loop_->has_pending_work()) {
+      commit_loop_->tick();
+      HOLDFAST_CHECKED(write());
     }
     return {};
   }
 
   Result<OfflineAnswer> carry_out(const wire::Op& op) {
     if (op.verb == "db.accept_loss") {
-      house_->accept_loss(kOperator, op);
-      HF_CHECKED(write());
+      commit_loop_->accept_loss(kOperator, op);
+      HOLDFAST_CHECKED(write());
       return answer_with(sent_);
     }
     OpAction action = read_op(kOperator, op);
@@ -73,17 +73,17 @@ class LoneHouse final : private HouseHost {
     if (const auto* question = std::get_if<Deferred>(&action)) {
       return render(question->verb, question->args);
     }
-    house_->operate(std::get<core::Event>(action));
-    HF_CHECKED(write());
+    commit_loop_->operate(std::get<core::Event>(action));
+    HOLDFAST_CHECKED(write());
     if (!answer_) return Error{Errc::kInternal, op.verb + ": the machine gave no answer"};
     if (!answer_->ok) return refused(answer_->refusal);
     return render(answer_->verb, answer_->key);
   }
 
   Result<OfflineAnswer> backup(const std::string& path) {
-    HF_TRY(auto backup, store_->begin_backup(path));
+    HOLDFAST_TRY(auto backup, store_->begin_backup(path));
     for (;;) {
-      HF_TRY(const bool done, backup->step());
+      HOLDFAST_TRY(const bool done, backup->step());
       if (done) return answer_with(backup_document(backup->report()));
     }
   }
@@ -92,15 +92,16 @@ class LoneHouse final : private HouseHost {
 
  private:
   Result<void> write() {
-    HF_TRY(const House::Commit done, house_->commit());
-    if (done == House::Commit::kNoRoom) return Error{Errc::kDiskFull, "commit: the disk is full"};
-    return house_->release();
+    HOLDFAST_TRY(const CommitLoop::Commit done, commit_loop_->commit());
+    if (done == CommitLoop::Commit::kDiskFull)
+      return Error{Errc::kDiskFull, "commit: the disk is full"};
+    return commit_loop_->release();
   }
 
   OfflineAnswer render(const std::string& verb, const std::string& key) {
     ProcessFacts facts;
     facts.pid = getpid();
-    auto text = render_op(verb, key, house_->machine(), *store_, facts);
+    auto text = render_op(verb, key, commit_loop_->machine(), *store_, facts);
     if (!text) return refused(core::refuse(text.error().code, text.error().what));
     return answer_with(std::move(text).value());
   }
@@ -114,44 +115,44 @@ class LoneHouse final : private HouseHost {
     if (result.to == kOperator) answer_ = result;
   }
   void note(const core::Note&) override {}
-  void dress(const std::string&, wire::Event&) override {}
+  void fill_token_bytes(const std::string&, wire::Event&) override {}
   std::string new_request_id() override { return link::new_request_id(clock_.wall_ms()); }
   std::uint64_t new_seed() override { return random_u64(); }
   std::string body_hash(wire::Submit& submit) override { return link::body_hash(submit); }
 
   const Clock& clock_;
   std::unique_ptr<store::Store> store_;
-  std::unique_ptr<House> house_;
+  std::unique_ptr<CommitLoop> commit_loop_;
   std::optional<core::SendOpResult> answer_;
-  std::string sent_;  // document of the last result that went by itself
+  std::string sent_;  // document of the last result that came by send()
 };
 
-/// db.check {"repair": true}.
+/// Returns true for db.check {"repair": true}.
 bool wants_repair(const wire::Op& op) {
   const auto args = try_parse_json<nlohmann::json>(op.args);
   return args.is_object() && args.value("repair", nlohmann::json()) == true;
 }
 
-/// Verbs on files that no machine boots from. db.check without a path takes the lock: the daemon's
-/// own file is read only while nobody writes to it.
+/// Runs verbs on files that no machine boots from. db.check without a path takes the lock: the
+/// daemon's own file is read only while nobody writes to it.
 Result<OfflineAnswer> on_files(const std::string& state_dir, const Clock& clock,
                                const wire::Op& op) {
-  HF_TRY(const std::string path, path_argument(op));
+  HOLDFAST_TRY(const std::string path, path_argument(op));
   if (op.verb == "db.restore") {
-    HF_CHECKED(prepare_state_dir(state_dir));
-    HF_TRY(const store::RestoreReport report,
-           store::restore_file(state_dir, path, clock.wall_ms()));
+    HOLDFAST_CHECKED(prepare_state_dir(state_dir));
+    HOLDFAST_TRY(const store::RestoreReport report,
+                 store::restore_file(state_dir, path, clock.wall_ms()));
     return answer_with(restore_document(report));
   }
   if (!path.empty()) {
-    HF_TRY(const store::CheckReport report, store::check_file(path));
+    HOLDFAST_TRY(const store::CheckReport report, store::check_file(path));
     return answer_with(check_document(path, report));
   }
-  HF_TRY(const store::StateLock lock, store::StateLock::acquire(state_dir, "cli"));
-  HF_TRY(store::CheckReport report, store::check_file(state_dir + "/control.db"));
-  // Only what was found sound: a checksum of damage would hide it.
+  HOLDFAST_TRY(const store::StateLock lock, store::StateLock::acquire(state_dir, "cli"));
+  HOLDFAST_TRY(store::CheckReport report, store::check_file(state_dir + "/control.db"));
+  // Only a file that was found sound gets checksums: a checksum of damage would hide it.
   if (report.unsummed > 0 && wants_repair(op)) {
-    HF_TRY(const std::int64_t summed, store::sum_old_rows(state_dir + "/control.db"));
+    HOLDFAST_TRY(const std::int64_t summed, store::sum_old_rows(state_dir + "/control.db"));
     report.unsummed -= summed;
     report.rows += summed;
   }
@@ -167,14 +168,14 @@ Result<OfflineAnswer> operate_offline(const std::string& state_dir, const Clock&
                                 op.verb + ": needs a running daemon; start `holdfast serve`"));
   }
   if (op.verb == "db.check" || op.verb == "db.restore") return on_files(state_dir, clock, op);
-  LoneHouse house(clock);
-  HF_CHECKED(house.open(state_dir));
+  OfflineHost host(clock);
+  HOLDFAST_CHECKED(host.open(state_dir));
   if (op.verb == "db.backup") {
-    HF_TRY(const std::string path, path_argument(op));
-    return house.backup(path);
+    HOLDFAST_TRY(const std::string path, path_argument(op));
+    return host.backup(path);
   }
-  HF_TRY(OfflineAnswer answer, house.carry_out(op));
-  HF_CHECKED(house.close());
+  HOLDFAST_TRY(OfflineAnswer answer, host.carry_out(op));
+  HOLDFAST_CHECKED(host.close());
   return answer;
 }
 

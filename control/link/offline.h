@@ -1,6 +1,6 @@
 #pragma once
 // Operator verbs on a state directory that no daemon serves. The same machine boots from the
-// database, steps the one event and commits it, so a change means what it means online.
+// database, steps the one event and commits it, so a change has the same meaning as online.
 
 #include <string>
 
@@ -15,9 +15,9 @@ struct OfflineAnswer {
   std::string document;  // JSON
 };
 
-/// Takes the lock of the directory (role "cli") for the time. Errors as Store::open: kConflict if a
-/// daemon owns it after all. Verbs that need workers, helpers or a serving process are refused with
-/// kUnreachable.
+/// Runs one verb and holds the lock of the directory (role "cli") meanwhile. Errors as Store::open:
+/// kConflict if a daemon owns it after all. Verbs that need workers, helpers or a serving process
+/// are refused with kUnreachable.
 Result<OfflineAnswer> operate_offline(const std::string& state_dir, const Clock& clock,
                                       const wire::Op& op);
 

@@ -1,4 +1,4 @@
-// Documents that operator verbs answer with.
+// Documents that answer operator verbs.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -25,12 +25,12 @@ std::string breaker_state(const core::Breaker& breaker) {
                            : "closed";
 }
 
-/// What placement would see now, the device that it tries first at the top; of a model that failed
-/// what it saw then.
+/// Devices as placement sees them now, the first that it tries at the top; for a model that failed
+/// as it saw them then.
 json devices_json(const core::Machine& machine, const core::Model& model) {
-  const bool placed = model.row.wanted && model.row.state != core::ModelState::kFailed;
+  const bool is_assigned = model.row.load_requested && model.row.state != core::ModelState::kFailed;
   json list = json::array();
-  for (const core::DeviceVerdict& v : placed ? machine.survey(model) : model.devices) {
+  for (const core::DeviceVerdict& v : is_assigned ? machine.survey(model) : model.devices) {
     list.push_back({{"worker", v.worker_key},
                     {"device", v.device},
                     {"verdict", core::verdict_name(v.verdict)},
@@ -60,7 +60,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
                      {"pages_used", load.pages_used},
                      {"running", load.running.size()},
                      {"reserved_bytes", load.row.bytes},
-                     {"placed", load.why},
+                     {"is_assigned", load.why},
                      {"weights_bytes", load.memory.weights},
                      {"kv_bytes", load.memory.kv},
                      {"scratch_bytes", load.memory.scratch},
@@ -89,7 +89,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
             {"scratch_bytes", r.scratch_bytes},
             {"sha", r.sha},
             {"path", r.path},
-            {"wanted", r.wanted},
+            {"wanted", r.load_requested},
             {"pinned", model.pinned},
             {"failures", model.failures},
             {"created_ms", r.created_ms},
@@ -154,7 +154,7 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
           {"step_ms", worker.stats.step_ms}};
 }
 
-/// Has the members of one that is there, so that scripts need not look twice.
+/// Has the members of a connected worker, so that scripts need no second case.
 json lost_json(const core::Machine& machine, const std::string& key, const core::LostWorker& lost) {
   core::Worker gone;
   gone.hello.worker_key = key;
@@ -185,9 +185,9 @@ json queue_json(const core::Machine& machine) {
   return {{"paused", machine.paused()},
           {"queued_choices", machine.queued_choices()},
           {"running_choices", machine.running_choices()},
-          {"live_requests", machine.requests().census().all().requests + machine.unread()},
+          {"live_requests", machine.requests().usage().all().requests + machine.unread()},
           {"unread_requests", machine.unread()},
-          {"live_bytes", machine.requests().census().all().bytes},
+          {"live_bytes", machine.requests().usage().all().bytes},
           {"preparing", machine.preparing()},
           {"max_requests", config.queue_max_requests},
           {"max_tenant_requests", config.queue_max_tenant_requests},
@@ -218,12 +218,12 @@ json request_json(const core::RequestRow& r) {
           {"error", r.error}};
 }
 
-/// Row, choices, sums and attempts.
+/// Row, sums of tokens and number of attempts; if `full`, choices and attempts too.
 Result<json> request_details(const core::RequestRow& row, core::Machine& machine,
                              store::Store& store, bool full) {
   json j = request_json(row);
-  HF_TRY(const auto found, store.find_by_id(row.id));
-  HF_TRY(const auto attempts, store.attempts(row.seq));
+  HOLDFAST_TRY(const auto found, store.find_by_id(row.id));
+  HOLDFAST_TRY(const auto attempts, store.attempts(row.seq));
   std::int64_t tokens = 0;
   std::int64_t prompt_tokens = 0;
   json choices = json::array();
@@ -286,10 +286,10 @@ Result<json> requests_json(const json& args, core::Machine& machine, store::Stor
   search.from = args.value("from", core::Seq{0});
   search.limit = std::clamp<std::int64_t>(args.value("limit", std::int64_t{50}), 1, 1'000);
   search.look_at = std::clamp<std::int64_t>(args.value("look_at", std::int64_t{0}), 0, 1LL << 40);
-  HF_TRY(const auto page, store.list_requests(search));
+  HOLDFAST_TRY(const auto page, store.list_requests(search));
   json list = json::array();
   for (const core::RequestRow& row : page.rows) {
-    HF_TRY(json one, request_details(row, machine, store, false));
+    HOLDFAST_TRY(json one, request_details(row, machine, store, false));
     list.push_back(std::move(one));
   }
   json j = {{"requests", std::move(list)}};
@@ -298,7 +298,7 @@ Result<json> requests_json(const json& args, core::Machine& machine, store::Stor
 }
 
 Result<json> show_request(const std::string& id, core::Machine& machine, store::Store& store) {
-  HF_TRY(const auto found, store.find_by_id(id));
+  HOLDFAST_TRY(const auto found, store.find_by_id(id));
   if (!found) return Error{Errc::kNotFound, "no request with id " + id};
   return request_details(found->row, machine, store, true);
 }
@@ -313,7 +313,7 @@ Result<json> show_model(const std::string& name, const core::Machine& machine) {
   return model_json(machine, model->second);
 }
 
-/// What a helper found of a model's file, beside what is registered.
+/// Compares the file of a model, as a helper found it, with what is registered.
 Result<json> verify_json(const std::string& key, const core::Machine& machine) {
   const core::FoundFile found = core::read_verified_key(key);
   const auto model = machine.models().find(found.model);
@@ -389,16 +389,16 @@ Result<std::string> render_op(const std::string& verb, const std::string& key_or
   if (verb == "ids.derive") return derive_document(key_or_args, tenant, store);
   if (verb.starts_with("config.")) return config_document(verb, key_or_args, machine);
   if (verb.starts_with("objects.")) {
-    HF_TRY(auto shown, Objects::render(verb, key_or_args, store, tenant));
-    return std::move(shown.document);
+    HOLDFAST_TRY(auto reply, Objects::render(verb, key_or_args, store, tenant));
+    return std::move(reply.document);
   }
   if (verb == "db.stats") {
-    HF_TRY(const store::Store::Stats stats, store.stats());
+    HOLDFAST_TRY(const store::Store::Stats stats, store.stats());
     return stats_document(stats);
   }
   try {
-    HF_TRY(const json j, document(verb, key_or_args, machine, store, facts));
-    // Names and paths are what the operator sent; JSON text must be UTF-8.
+    HOLDFAST_TRY(const json j, document(verb, key_or_args, machine, store, facts));
+    // Names and paths are as the operator sent them; JSON text must be UTF-8.
     return j.dump(-1, ' ', false, json::error_handler_t::replace);
   } catch (const json::exception& e) {
     return Error{Errc::kUsage, verb + ": arguments: " + e.what()};

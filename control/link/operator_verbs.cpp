@@ -1,4 +1,4 @@
-// Arguments of operator verbs. operator_render.cpp has their answers.
+// Reads the arguments of operator verbs. operator_render.cpp has their answers.
 #include "control/link/operator_verbs.h"
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ wire::Refusal usage(const std::string& verb, const std::string& why) {
   return core::refuse(Errc::kUsage, verb + ": " + why);
 }
 
-/// Typed reads: a field of another type is the caller's mistake, not a default.
+/// Reads members by type: one of another type is the caller's mistake, not a default.
 struct Args {
   const json& j;
   std::string wrong;  // first field of the wrong type
@@ -64,7 +64,7 @@ OpAction add_model(core::PeerId peer, const wire::Op& op, Args& args) {
   return core::Event(std::move(e));
 }
 
-/// "interactive", "normal", "batch" or their numbers 0 to 2.
+/// requests.move {"id", "priority": "interactive", "normal", "batch" or their numbers 0 to 2}.
 OpAction move_request(core::PeerId peer, const wire::Op& op, Args& args) {
   core::OpMove e{peer, op.tag, args.text("id"), wire::PriorityClass::kNormal};
   const std::string priority = args.text("priority");
@@ -79,7 +79,7 @@ OpAction move_request(core::PeerId peer, const wire::Op& op, Args& args) {
 }
 
 /// config.set {"settings": {"name": value, …}}, config.unset {"names": […]}, config.rollback
-/// {"version": N}; "who" says who asks.
+/// {"version": N}; "who" names the caller.
 OpAction change_config(core::PeerId peer, const wire::Op& op, Args& args) {
   core::OpConfig e{peer, op.tag, op.verb, args.text("who"), {}, {}, op.from_network};
   if (op.verb == "config.rollback") {

@@ -13,7 +13,7 @@
 
 namespace holdfast::link {
 
-/// Facts of the process that status shows beside the machine's.
+/// Facts of the process that status shows next to the machine's.
 struct ProcessFacts {
   std::string state_dir;
   std::int64_t pid = 0;
@@ -31,20 +31,21 @@ struct ProcessFacts {
   std::vector<Child> children;
 };
 
-/// What a verb asks for: an event for the machine, a document to be rendered after the commit of
-/// the group, or a refusal.
+/// A document to be rendered after the commit of the group.
 struct Deferred {
   std::string verb;
   std::string args;
 };
+/// The action of a verb: an event for the machine, a document, or a refusal.
 using OpAction = std::variant<core::Event, Deferred, wire::Refusal>;
-/// The refusal of a verb that is not for tenants (Op::tenant): they may ask for their own objects
-/// and for the words of a model's vocabulary.
+/// Returns the refusal of a verb that is not for tenants (Op::tenant), which may only ask for their
+/// own objects and about a model's vocabulary.
 std::optional<wire::Refusal> refuse_tenant(const wire::Op& op);
+/// Reads a verb's arguments. Unknown verbs and bad arguments are refusals.
 OpAction read_op(core::PeerId peer, const wire::Op& op);
 
-/// `tenant`: whose question it is; empty = an operator's.
-/// The document of a read-only verb, or of a change that was committed (`key` names its subject).
+/// Renders the document of a read-only verb, or of a committed change (`key_or_args` names its
+/// subject). `tenant`: the caller; empty: an operator. kUsage, kNotFound and errors of the store.
 Result<std::string> render_op(const std::string& verb, const std::string& key_or_args,
                               core::Machine& machine, store::Store& store,
                               const ProcessFacts& facts, const std::string& tenant = {});

@@ -7,7 +7,7 @@
 namespace holdfast::link {
 namespace {
 
-// The kernel keeps 15 bytes of a name.
+// The kernel stores 15 bytes of a name.
 constexpr std::string_view kWorkerName = "holdfast-worker";
 constexpr std::string_view kHelperName = "holdfast-ingres";
 constexpr std::string_view kGatewayName = "holdfast-gatewa";
@@ -77,8 +77,8 @@ std::string_view name_of(PeerProgram program) {
   return "a program";
 }
 
-bool may_enter(Role door, PeerProgram program) {
-  switch (door) {
+bool may_enter(Role role, PeerProgram program) {
+  switch (role) {
     case Role::kWorker:
       return program != PeerProgram::kHelper && program != PeerProgram::kGateway;
     case Role::kIngress:
@@ -104,14 +104,14 @@ PeerProgram program_of(std::int64_t pid) {
   return name == kGatewayName ? PeerProgram::kGateway : PeerProgram::kOther;
 }
 
-std::string reason_to_refuse(Role door, const wire::PeerCredentials& peer, PeerProgram program,
-                             uid_t own) {
-  if (!peer.known) return "does not say who it is; expected a unix socket";
-  if (peer.uid != 0 && peer.uid != static_cast<std::int64_t>(own)) {
+std::string reason_to_refuse(Role role, const wire::PeerCredentials& peer, PeerProgram program,
+                             uid_t daemon_uid) {
+  if (!peer.identified) return "does not say who it is; expected a unix socket";
+  if (peer.uid != 0 && peer.uid != static_cast<std::int64_t>(daemon_uid)) {
     return "belongs to user " + std::to_string(peer.uid) + "; expected user " +
-           std::to_string(own) + ", as whom the daemon runs, or root";
+           std::to_string(daemon_uid) + ", as whom the daemon runs, or root";
   }
-  if (may_enter(door, program)) return {};
+  if (may_enter(role, program)) return {};
   return "is " + std::string(name_of(program)) + ", which has no business at this socket";
 }
 

@@ -1,8 +1,8 @@
 #pragma once
-// Who may come in by which socket. The kernel says who a peer's user and process are; the programs
-// that read what strangers send (gateway, helpers, workers) are confined, cannot change their names
-// and are let in by their own sockets alone. Everything else of the same user, or of root, is the
-// CLI, the supervisor or a client.
+// Decides which peers may use which socket. The kernel tells a peer's user and process. The
+// programs that read what strangers send (gateway, helpers, workers) are confined, cannot change
+// their names and may use their own sockets alone. Every other process of the same user, or of
+// root, is the CLI, the supervisor or a client.
 
 #include <sys/types.h>
 
@@ -10,23 +10,24 @@
 #include <string>
 #include <string_view>
 
-#include "control/link/door.h"
+#include "control/link/router_endpoint.h"
 #include "shared/wire/socket.h"
 
 namespace holdfast::link {
 
 enum class PeerProgram : std::uint8_t { kOther, kWorker, kHelper, kGateway, kElsewhere };
 
-/// By the kernel's name of the process; kElsewhere for one that cannot be seen from here (another
-/// namespace, or it has ended).
+/// Tells the program by the kernel's name of the process; kElsewhere for a process that cannot be
+/// seen from here (another namespace, or it has ended).
 PeerProgram program_of(std::int64_t pid);
 
-/// Empty: may come in. Else why not, in a sentence without its subject ("belongs to user 1000, …").
-std::string reason_to_refuse(Role door, const wire::PeerCredentials& peer, PeerProgram program,
-                             uid_t own);
+/// Returns an empty text if the peer may use the socket, else the reason, a sentence without its
+/// subject ("belongs to user 1000, …").
+std::string reason_to_refuse(Role role, const wire::PeerCredentials& peer, PeerProgram program,
+                             uid_t daemon_uid);
 
-/// What the gateway asks for on behalf of clients and of the console. Backups, deaths of workers
-/// and the daemon's own end are not among it.
+/// Returns true for the verbs that a gateway sends on behalf of clients and of the console.
+/// Backups, deaths of workers and the daemon's own end are not among them.
 bool is_gateway_verb(std::string_view verb);
 
 }  // namespace holdfast::link

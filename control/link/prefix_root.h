@@ -6,9 +6,9 @@
 
 namespace holdfast::link {
 
-/// 16 bytes, keyed BLAKE2b of `scope` (numerics class, model, sharing group) under a secret of the
-/// database: the same on every worker and after every restart, and nobody who lacks the secret can
-/// name the root of another group. `secret` is 16 to 64 bytes, CHECKed. Any thread.
+/// Returns 16 bytes, the keyed BLAKE2b of `scope` (numerics class, model, sharing group) under a
+/// secret of the database: the same on every worker and after every restart, and nobody without the
+/// secret can compute the root of another group. `secret` is 16 to 64 bytes, CHECKed. Any thread.
 std::string prefix_root(std::string_view secret, std::string_view scope);
 
 }  // namespace holdfast::link

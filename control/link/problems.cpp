@@ -13,7 +13,7 @@ namespace holdfast::link {
 namespace {
 
 constexpr std::int64_t kLongWaitUs = 1'000'000;  // for a device
-constexpr std::int64_t kMemoryHeardUs = 10'000'000;
+constexpr std::int64_t kMemoryReportMaxAgeUs = 10'000'000;
 constexpr std::int64_t kSlowCommitUs = 100'000;
 constexpr std::int64_t kLongLogPages = 32'768;  // 128 MiB: twice what a checkpoint begins at
 
@@ -72,7 +72,7 @@ void look_at_workers(Finder& f) {
   }
 }
 
-/// Wanted for a while, and no device that could take it now.
+/// Reports a model that has waited for a while without a device that could take it.
 void look_at_waiting(Finder& f, const std::string& name, const core::Model& model) {
   const std::int64_t waits_us =
       model.switch_since_us == 0 ? 0 : f.facts.now_us - model.switch_since_us;
@@ -82,7 +82,7 @@ void look_at_waiting(Finder& f, const std::string& name, const core::Model& mode
     if (device.verdict == core::Verdict::kFits || device.verdict == core::Verdict::kLoaded) return;
     why += (why.empty() ? ": " : "; ") + device.worker_key + " " + device.why;
   }
-  if (why.empty()) return;  // no worker at all: said of the workers
+  if (why.empty()) return;  // without any worker the workers' problem says it
   f.warn("model " + name, "waits since " + seconds(waits_us) + " for a device" + why,
          "unload or unpin another model, give it a smaller context or fewer slots, or start a "
          "worker");
@@ -116,8 +116,9 @@ void look_at_models(Finder& f) {
 
 void look_at_memory(Finder& f) {
   for (const auto& [key, pool] : f.machine.pools()) {
-    // Nobody has told for a while: its workers are gone, or too busy to tell.
-    if (pool.pressed_since_us == 0 || f.facts.now_us - pool.heard_us > kMemoryHeardUs) continue;
+    // Without reports for a while, the pool's workers are gone or too busy.
+    if (pool.pressed_since_us == 0 || f.facts.now_us - pool.reported_us > kMemoryReportMaxAgeUs)
+      continue;
     f.warn("memory of " + pool.host,
            std::to_string(pool.last.available) + " of " + std::to_string(pool.last.total) +
                " bytes available, everybody waits for memory " +
@@ -153,7 +154,7 @@ void look_at_requests(Finder& f) {
                 " times a token came out differently when it was computed again",
             "memory or processor of that worker is bad, or it is a bug of ours: report it");
   }
-  const std::int64_t live = f.machine.requests().census().all().requests + f.machine.unread();
+  const std::int64_t live = f.machine.requests().usage().all().requests + f.machine.unread();
   if (live * 10 >= config.queue_max_requests * 9) {
     f.warn("queue",
            std::to_string(live) + " of at most " + std::to_string(config.queue_max_requests) +
@@ -163,12 +164,12 @@ void look_at_requests(Finder& f) {
 }
 
 void look_at_config(Finder& f) {
-  const core::Config wanted =
+  const core::Config effective =
       core::effective_config(f.machine.base_config(), f.machine.config_version());
   std::string names;
   for (const core::Knob& knob : core::knobs()) {
     const core::NamedKnob named(knob);
-    if (!knob.restart || named.value(wanted) == named.value(f.machine.config())) continue;
+    if (!knob.restart || named.value(effective) == named.value(f.machine.config())) continue;
     names += (names.empty() ? "" : ", ") + std::string(knob.name);
   }
   if (names.empty()) return;
@@ -212,7 +213,7 @@ void look_at_disk(Finder& f) {
   }
 }
 
-/// Keys and the directory that has them are for their owner alone.
+/// Checks that keys and their directory are for their owner alone.
 void look_at_keys(Finder& f) {
   const std::string dir = f.facts.state_dir + "/keys";
   const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(dir.c_str()), &closedir);

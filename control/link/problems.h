@@ -1,5 +1,5 @@
 #pragma once
-// What is not as it should be, each with what to do about it: for status and doctor.
+// Problems of the daemon, each with a hint, for status and doctor.
 
 #include <cstdint>
 #include <string>
@@ -12,14 +12,14 @@
 namespace holdfast::link {
 
 struct Problem {
-  bool error = false;   // else a warning: it works, but not for long or not as it could
+  bool error = false;   // else a warning: it works, but not for long or not as well as it could
   std::string subject;  // "worker", "model", "disk", … and a name where there are several
   std::string what;     // one line
-  std::string hint;     // one line: what to do
+  std::string hint;     // one line, the remedy
 };
 
-/// Errors first. Looks at the machine, the disk and the modes of key files; cheap enough for each
-/// status.
+/// Returns problems, errors first. Looks at the machine, the disk and the modes of key files; cheap
+/// enough for each status.
 std::vector<Problem> find_problems(const core::Machine& machine, const store::Store& store,
                                    const ProcessFacts& facts);
 

@@ -33,13 +33,13 @@ Result<void> make_private(const std::string& path) {
 
 Result<void> prepare_state_dir(const std::string& dir) {
   if (dir.empty()) return Error{Errc::kUsage, "--state: expected a directory"};
-  // Unix socket paths are short: say so here rather than at the bind.
+  // Unix socket paths are short: the error comes here rather than at the bind.
   constexpr std::size_t kLongest = 107 - sizeof "/run/operator.sock";
   if (dir.size() > kLongest) {
     return Error{Errc::kUsage, "--state " + dir + ": longer than " + std::to_string(kLongest) +
                                    " bytes, its sockets could not be named; use a shorter path"};
   }
-  HF_CHECKED(make_private(dir));
+  HOLDFAST_CHECKED(make_private(dir));
   return make_private(dir + "/run");
 }
 

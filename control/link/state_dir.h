@@ -1,5 +1,5 @@
 #pragma once
-// The state directory: made private, refused with a clear reason.
+// The state directory: made private, or refused with a clear reason.
 
 #include <string>
 
@@ -7,8 +7,8 @@
 
 namespace holdfast::link {
 
-/// Makes DIR and DIR/run (0700 each) if they are not there. kIo names the path, the cause and what
-/// to do; a directory that others may write to is refused (kIo): its sockets are the front door.
+/// Makes DIR and DIR/run (0700 each) if they are not there. kIo names the path, the cause and the
+/// remedy; a directory that others may write to is refused (kIo), as it holds the sockets.
 Result<void> prepare_state_dir(const std::string& dir);
 
 }  // namespace holdfast::link

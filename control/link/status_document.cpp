@@ -74,7 +74,7 @@ json rates_json(const core::Stats& stats, const ProcessFacts& facts) {
           {"tokens_per_s", rate(stats.tokens)}};
 }
 
-/// Reasons that occurred, by their typed code.
+/// Refusals that occurred, by their typed code.
 json refusals_json(const core::Stats& stats) {
   json refusals = json::object();
   for (std::size_t code = 0; code < stats.refused.size(); ++code) {
@@ -102,7 +102,7 @@ json queue_lines_json(const core::Machine& machine, std::int64_t now_us) {
 
 namespace {
 
-/// Workers that take from the same memories.
+/// Workers that use the same memories.
 struct DeviceGroup {
   std::string host;
   std::set<std::string> devices;
@@ -132,24 +132,24 @@ void add_memory(DeviceGroup& group, const core::Machine& machine, const core::Wo
   ++group.workers;
   if (h.memory.pools.empty()) group.reserved += reserved_by(machine, worker);
   std::int64_t tightest = core::kUnknownMemory;
-  for (const MemoryPool& own : h.memory.pools) {
-    const auto pool = machine.pools().find(own.key);
+  for (const MemoryPool& reported : h.memory.pools) {
+    const auto pool = machine.pools().find(reported.key);
     if (pool == machine.pools().end()) continue;
     group.stall = std::max<std::int64_t>(group.stall, pool->second.last.stall);
     group.pressed = group.pressed || pool->second.pressed_since_us != 0;
-    if (own.part || own.total >= tightest) continue;
-    tightest = own.total;  // which reservable_bytes is of
-    group.reserved = machine.reserved_in(own.key);
+    if (reported.part || reported.total >= tightest) continue;
+    tightest = reported.total;  // the memory that reservable_bytes counts
+    group.reserved = machine.reserved_in(reported.key);
   }
-  const core::Room room = machine.room_on(worker);
-  const bool known = room.may_give < core::kUnknownMemory;
-  group.reservable = known ? room.may_give : 0;
-  group.left = known ? std::max<std::int64_t>(room.free, 0) : 0;
+  const core::MemoryHeadroom headroom = machine.memory_headroom(worker);
+  const bool measured = headroom.may_give < core::kUnknownMemory;
+  group.reservable = measured ? headroom.may_give : 0;
+  group.left = measured ? std::max<std::int64_t>(headroom.free, 0) : 0;
 }
 
 }  // namespace
 
-/// Workers that take from the same memories stand together, whatever they call their devices.
+/// Groups workers that use the same memories, whatever they call their devices.
 json host_devices_json(const core::Machine& machine) {
   std::map<std::string, DeviceGroup> groups;
   for (const auto& [peer, worker] : machine.workers()) {
@@ -179,15 +179,15 @@ json host_devices_json(const core::Machine& machine) {
 
 namespace {
 
-/// Bounds of one tenant, model or worker that somebody has set, beside what they bound.
-void add_own_limits(json& limits, const char* prefix, const std::string& name,
-                    const core::SubjectConfig& own, const core::Tally& now) {
+/// Adds the bounds of one tenant, model or worker that are set, each with its use.
+void add_subject_limits(json& limits, const char* prefix, const std::string& name,
+                        const core::SubjectConfig& subject, const core::UsageCounters& now) {
   const std::tuple<const char*, std::int64_t, std::int64_t> bounds[] = {
-      {"max_requests", own.max_requests, now.requests},
-      {"max_waiting", own.max_waiting, now.waiting},
-      {"max_running", own.max_running, now.running},
-      {"max_pages", own.max_pages, now.pages},
-      {"max_bytes", own.max_bytes, now.bytes}};
+      {"max_requests", subject.max_requests, now.requests},
+      {"max_waiting", subject.max_waiting, now.waiting},
+      {"max_running", subject.max_running, now.running},
+      {"max_pages", subject.max_pages, now.pages},
+      {"max_bytes", subject.max_bytes, now.bytes}};
   for (const auto& [knob, limit, used] : bounds) {
     if (limit <= 0) continue;
     limits.push_back({{"name", std::string(prefix) + "." + name + "." + knob},
@@ -198,10 +198,10 @@ void add_own_limits(json& limits, const char* prefix, const std::string& name,
 
 }  // namespace
 
-/// The knobs that bound something now, beside what they bound; limit 0: no bound.
+/// The knobs that bound something now, each with its use; limit 0: no bound.
 json limits_json(const core::Machine& machine, const store::Store& store) {
   const core::Config& c = machine.config();
-  const core::Census& census = machine.requests().census();
+  const core::UsageTracker& usage = machine.requests().usage();
   std::int64_t loading = 0;
   for (const auto& [id, load] : machine.loads()) {
     const core::ModelState state = load.row.state;
@@ -209,29 +209,29 @@ json limits_json(const core::Machine& machine, const store::Store& store) {
   }
   std::int64_t tenant_most = 0;
   for (const core::QueueLine& line : machine.queue_lines(0)) {
-    tenant_most = std::max(tenant_most, census.tenant(line.tenant).requests);
+    tenant_most = std::max(tenant_most, usage.tenant(line.tenant).requests);
   }
   json limits = json::array();
   const auto add = [&](const char* name, std::int64_t limit, std::int64_t used) {
     limits.push_back({{"name", name}, {"limit", limit}, {"used", used}});
   };
-  add("queue.max_requests", c.queue_max_requests, census.all().requests + machine.unread());
+  add("queue.max_requests", c.queue_max_requests, usage.all().requests + machine.unread());
   add("queue.max_tenant_requests", c.queue_max_tenant_requests, tenant_most);
-  add("queue.max_waiting", c.queue_max_waiting, census.all().waiting + machine.unread());
-  add("queue.max_running", c.queue_max_running, census.all().running);
-  add("queue.max_pages", c.queue_max_pages, census.all().pages);
-  add("queue.max_bytes", c.queue_max_bytes, census.all().bytes);
+  add("queue.max_waiting", c.queue_max_waiting, usage.all().waiting + machine.unread());
+  add("queue.max_running", c.queue_max_running, usage.all().running);
+  add("queue.max_pages", c.queue_max_pages, usage.all().pages);
+  add("queue.max_bytes", c.queue_max_bytes, usage.all().bytes);
   add("queue.max_preparing", c.preparing_max, machine.preparing());
   add("models.loads_at_once", c.load_permits, loading);
   add("storage.min_free_bytes", c.storage_min_free_bytes, store.disk_free());
-  for (const auto& [name, own] : c.tenants) {
-    add_own_limits(limits, "tenant", name, own, census.tenant(name));
+  for (const auto& [name, subject] : c.tenants) {
+    add_subject_limits(limits, "tenant", name, subject, usage.tenant(name));
   }
-  for (const auto& [name, own] : c.models) {
-    add_own_limits(limits, "model", name, own, census.model(name));
+  for (const auto& [name, subject] : c.models) {
+    add_subject_limits(limits, "model", name, subject, usage.model(name));
   }
-  for (const auto& [name, own] : c.workers) {
-    add_own_limits(limits, "worker", name, own, census.worker(name));
+  for (const auto& [name, subject] : c.workers) {
+    add_subject_limits(limits, "worker", name, subject, usage.worker(name));
   }
   return limits;
 }
@@ -250,7 +250,7 @@ json problems_json(const core::Machine& machine, const store::Store& store,
   return list;
 }
 
-/// With what the supervisor knows of each: restarts.
+/// Workers with their restarts, which the supervisor knows.
 json supervised_workers(const core::Machine& machine, const ProcessFacts& facts) {
   json workers = workers_json(machine);
   for (json& worker : workers) {
@@ -323,7 +323,7 @@ std::vector<ProcessFacts::Child> read_supervisor(const std::string& state_dir) {
            child.value("pid", json()).is_number() ? child.value("pid", std::int64_t{0}) : 0,
            child.value("restarts", std::int64_t{0})});
     } catch (const json::exception&) {
-      continue;  // the file is the supervisor's; what cannot be read of it is not shown
+      continue;  // the file is the supervisor's; an entry that cannot be read is left out
     }
   }
   return children;

@@ -14,7 +14,7 @@ namespace holdfast::link {
 nlohmann::json status_document(const core::Machine& machine, const store::Store& store,
                                const ProcessFacts& facts);
 
-/// The supervisor's children, from STATE/run/supervisor.json; none if there is no such file.
+/// Reads the supervisor's children from STATE/run/supervisor.json; none if there is no such file.
 std::vector<ProcessFacts::Child> read_supervisor(const std::string& state_dir);
 
 }  // namespace holdfast::link

@@ -11,23 +11,23 @@ namespace {
 constexpr std::int64_t kBusyLookUs = 20'000;
 constexpr std::int64_t kIdleLookUs = 100'000;
 constexpr std::int64_t kPingAgainUs = 1'000'000;
-// A look that comes this much later than planned was late by our own fault.
+// A look that is late by up to this counts as punctual; more is the daemon's own fault.
 constexpr std::int64_t kPunctualUs = 5'000;
 
 }  // namespace
 
 void WorkerWatch::greeted(core::PeerId peer, const wire::Hello& hello, std::int64_t now_us) {
   Watched& watched = watched_[peer];
-  heard(peer, now_us);
+  received(peer, now_us);
   if (watched.process.has_value() || watched.ended || hello.started_ticks == 0) return;
   watched.process = ProcessView::open(static_cast<pid_t>(hello.pid), hello.started_ticks);
 }
 
-void WorkerWatch::heard(core::PeerId peer, std::int64_t now_us) {
+void WorkerWatch::received(core::PeerId peer, std::int64_t now_us) {
   const auto it = watched_.find(peer);
   if (it == watched_.end()) return;
   Watched& watched = it->second;
-  watched.heard_us = now_us;
+  watched.last_received_us = now_us;
   watched.pinged_us = watched.silent_us = watched.unexcused_us = 0;
 }
 
@@ -55,7 +55,8 @@ bool WorkerWatch::has_ended(Watched& watched) {
   return over;
 }
 
-/// `counted_us` of the time since the last look count: in these it could have been heard.
+/// Adds to the silence `counted_us`, the part of the time since the last look in which the worker
+/// could have been heard.
 void WorkerWatch::count(Watched& watched, std::int64_t counted_us, std::int64_t now_us) {
   const bool stopped = watched.process && watched.process->state() == ProcessView::State::kStopped;
   if (!stopped) {
@@ -65,7 +66,7 @@ void WorkerWatch::count(Watched& watched, std::int64_t counted_us, std::int64_t 
   }
   if (watched.pinged_us == 0) return;
   watched.silent_us += counted_us;
-  if (stopped) return;  // that has a bound of its own
+  if (stopped) return;  // a stop has a bound of its own
   const std::int64_t held_up_us = watched.process ? watched.process->held_up_us(now_us) : 0;
   watched.unexcused_us += std::max<std::int64_t>(counted_us - held_up_us, 0);
 }
@@ -93,13 +94,13 @@ WorkerWatch::Look WorkerWatch::look(const core::Config& config, bool busy, std::
   const std::int64_t period_us = busy ? kBusyLookUs : kIdleLookUs;
   next_us_ = std::min(next_us_, looked_us_ + period_us);
   const bool due = now_us >= next_us_;
-  if (!due && !exit_seen_) return look;
-  exit_seen_ = false;
+  if (!due && !exit_noted_) return look;
+  exit_noted_ = false;
   for (auto& [peer, watched] : watched_) {
     if (has_ended(watched)) look.health.push_back(health_of(peer, watched, now_us));
   }
   if (!due) return look;
-  // Silence counts only as long as we could hear: a late look adds no more than a punctual one.
+  // Silence counts only while the daemon could hear: a late look adds no more than a punctual one.
   const std::int64_t planned_us = next_us_ - looked_us_ + kPunctualUs;
   const std::int64_t counted_us = std::min(now_us - looked_us_, planned_us);
   looked_us_ = now_us;
@@ -108,7 +109,7 @@ WorkerWatch::Look WorkerWatch::look(const core::Config& config, bool busy, std::
   for (auto& [peer, watched] : watched_) {
     if (watched.ended) continue;
     count(watched, counted_us, now_us);
-    const bool quiet = now_us - watched.heard_us >= config.worker_heartbeat_ms * 1000;
+    const bool quiet = now_us - watched.last_received_us >= config.worker_heartbeat_ms * 1000;
     if (quiet && now_us - watched.pinged_us >= kPingAgainUs) {
       if (watched.pinged_us == 0 && watched.process) watched.process->begin_count(now_us);
       watched.pinged_us = now_us;

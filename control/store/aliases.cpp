@@ -1,5 +1,5 @@
-// Aliases and canaries: few rows, written seldom, so their statements are made when they are
-// needed.
+// Aliases and canaries. Their rows are few and seldom written, so each statement is prepared when
+// it is needed.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -20,7 +20,7 @@ std::string encode_numbers(const Fields& fields, const Row& row) {
   return j.dump();
 }
 
-/// What the text does not name keeps its default: it was written by an older program.
+/// Reads numbers by name. A missing name keeps its default: an older program wrote the text.
 template <class Fields, class Row>
 Result<void> decode_numbers(const Fields& fields, std::string_view text, Row& row,
                             const std::string& where) {
@@ -60,8 +60,8 @@ Result<core::CanaryRow> canary_row(const Statement::Use& use) {
   r.alias = use.text(1);
   r.model = use.text(2);
   r.state = core::canary_state_from_name(use.bytes(3));
-  HF_CHECKED(decode_numbers(core::canary_fields(), use.bytes(4), r.settings,
-                            "canaries: settings of canary " + use.text(0)));
+  HOLDFAST_CHECKED(decode_numbers(core::canary_fields(), use.bytes(4), r.settings,
+                                  "canaries: settings of canary " + use.text(0)));
   r.windows = use.integer(5);
   r.passed = use.integer(6);
   r.suspect = use.integer(7) != 0;
@@ -71,11 +71,11 @@ Result<core::CanaryRow> canary_row(const Statement::Use& use) {
   r.reason = use.text(11);
   return r;
 }
-constexpr const char* kAliasKnown =
+constexpr const char* kAliasUpsert =
     " ON CONFLICT(name) DO UPDATE SET targets=excluded.targets, pending=excluded.pending,"
     " pending_who=excluded.pending_who, pending_ms=excluded.pending_ms,"
     " changed_ms=excluded.changed_ms, checksum=excluded.checksum";
-constexpr const char* kCanaryKnown =
+constexpr const char* kCanaryUpsert =
     " ON CONFLICT(id) DO UPDATE SET state=excluded.state, settings=excluded.settings,"
     " windows=excluded.windows, passed=excluded.passed, suspect=excluded.suspect,"
     " ended_ms=excluded.ended_ms, who=excluded.who, reason=excluded.reason,"
@@ -88,13 +88,13 @@ Result<void> SqliteStore::write(const core::AliasChange& c) {
 }
 
 Result<void> SqliteStore::write_alias(const core::PutAlias& c) {
-  HF_TRY(Statement put,
-         Statement::prepare(db_.get(),
-                            checked_insert("aliases",
-                                           "name, id, targets, pending, pending_who, pending_ms,"
-                                           " created_ms, changed_ms",
-                                           "INSERT", kAliasKnown)
-                                .c_str()));
+  HOLDFAST_TRY(Statement put,
+               Statement::prepare(
+                   db_.get(), checked_insert("aliases",
+                                             "name, id, targets, pending, pending_who, pending_ms,"
+                                             " created_ms, changed_ms",
+                                             "INSERT", kAliasUpsert)
+                                  .c_str()));
   const core::AliasRow& r = c.row;
   const std::string targets = core::targets_text(r.targets);
   const std::string pending = core::targets_text(r.pending);
@@ -104,17 +104,17 @@ Result<void> SqliteStore::write_alias(const core::PutAlias& c) {
 }
 
 Result<void> SqliteStore::write_alias(const core::DeleteAlias& c) {
-  HF_TRY(Statement remove, Statement::prepare(db_.get(), "DELETE FROM aliases WHERE name=?"));
+  HOLDFAST_TRY(Statement remove, Statement::prepare(db_.get(), "DELETE FROM aliases WHERE name=?"));
   return remove.use().bind(c.name).run();
 }
 
 Result<void> SqliteStore::write_alias(const core::InsertAliasHistory& c) {
-  HF_TRY(Statement insert,
-         Statement::prepare(db_.get(),
-                            checked_insert("alias_history",
-                                           "alias, at_ms, who, action, from_targets, to_targets,"
-                                           " reason")
-                                .c_str()));
+  HOLDFAST_TRY(Statement insert,
+               Statement::prepare(
+                   db_.get(), checked_insert("alias_history",
+                                             "alias, at_ms, who, action, from_targets, to_targets,"
+                                             " reason")
+                                  .c_str()));
   const core::AliasHistoryRow& r = c.row;
   auto use = insert.use();
   use.bind(r.alias).bind(r.at_ms).bind(r.who).bind(r.action).bind(r.from);
@@ -122,13 +122,13 @@ Result<void> SqliteStore::write_alias(const core::InsertAliasHistory& c) {
 }
 
 Result<void> SqliteStore::write_alias(const core::PutCanary& c) {
-  HF_TRY(Statement put,
-         Statement::prepare(db_.get(),
-                            checked_insert("canaries",
-                                           "id, alias, model, state, settings, windows, passed,"
-                                           " suspect, started_ms, ended_ms, who, reason",
-                                           "INSERT", kCanaryKnown)
-                                .c_str()));
+  HOLDFAST_TRY(Statement put,
+               Statement::prepare(
+                   db_.get(), checked_insert("canaries",
+                                             "id, alias, model, state, settings, windows, passed,"
+                                             " suspect, started_ms, ended_ms, who, reason",
+                                             "INSERT", kCanaryUpsert)
+                                  .c_str()));
   const core::CanaryRow& r = c.row;
   const std::string settings = encode_numbers(core::canary_fields(), r.settings);
   auto use = put.use();
@@ -138,7 +138,7 @@ Result<void> SqliteStore::write_alias(const core::PutCanary& c) {
 }
 
 Result<void> SqliteStore::write_alias(const core::InsertCanaryWindow& c) {
-  HF_TRY(
+  HOLDFAST_TRY(
       Statement insert,
       Statement::prepare(db_.get(), checked_insert("canary_windows",
                                                    "canary, window, started_ms, ended_ms, decision,"
@@ -153,19 +153,19 @@ Result<void> SqliteStore::write_alias(const core::InsertCanaryWindow& c) {
 }
 
 Result<void> SqliteStore::write_alias(const core::RerouteRequest& c) {
-  sums_.forget(c.seq);  // of columns that stay otherwise
-  HF_TRY(Statement update,
-         Statement::prepare(
-             db_.get(),
-             checked_update("requests", "model, model_sha, canary, rerouted_from", "WHERE seq=?")
-                 .c_str()));
+  sums_.forget(c.seq);  // it changes columns that no other UPDATE does
+  HOLDFAST_TRY(Statement update,
+               Statement::prepare(
+                   db_.get(), checked_update("requests", "model, model_sha, canary, rerouted_from",
+                                             "WHERE seq=?")
+                                  .c_str()));
   auto use = update.use();
   use.bind(c.model).bind(c.model_sha).bind(std::int64_t{0}).bind(c.rerouted_from);
   return use.bind(c.seq).run();
 }
 
 Result<std::vector<core::AliasRow>> SqliteStore::load_aliases() {
-  HF_TRY(
+  HOLDFAST_TRY(
       Statement select,
       Statement::prepare(db_.get(), ("SELECT name, id, targets, pending, pending_who, pending_ms,"
                                      " created_ms, changed_ms, " +
@@ -174,14 +174,14 @@ Result<std::vector<core::AliasRow>> SqliteStore::load_aliases() {
   std::vector<core::AliasRow> rows;
   auto use = select.use();
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return rows;
     if (use.integer(8) == 0) return damaged("aliases", use.text(0));
     core::AliasRow r;
     r.name = use.text(0);
     r.id = use.integer(1);
-    HF_TRY(r.targets, read_targets(use.bytes(2), r.name));
-    HF_TRY(r.pending, read_targets(use.bytes(3), r.name));
+    HOLDFAST_TRY(r.targets, read_targets(use.bytes(2), r.name));
+    HOLDFAST_TRY(r.pending, read_targets(use.bytes(3), r.name));
     r.pending_who = use.text(4);
     r.pending_ms = use.integer(5);
     r.created_ms = use.integer(6);
@@ -191,15 +191,15 @@ Result<std::vector<core::AliasRow>> SqliteStore::load_aliases() {
 }
 
 Result<std::vector<core::CanaryRow>> SqliteStore::load_canaries() {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(), select_canaries("ORDER BY id DESC LIMIT ?").c_str()));
+  HOLDFAST_TRY(Statement select,
+               Statement::prepare(db_.get(), select_canaries("ORDER BY id DESC LIMIT ?").c_str()));
   std::vector<core::CanaryRow> rows;
   auto use = select.use();
-  use.bind(static_cast<std::int64_t>(core::kCanariesKept));
+  use.bind(static_cast<std::int64_t>(core::kCanaryHistoryMax));
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) break;
-    HF_TRY(core::CanaryRow row, canary_row(use));
+    HOLDFAST_TRY(core::CanaryRow row, canary_row(use));
     rows.push_back(std::move(row));
   }
   std::reverse(rows.begin(), rows.end());
@@ -208,18 +208,18 @@ Result<std::vector<core::CanaryRow>> SqliteStore::load_canaries() {
 
 Result<std::vector<core::AliasHistoryRow>> SqliteStore::alias_history(const std::string& alias,
                                                                       std::int64_t limit) {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            ("SELECT alias, at_ms, who, action, from_targets, to_targets, reason,"
-                             " id, " +
-                             sound_row("alias_history") +
-                             " FROM alias_history WHERE alias=? ORDER BY id DESC LIMIT ?")
-                                .c_str()));
+  HOLDFAST_TRY(Statement select,
+               Statement::prepare(
+                   db_.get(), ("SELECT alias, at_ms, who, action, from_targets, to_targets, reason,"
+                               " id, " +
+                               sound_row("alias_history") +
+                               " FROM alias_history WHERE alias=? ORDER BY id DESC LIMIT ?")
+                                  .c_str()));
   std::vector<core::AliasHistoryRow> rows;
   auto use = select.use();
   use.bind(alias).bind(limit);
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return rows;
     if (use.integer(8) == 0) return damaged("alias_history", use.text(7));
     rows.push_back({use.text(0), use.integer(1), use.text(2), use.text(3), use.text(4), use.text(5),
@@ -229,36 +229,36 @@ Result<std::vector<core::AliasHistoryRow>> SqliteStore::alias_history(const std:
 
 Result<std::vector<core::CanaryRow>> SqliteStore::canaries(const std::string& alias,
                                                            std::int64_t limit) {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            select_canaries("WHERE alias=? ORDER BY id DESC LIMIT ?").c_str()));
+  HOLDFAST_TRY(Statement select,
+               Statement::prepare(
+                   db_.get(), select_canaries("WHERE alias=? ORDER BY id DESC LIMIT ?").c_str()));
   std::vector<core::CanaryRow> rows;
   auto use = select.use();
   use.bind(alias).bind(limit);
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return rows;
-    HF_TRY(core::CanaryRow row, canary_row(use));
+    HOLDFAST_TRY(core::CanaryRow row, canary_row(use));
     rows.push_back(std::move(row));
   }
 }
 
 Result<std::vector<core::CanaryWindowRow>> SqliteStore::canary_windows(const std::string& alias,
                                                                        std::int64_t limit) {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            ("SELECT w.canary, w.window, w.started_ms, w.ended_ms, w.decision,"
-                             " w.reason, w.canary_side, w.stable_side, " +
-                             sound_row("canary_windows", "w") +
-                             " FROM canary_windows w"
-                             " JOIN canaries c ON c.id = w.canary WHERE c.alias=?"
-                             " ORDER BY w.canary DESC, w.window DESC LIMIT ?")
-                                .c_str()));
+  HOLDFAST_TRY(Statement select,
+               Statement::prepare(
+                   db_.get(), ("SELECT w.canary, w.window, w.started_ms, w.ended_ms, w.decision,"
+                               " w.reason, w.canary_side, w.stable_side, " +
+                               sound_row("canary_windows", "w") +
+                               " FROM canary_windows w"
+                               " JOIN canaries c ON c.id = w.canary WHERE c.alias=?"
+                               " ORDER BY w.canary DESC, w.window DESC LIMIT ?")
+                                  .c_str()));
   std::vector<core::CanaryWindowRow> rows;
   auto use = select.use();
   use.bind(alias).bind(limit);
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return rows;
     if (use.integer(8) == 0) return damaged("canary_windows", use.text(0) + "/" + use.text(1));
     core::CanaryWindowRow r;
@@ -269,8 +269,8 @@ Result<std::vector<core::CanaryWindowRow>> SqliteStore::canary_windows(const std
     r.decision = use.text(4);
     r.reason = use.text(5);
     const std::string where = "canary_windows: window " + use.text(1) + " of canary " + use.text(0);
-    HF_CHECKED(decode_numbers(core::evidence_fields(), use.bytes(6), r.canary_side, where));
-    HF_CHECKED(decode_numbers(core::evidence_fields(), use.bytes(7), r.stable_side, where));
+    HOLDFAST_CHECKED(decode_numbers(core::evidence_fields(), use.bytes(6), r.canary_side, where));
+    HOLDFAST_CHECKED(decode_numbers(core::evidence_fields(), use.bytes(7), r.stable_side, where));
     rows.push_back(std::move(r));
   }
 }

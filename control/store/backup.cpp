@@ -26,21 +26,22 @@ std::string part_of(const std::string& path) {
   return path + ".part";
 }
 
-/// Asked by pidfd_open: the daemon may not signal others, not even with 0.
+/// Returns true if the process has ended. pidfd_open tells, as the daemon may not signal others,
+/// not even with 0.
 bool has_ended(pid_t pid) {
   const int fd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (fd >= 0) close(fd);
   return fd < 0 && errno == ESRCH;
 }
 
-/// A database file and what SQLite keeps beside it. A journal that stayed would be played into the
-/// next file of that name.
+/// Removes a database file with its journal, log and index. A journal that stayed would be played
+/// into the next file of that name.
 void remove_database(const std::string& path) {
   for (const char* end : {"", "-journal", "-wal", "-shm"}) unlink((path + end).c_str());
 }
 
-/// A new file of the state directory that names the copy. Empty if it cannot be made: the backup,
-/// perhaps to another disk, is worth more.
+/// Makes a new file of the state directory that names the copy, and returns its path. Empty if it
+/// cannot be made: the backup, perhaps to another disk, is worth more.
 std::string make_note(const std::string& state_dir, const std::string& part) {
   std::error_code failed;
   const std::string text = std::filesystem::absolute(part, failed).string();
@@ -115,27 +116,27 @@ Result<bool> Backup::step() {
   const int rc = sqlite3_backup_step(backup_, kPagesPerStep);
   if (rc == SQLITE_OK || rc == SQLITE_BUSY) return false;
   if (rc == SQLITE_LOCKED) return false;  // unreached: documented, but SQLite says BUSY instead
-  // The connection does not know the words of this one before the copy is given up.
+  // The source connection does not know the message of this error before the copy is given up.
   if (rc != SQLITE_DONE) return sqlite_error(nullptr, rc, "backup to " + report_.path);
   report_.pages = sqlite3_backup_pagecount(backup_);
-  HF_CHECKED(finish());
+  HOLDFAST_CHECKED(finish());
   return true;
 }
 
 Result<void> Backup::finish() {
   // After SQLITE_DONE there is nothing left to fail.
   (void)sqlite3_backup_finish(std::exchange(backup_, nullptr));
-  // The copy says WAL in its header; as a file of its own it needs no log beside it.
-  HF_CHECKED(exec(copy_, "PRAGMA journal_mode=DELETE"));
+  // The copy's header says WAL; as a file of its own it needs no log.
+  HOLDFAST_CHECKED(exec(copy_, "PRAGMA journal_mode=DELETE"));
   sqlite3_close_v2(std::exchange(copy_, nullptr));
   const std::string part = part_of(report_.path);
-  HF_CHECKED(sync_file(part));
+  HOLDFAST_CHECKED(sync_file(part));
   if (rename(part.c_str(), report_.path.c_str()) != 0) {
     return Error{Errc::kIo,
                  "backup: rename " + part + " to " + report_.path + ": " + std::strerror(errno)};
   }
   named_ = true;
-  HF_CHECKED(sync_directory_of(report_.path));
+  HOLDFAST_CHECKED(sync_directory_of(report_.path));
   if (!note_.empty()) unlink(std::exchange(note_, {}).c_str());
   std::error_code ignored;
   report_.bytes = static_cast<std::int64_t>(std::filesystem::file_size(report_.path, ignored));

@@ -1,6 +1,6 @@
 #pragma once
-// Copies of control.db that are complete: made while the daemon writes, checked before they get
-// their name, put back only with the lock held.
+// Complete copies of control.db: made while the daemon writes, checked before they get their name,
+// put back only with the lock held.
 
 #include <cstdint>
 #include <memory>
@@ -18,20 +18,20 @@ struct BackupReport {
   std::int64_t bytes = 0;
 };
 
-/// One copy in progress, on the connection that writes: its commits between two steps flow into the
-/// copy. Used from the thread of that connection; must end before it.
+/// One copy in progress, on the connection that writes: commits between two steps flow into the
+/// copy. Used on the thread of that connection; must be destroyed before it.
 class Backup {
  public:
-  /// The copy grows in PATH.part. kIo: not writable, or PATH exists. The state directory notes it,
-  /// so that a later start removes what a killed process left (remove_unfinished).
+  /// Begins a copy, which grows in PATH.part. kIo: not writable, or PATH exists. A note in the
+  /// state directory lets a later start remove what a killed process left (remove_unfinished).
   static Result<std::unique_ptr<Backup>> begin(sqlite3* source, const std::string& state_dir,
                                                const std::string& path);
   ~Backup();
   Backup(const Backup&) = delete;
   Backup& operator=(const Backup&) = delete;
 
-  /// Copies the next pages (a millisecond or so). True: all are there, the file is synced and has
-  /// its name.
+  /// Copies the next pages (a millisecond or so). Returns true when all are copied and the file is
+  /// synced and has its name.
   Result<bool> step();
   const BackupReport& report() const { return report_; }
 
@@ -46,17 +46,17 @@ class Backup {
   BackupReport report_;
 };
 
-/// Removes what backups and checks left whose process was killed. With the lock held.
+/// Removes what backups and checks of killed processes left. The lock must be held.
 void remove_unfinished(const std::string& state_dir);
 
 struct RestoreReport {
-  std::string kept;  // folder with what was there before; empty if there was nothing
+  std::string previous_dir;  // folder with the previous files; empty if there were none
   std::uint64_t epoch = 0;
 };
 
 /// Puts FILE in the place of DIR/control.db. kConflict while a daemon owns the directory (its pid
-/// is named), or another program reads what it left. FILE is checked first; what was there is kept
-/// in DIR/before-restore-TIME. A crash at any moment, or an error, leaves the old or the new
+/// is named), or another program reads what it left. FILE is checked first; the previous files are
+/// copied to DIR/before-restore-TIME. A crash at any moment, or an error, leaves the old or the new
 /// database, whole. The epoch goes beyond every one that the old database had, so that no worker
 /// takes the restored daemon for an older one.
 Result<RestoreReport> restore_file(const std::string& state_dir, const std::string& file,

@@ -11,7 +11,7 @@
 namespace holdfast::store {
 namespace {
 
-constexpr std::int64_t kSchemaObjects = 5;  // the first one that has them
+constexpr std::int64_t kSchemaObjects = 5;  // first schema version that has them
 
 Error damaged(const std::string& path, const std::string& what) {
   return Error{Errc::kCorrupt, "check " + path + ": " + what};
@@ -22,26 +22,26 @@ class Check {
   Check(sqlite3* db, const std::string& path) : db_(db), path_(path) {}
 
   Result<CheckReport> run() {
-    HF_CHECKED(identity());
-    HF_TRY(report_.requests, query_int(db_, "SELECT count(*) FROM requests"));
-    HF_TRY(const std::int64_t summed,
-           query_int(db_, "SELECT count(*) FROM sqlite_schema WHERE name='log_mark'"));
-    HF_CHECKED(chunks());
-    HF_CHECKED(payloads());
+    HOLDFAST_CHECKED(identity());
+    HOLDFAST_TRY(report_.requests, query_int(db_, "SELECT count(*) FROM requests"));
+    HOLDFAST_TRY(const std::int64_t summed,
+                 query_int(db_, "SELECT count(*) FROM sqlite_schema WHERE name='log_mark'"));
+    HOLDFAST_CHECKED(chunks());
+    HOLDFAST_CHECKED(payloads());
     if (summed != 0) {
-      for (const CheckedTable& table : checked_tables()) HF_CHECKED(rows(table));
+      for (const CheckedTable& table : checked_tables()) HOLDFAST_CHECKED(rows(table));
     }
-    HF_CHECKED(all_tokens());
-    if (report_.schema >= kSchemaObjects) HF_CHECKED(objects());
-    HF_CHECKED(structure());
+    HOLDFAST_CHECKED(all_tokens());
+    if (report_.schema >= kSchemaObjects) HOLDFAST_CHECKED(objects());
+    HOLDFAST_CHECKED(structure());
     return report_;
   }
 
  private:
   Result<void> identity() {
-    HF_TRY(const std::int64_t id, query_int(db_, "PRAGMA application_id"));
+    HOLDFAST_TRY(const std::int64_t id, query_int(db_, "PRAGMA application_id"));
     if (id != kApplicationId) return damaged(path_, "it is not a database of this program");
-    HF_TRY(report_.schema, query_int(db_, "PRAGMA user_version"));
+    HOLDFAST_TRY(report_.schema, query_int(db_, "PRAGMA user_version"));
     if (report_.schema < 0) {
       return damaged(path_, "its schema version is " + std::to_string(report_.schema));
     }
@@ -53,7 +53,7 @@ class Check {
     return {};
   }
 
-  /// A walk that SQLite itself ends says where it was.
+  /// Adds the table to an error of SQLite that ended a walk.
   Error in_table(const char* table, const Error& error) const {
     return Error{error.code, "check " + path_ + ": table " + table + ": " + error.what};
   }
@@ -62,7 +62,7 @@ class Check {
     const std::string sql = std::string("SELECT count(*), count(checksum), min(CASE WHEN ") +
                             checked_row(table) + " THEN NULL ELSE " + table.key + " END) FROM " +
                             table.name;
-    HF_TRY(Statement select, Statement::prepare(db_, sql.c_str()));
+    HOLDFAST_TRY(Statement select, Statement::prepare(db_, sql.c_str()));
     auto use = select.use();
     const Result<bool> read = use.step();
     if (!read) return in_table(table.name, read.error());
@@ -76,13 +76,13 @@ class Check {
   /// Calls `look` for each row of the statement.
   template <class Look>
   Result<void> each(const char* table, const std::string& sql, Look look) {
-    HF_TRY(Statement select, Statement::prepare(db_, sql.c_str()));
+    HOLDFAST_TRY(Statement select, Statement::prepare(db_, sql.c_str()));
     auto use = select.use();
     for (;;) {
       const Result<bool> more = use.step();
       if (!more) return in_table(table, more.error());
       if (!*more) return {};
-      HF_CHECKED(look(use));
+      HOLDFAST_CHECKED(look(use));
     }
   }
 
@@ -108,8 +108,9 @@ class Check {
     return each("payloads", "SELECT seq, prompts, crc FROM payloads", look);
   }
 
-  /// Chunks say by their keys whose tokens they are and where they stand. One that moved is missing
-  /// where it was: lengths and indexes of a choice's chunks do not add up any more.
+  /// Checks that the tokens of each choice are all there. A chunk's key has its choice and start,
+  /// so a chunk with a changed key is missing at its place: the lengths and starts of the choice's
+  /// chunks do not add up any more.
   Result<void> all_tokens() {
     constexpr const char* kSql =
         "SELECT c.seq, c.choice FROM choices c LEFT JOIN (SELECT seq, choice,"
@@ -130,7 +131,7 @@ class Check {
       return damaged(path_, "table objects, row " + use.text(0) + " (" + use.text(1) + " " +
                                 use.text(2) + "): the checksum of its body differs");
     };
-    HF_CHECKED(each("objects", "SELECT seq, kind, id, body, crc FROM objects", body));
+    HOLDFAST_CHECKED(each("objects", "SELECT seq, kind, id, body, crc FROM objects", body));
     std::int64_t seq = -1;
     std::int64_t next = 0;
     const auto part = [&](const Statement::Use& use) -> Result<void> {
@@ -145,7 +146,7 @@ class Check {
       next += static_cast<std::int64_t>(use.bytes(2).size());
       return {};
     };
-    HF_CHECKED(
+    HOLDFAST_CHECKED(
         each("object_parts", "SELECT seq, at, data, crc FROM object_parts ORDER BY seq, at", part));
     constexpr const char* kWhole =
         "SELECT o.seq, o.kind, o.id FROM objects o LEFT JOIN (SELECT seq, sum(length(data)) AS n"
@@ -159,9 +160,9 @@ class Check {
   }
 
   Result<void> structure() {
-    HF_TRY(const std::string whole, query_text(db_, "PRAGMA integrity_check(1)"));
+    HOLDFAST_TRY(const std::string whole, query_text(db_, "PRAGMA integrity_check(1)"));
     if (whole != "ok") return damaged(path_, whole);
-    HF_TRY(const std::string dangling, query_text(db_, "PRAGMA foreign_key_check"));
+    HOLDFAST_TRY(const std::string dangling, query_text(db_, "PRAGMA foreign_key_check"));
     if (!dangling.empty()) {
       return damaged(path_, "rows of " + dangling + " refer to rows not there");
     }
@@ -184,33 +185,33 @@ Result<Db> open_still(const std::string& path, int flags) {
                                  flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, nullptr);
   Db db(raw);
   if (rc != SQLITE_OK) return sqlite_error(raw, rc, "open " + path);
-  HF_CHECKED(define_checksums(raw));
+  HOLDFAST_CHECKED(define_checksums(raw));
   return db;
 }
 
 Result<CheckReport> check_file(const std::string& path) {
-  HF_TRY(const Db db, open_still(path, SQLITE_OPEN_READONLY));
+  HOLDFAST_TRY(const Db db, open_still(path, SQLITE_OPEN_READONLY));
   return Check(db.get(), path).run();
 }
 
 Result<std::int64_t> sum_old_rows(const std::string& path) {
-  HF_TRY(const Db db, open_still(path, SQLITE_OPEN_READWRITE));
-  HF_TRY(const std::int64_t version, query_int(db.get(), "PRAGMA user_version"));
+  HOLDFAST_TRY(const Db db, open_still(path, SQLITE_OPEN_READWRITE));
+  HOLDFAST_TRY(const std::int64_t version, query_int(db.get(), "PRAGMA user_version"));
   if (version != schema_version()) {
     return Error{Errc::kConflict, "sum rows of " + path + ": its schema is " +
                                       std::to_string(version) + ", this program's is " +
                                       std::to_string(schema_version()) + "; start it once before"};
   }
-  HF_CHECKED(exec(db.get(), "BEGIN IMMEDIATE"));
+  HOLDFAST_CHECKED(exec(db.get(), "BEGIN IMMEDIATE"));
   std::int64_t rows = 0;
   for (const CheckedTable& table : checked_tables()) {
-    HF_CHECKED(exec(db.get(), sum_unsummed(table).c_str()));
+    HOLDFAST_CHECKED(exec(db.get(), sum_unsummed(table).c_str()));
     rows += sqlite3_changes(db.get());
   }
-  HF_TRY(Statement update,
-         Statement::prepare(db.get(), checked_update("log_mark", "unsummed", "").c_str()));
-  HF_CHECKED(update.use().bind(std::int64_t{0}).run());
-  HF_CHECKED(exec(db.get(), "COMMIT"));
+  HOLDFAST_TRY(Statement update,
+               Statement::prepare(db.get(), checked_update("log_mark", "unsummed", "").c_str()));
+  HOLDFAST_CHECKED(update.use().bind(std::int64_t{0}).run());
+  HOLDFAST_CHECKED(exec(db.get(), "COMMIT"));
   return rows;
 }
 

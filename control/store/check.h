@@ -1,5 +1,5 @@
 #pragma once
-// Reading all of a database that nobody writes to, and saying what in it is not as it was written.
+// Reads all of a database that nobody writes to, and reports what is not as it was written.
 
 #include <cstdint>
 #include <string>
@@ -20,17 +20,17 @@ struct CheckReport {
   std::int64_t unsummed = 0;  // older than checksums, with none
 };
 
-/// Identity and version; the checksum of every row, prompt, token chunk and object; that the tokens
-/// of each choice and the parts of each object are all there; references; SQLite's own check.
-/// kCorrupt says what is wrong: the table and the row's key.
+/// Checks identity and version; the checksum of every row, prompt, token chunk and object; that all
+/// tokens of each choice and all parts of each object are there; references; SQLite's own check.
+/// kCorrupt names the table and the row's key.
 Result<CheckReport> check_file(const std::string& path);
 
-/// Gives rows that are older than checksums theirs, from what they say now. How many there were.
-/// The lock must be held, and the database be of this program's version.
+/// Gives rows that are older than checksums one, from what they hold now. Returns their number. The
+/// lock must be held, and the database must have this program's version (else kConflict).
 Result<std::int64_t> sum_old_rows(const std::string& path);
 
-/// A file that nobody writes to. WAL or not: an old log beside it is taken into account. It knows
-/// the functions of row_checksum.h.
+/// Opens a file that nobody writes to, in WAL mode or not; a log that is left next to it is read
+/// too. The connection has the functions of row_checksum.h.
 Result<Db> open_still(const std::string& path, int flags);
 
 }  // namespace holdfast::store

@@ -26,7 +26,7 @@ consteval std::array<std::array<std::uint32_t, 256>, 8> make_tables() {
 constexpr auto kTables = make_tables();
 
 #ifdef __x86_64__
-/// The instruction that computes just this sum.
+/// Uses the processor's CRC-32C instruction.
 [[gnu::target("sse4.2")]] std::uint32_t crc32c_sse42(std::string_view bytes, std::uint32_t seed) {
   std::uint64_t crc = ~seed;
   const char* at = bytes.data();

@@ -88,7 +88,7 @@ class RealDisk final : public Disk {
     struct stat info {};
     if (fstat(fd, &info) != 0) return nullptr;
     if (info.st_size < bytes) {
-      // Zeros that are written have their blocks: what is written over them needs no room.
+      // Zeros that are written have their blocks, so overwriting them needs no more space.
       const std::string zeros(static_cast<std::size_t>(bytes - info.st_size), '\0');
       if (!file->write(info.st_size, zeros) || fsync(fd) != 0) return nullptr;
     }

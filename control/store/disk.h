@@ -1,5 +1,5 @@
 #pragma once
-// What the store needs of the file system beside SQLite's own files. A simulation brings its own
+// File system services that the store needs besides SQLite's own files. A simulation brings its own
 // disk, with its own sqlite3_vfs.
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace holdfast::store {
 
-/// A small file that stays open. Errors are told by false or by less.
+/// A small file that stays open. Errors show as false or as fewer bytes.
 class DiskFile {
  public:
   virtual ~DiskFile() = default;
@@ -20,39 +20,41 @@ class DiskFile {
   virtual bool sync() = 0;
 };
 
+/// A disk and the system around it.
 class Disk {
  public:
-  /// Name of a registered sqlite3_vfs; nullptr: SQLite's default.
+  /// Returns the name of a registered sqlite3_vfs; nullptr: SQLite's default.
   virtual const char* vfs() const = 0;
   /// Writes a file's bytes over themselves and syncs it, so that the disk has what reads show. Does
   /// nothing if there is no such file. kIo with path and cause.
   virtual Result<void> rewrite(const std::string& path) = 0;
-  /// kIo with path and cause.
+  /// Syncs a directory. kIo with path and cause.
   virtual Result<void> sync_directory(const std::string& dir) = 0;
-  /// Free bytes for this user; 0 if it cannot be told.
+  /// Returns the free bytes for this user; 0 if they are unknown.
   virtual std::int64_t free_bytes(const std::string& dir) = 0;
-  /// By how much this process may make a file larger, whatever the disk has (RLIMIT_FSIZE).
+  /// Returns by how many bytes this process may make a file larger, however much space the disk has
+  /// (RLIMIT_FSIZE).
   virtual std::int64_t growth_allowed(const std::string& /*path*/) { return INT64_MAX; }
-  /// False if there was no such file.
+  /// Removes a file. Returns false if there was none.
   virtual bool remove(const std::string& path) = 0;
-  /// A file of `bytes` that takes its room; does nothing if it cannot.
+  /// Makes a file of `bytes` with its blocks allocated; does nothing if it cannot.
   virtual void allocate(const std::string& path, std::int64_t bytes) = 0;
-  /// Opens or makes a file of `bytes`, which then takes no more room; nullptr if it cannot, or if
-  /// this disk has none.
+  /// Opens or makes a file of `bytes`, which then needs no more space; nullptr if it cannot, or if
+  /// this disk has no such files.
   virtual std::unique_ptr<DiskFile> open_file(const std::string& /*path*/, std::int64_t /*bytes*/) {
     return nullptr;
   }
-  /// Tells a file from its copies; 0 if there is none.
+  /// Returns a number that tells a file from its copies; 0 if there is no file.
   virtual std::uint64_t inode(const std::string& /*path*/) { return 0; }
   virtual void pause_ms(int ms) = 0;
-  /// Another one after each boot of the machine; empty if it cannot be told.
+  /// Returns a text that differs after each boot of the machine; empty if it is unknown.
   virtual std::string boot_id() = 0;
 
  protected:
   ~Disk() = default;  // nobody owns one by its base
 };
 
-/// The machine's own. Thread-safe.
+/// The machine's own disk. Thread-safe.
 Disk& real_disk();
 
 }  // namespace holdfast::store

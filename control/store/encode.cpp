@@ -23,7 +23,7 @@ void put(std::string& out, T value) {
   out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// JSON text is UTF-8. Other bytes are kept as an array of numbers.
+/// Returns a JSON text, or an array of numbers for bytes that are not UTF-8.
 nlohmann::json to_json(const std::string& s) {
   if (is_valid_utf8(s)) return s;
   nlohmann::json bytes = nlohmann::json::array();
@@ -73,7 +73,7 @@ Result<std::vector<std::vector<core::TokenId>>> decode_prompts(std::string_view 
   for (const std::size_t size : sizes) {
     const auto part = reader.read_bytes(size * sizeof(core::TokenId));
     if (!part) return corrupt("prompts");
-    HF_TRY(auto ids, decode_ids({reinterpret_cast<const char*>(part->data()), part->size()}));
+    HOLDFAST_TRY(auto ids, decode_ids({reinterpret_cast<const char*>(part->data()), part->size()}));
     prompts.push_back(std::move(ids));
   }
   if (reader.remaining() != 0) return corrupt("prompts");
@@ -82,7 +82,7 @@ Result<std::vector<std::vector<core::TokenId>>> decode_prompts(std::string_view 
 
 namespace {
 
-/// Keys and numbers as JSON text. An acceptance writes one of these, so no tree is built for it.
+/// Writes keys and numbers as JSON text. Each acceptance writes one, so no tree is built for it.
 class JsonText {
  public:
   explicit JsonText(std::string& out) : out_(out) {}
@@ -95,7 +95,7 @@ class JsonText {
   void number(std::string_view key, T value) {
     out_ += key;
     char text[32];
-    // A float goes out as the double that it is: shortest text, and exact when it is read again.
+    // A float is written as the double that it is: the shortest text, and exact when read again.
     std::conditional_t<std::is_floating_point_v<T>, double, T> wide = value;
     const auto [end, error] = std::to_chars(text, text + sizeof text, wide);
     CHECK(error == std::errc());
@@ -137,8 +137,8 @@ std::string encode_params(const core::PayloadRow& payload) {
 namespace {
 
 /// Reads what encode_params writes for a request without stops, extra and prompt_logprobs: a start
-/// with many queued requests spends most of its time here. False for anything else; then the JSON
-/// parser decides.
+/// with many queued requests spends most of its time here. Returns false for anything else; then
+/// the JSON parser decides.
 class PlainParams {
  public:
   explicit PlainParams(std::string_view text) : at_(text.data()), end_(at_ + text.size()) {}

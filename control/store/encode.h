@@ -1,5 +1,5 @@
 #pragma once
-// Columns that are not plain numbers: token ids, prompts, the parameters of a request.
+// Encodes columns that are not plain numbers: token ids, prompts, the parameters of a request.
 
 #include <string>
 #include <string_view>
@@ -11,13 +11,13 @@
 namespace holdfast::store {
 
 std::string encode_ids(const std::vector<core::TokenId>& ids);
-/// kCorrupt if the size is not a whole number of ids.
+/// Decodes token ids, 4 bytes each. kCorrupt if the size is not a whole number of ids.
 Result<std::vector<core::TokenId>> decode_ids(std::string_view bytes);
 
 std::string encode_prompts(const std::vector<std::vector<core::TokenId>>& prompts);
 Result<std::vector<std::vector<core::TokenId>>> decode_prompts(std::string_view bytes);
 
-/// JSON of sampling, stops and echo.
+/// Encodes sampling, stops and echo as JSON.
 std::string encode_params(const core::PayloadRow& payload);
 struct Params {
   wire::Sampling sampling;
@@ -26,11 +26,11 @@ struct Params {
 };
 Result<Params> decode_params(std::string_view json);
 
-/// JSON of a configuration version: settings, imports, change, who.
+/// Encodes a configuration version as JSON: settings, imports, change, who.
 std::string encode_config(const core::ConfigVersion& version);
 Result<core::ConfigVersion> decode_config(std::string_view json);
 
-/// JSON arrays of strings; bytes that are not UTF-8 survive.
+/// Encodes strings as a JSON array; bytes that are not UTF-8 survive.
 std::string encode_strings(const std::vector<std::string>& strings);
 Result<std::vector<std::string>> decode_strings(std::string_view json);
 

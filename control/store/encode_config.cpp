@@ -1,4 +1,4 @@
-// A configuration version as the JSON that `config_versions.content` holds.
+// Encodes a configuration version as JSON, for `config_versions.content`.
 #include <nlohmann/json.hpp>
 
 #include "control/store/encode.h"

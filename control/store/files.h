@@ -1,5 +1,5 @@
 #pragma once
-// Files and directories that must be on the disk before anything goes on.
+// Syncs files and directories that must be on the disk before anything goes on.
 
 #include <string>
 
@@ -7,12 +7,12 @@
 
 namespace holdfast::store {
 
-/// fsync of a file. kIo with path and cause.
+/// Syncs a file. kIo with path and cause.
 Result<void> sync_file(const std::string& path);
-/// fsync of a directory. SQLite does not report a failed sync of the directory that has new names.
+/// Syncs a directory, as SQLite does not report a failed sync of the directory with new names.
 Result<void> sync_directory(const std::string& dir);
 Result<void> sync_directory_of(const std::string& path);
-/// 0600; prompts are nobody else's business.
+/// Sets mode 0600, as prompts are for the owner alone.
 void chmod_private(const std::string& path);
 
 }  // namespace holdfast::store

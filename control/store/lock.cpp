@@ -12,8 +12,8 @@
 namespace holdfast::store {
 namespace {
 
-// A daemon that was killed holds its lock until the kernel has taken it apart. Who starts the next
-// one at once (a supervisor that is started again) must not take that for a second owner.
+// A daemon that was killed holds its lock until the kernel has ended it. A daemon that is started
+// at once (by a restarted supervisor) must not take it for a second owner.
 constexpr std::int64_t kDyingMs = 1'000;
 
 std::string read_owner(int fd) {
@@ -61,7 +61,7 @@ Result<StateLock> StateLock::acquire(const std::string& state_dir, const std::st
 }
 
 StateLock::~StateLock() {
-  if (fd_ >= 0) close(fd_);  // the lock goes with the last descriptor
+  if (fd_ >= 0) close(fd_);  // the lock ends with the last descriptor
 }
 
 }  // namespace holdfast::store

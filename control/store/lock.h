@@ -1,5 +1,5 @@
 #pragma once
-// One owner for a state directory: flock on control.lock, whose content says who holds it.
+// One owner for a state directory: flock on control.lock, whose content names the holder.
 
 #include <cstdint>
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace holdfast::store {
 
-/// Held until it is destroyed (or the process dies). Move only.
+/// The lock, held until it is destroyed (or the process dies). Move only.
 class StateLock {
  public:
-  /// `role` is "daemon" or "cli". Waits up to wait_ms while the holder's role is "cli", and for a
-  /// second at most for a daemon, which may be dying.
+  /// Acquires the lock. `role` is "daemon" or "cli". Waits up to wait_ms while the holder's role is
+  /// "cli", and for a second at most for a daemon, which may be dying.
   /// kConflict names the owner's pid and role; kIo: directory not writable, with the path.
   static Result<StateLock> acquire(const std::string& state_dir, const std::string& role,
                                    std::int64_t wait_ms = 5000);

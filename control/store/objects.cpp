@@ -1,4 +1,4 @@
-// Objects of gateways: rows with a JSON body and a content in parts, each with its checksum.
+// Objects of gateways: rows with a JSON body, and content in parts, each with its checksum.
 #include <algorithm>
 
 #include "control/store/row_checksum.h"
@@ -43,7 +43,7 @@ Result<void> SqliteStore::write(const core::PutObject& c) {
     auto use = put_object_.use();
     use.bind(r.seq).bind(r.kind).bind(r.id).bind(r.owner).bind(r.version).bind(r.created_ms);
     use.bind(r.changed_ms).bind(r.expires_ms).bind(r.bytes);
-    HF_CHECKED(use.bind(std::int64_t{crc32c(r.body)}).bind(r.body).run());
+    HOLDFAST_CHECKED(use.bind(std::int64_t{crc32c(r.body)}).bind(r.body).run());
   }
   if (c.append.empty()) return {};
   auto use = append_object_.use();
@@ -54,8 +54,8 @@ Result<void> SqliteStore::write(const core::PutObject& c) {
 Result<void> SqliteStore::write(const core::DeleteObject& c) {
   for (const char* sql :
        {"DELETE FROM object_parts WHERE seq=?", "DELETE FROM objects WHERE seq=?"}) {
-    HF_TRY(Statement remove, Statement::prepare(db_.get(), sql));
-    HF_CHECKED(remove.use().bind(c.seq).run());
+    HOLDFAST_TRY(Statement remove, Statement::prepare(db_.get(), sql));
+    HOLDFAST_CHECKED(remove.use().bind(c.seq).run());
   }
   return {};
 }
@@ -64,9 +64,9 @@ Result<std::optional<core::ObjectRow>> SqliteStore::find_object(const std::strin
                                                                 const std::string& id) {
   auto use = find_object_.use();
   use.bind(kind).bind(id);
-  HF_TRY(const bool found, use.step());
+  HOLDFAST_TRY(const bool found, use.step());
   if (!found) return std::optional<core::ObjectRow>();
-  HF_TRY(core::ObjectRow row, object_row(use));
+  HOLDFAST_TRY(core::ObjectRow row, object_row(use));
   return std::optional<core::ObjectRow>(std::move(row));
 }
 
@@ -75,7 +75,7 @@ Result<std::vector<core::ObjectRow>> SqliteStore::list_objects(const ObjectQuery
   if (!query.owner.empty()) sql += " AND owner=?";
   if (query.from > 0) sql += query.newest_first ? " AND seq<?" : " AND seq>?";
   sql += query.newest_first ? " ORDER BY seq DESC LIMIT ?" : " ORDER BY seq LIMIT ?";
-  HF_TRY(Statement select, Statement::prepare(db_.get(), sql.c_str()));
+  HOLDFAST_TRY(Statement select, Statement::prepare(db_.get(), sql.c_str()));
   auto use = select.use();
   use.bind(query.kind);
   if (!query.owner.empty()) use.bind(query.owner);
@@ -83,25 +83,26 @@ Result<std::vector<core::ObjectRow>> SqliteStore::list_objects(const ObjectQuery
   use.bind(query.limit);
   std::vector<core::ObjectRow> rows;
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return rows;
-    HF_TRY(core::ObjectRow row, object_row(use));
+    HOLDFAST_TRY(core::ObjectRow row, object_row(use));
     rows.push_back(std::move(row));
   }
 }
 
 Result<std::string> SqliteStore::object_content(core::Seq seq, std::int64_t from,
                                                 std::int64_t limit) {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            "SELECT at, data, crc FROM object_parts WHERE seq=?1 AND at >="
-                            " coalesce((SELECT max(at) FROM object_parts WHERE seq=?1 AND at<=?2),"
-                            " 0) ORDER BY at"));
+  HOLDFAST_TRY(
+      Statement select,
+      Statement::prepare(db_.get(),
+                         "SELECT at, data, crc FROM object_parts WHERE seq=?1 AND at >="
+                         " coalesce((SELECT max(at) FROM object_parts WHERE seq=?1 AND at<=?2),"
+                         " 0) ORDER BY at"));
   auto use = select.use();
   use.bind(seq).bind(from);
   std::string content;
   while (static_cast<std::int64_t>(content.size()) < limit) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) break;
     const std::int64_t at = use.integer(0);
     std::string_view data = use.bytes(1);
@@ -118,31 +119,32 @@ Result<std::string> SqliteStore::object_content(core::Seq seq, std::int64_t from
 
 Result<std::vector<core::Seq>> SqliteStore::expired_objects(std::int64_t now_ms,
                                                             std::int64_t limit) {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            ("SELECT seq FROM objects WHERE expires_ms > 0 AND expires_ms <= ?"
-                             " AND " +
-                             sound_row("objects") + " ORDER BY expires_ms LIMIT ?")
-                                .c_str()));
+  HOLDFAST_TRY(Statement select,
+               Statement::prepare(
+                   db_.get(), ("SELECT seq FROM objects WHERE expires_ms > 0 AND expires_ms <= ?"
+                               " AND " +
+                               sound_row("objects") + " ORDER BY expires_ms LIMIT ?")
+                                  .c_str()));
   auto use = select.use();
   use.bind(now_ms).bind(limit);
   std::vector<core::Seq> seqs;
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return seqs;
     seqs.push_back(use.integer(0));
   }
 }
 
 Result<Store::ObjectTotals> SqliteStore::object_totals() {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            "SELECT kind, owner, count(*), sum(bytes + length(CAST(body AS BLOB))),"
-                            " max(seq) FROM objects GROUP BY kind, owner"));
+  HOLDFAST_TRY(
+      Statement select,
+      Statement::prepare(db_.get(),
+                         "SELECT kind, owner, count(*), sum(bytes + length(CAST(body AS BLOB))),"
+                         " max(seq) FROM objects GROUP BY kind, owner"));
   ObjectTotals totals;
   auto use = select.use();
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return totals;
     totals.groups.push_back({use.text(0), use.text(1), use.integer(2), use.integer(3)});
     totals.count += use.integer(2);

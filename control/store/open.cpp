@@ -6,7 +6,6 @@
 #include <mutex>
 #include <string>
 
-#include "control/core/planted.h"
 #include "control/store/row_checksum.h"
 #include "control/store/store.h"
 #include "schema_sql.h"
@@ -18,11 +17,11 @@ namespace {
 struct Pragma {
   const char* name;
   const char* value;
-  const char* reads_as;  // what the pragma answers when it took
+  const char* reads_as;  // the pragma's answer when it took effect
 };
 constexpr int kPageBytes = 4096;
 constexpr int kCachePages = (16384 + 512) * 1024 / kPageBytes;  // cache_size and some for the log
-// docs: reference of each choice is in DESIGN, "Database rules".
+// Set at each opening, and read back.
 constexpr Pragma kPragmas[] = {
     {"journal_mode", "WAL", "wal"},     {"synchronous", "FULL", "2"},
     {"wal_autocheckpoint", "0", "0"},   {"mmap_size", "0", "0"},
@@ -34,8 +33,8 @@ constexpr Pragma kPragmas[] = {
 
 Result<void> set_pragmas(sqlite3* db, const std::string& path) {
   for (const Pragma& p : kPragmas) {
-    HF_TRY(std::string set, query_text(db, std::string("PRAGMA ") + p.name + "=" + p.value));
-    HF_TRY(const std::string is, query_text(db, std::string("PRAGMA ") + p.name));
+    HOLDFAST_TRY(std::string set, query_text(db, std::string("PRAGMA ") + p.name + "=" + p.value));
+    HOLDFAST_TRY(const std::string is, query_text(db, std::string("PRAGMA ") + p.name));
     // A build of SQLite without memory mapping has no mmap_size to read.
     const bool absent = is.empty() && std::strcmp(p.name, "mmap_size") == 0;
     if (is != p.reads_as && !absent) {
@@ -51,7 +50,8 @@ Result<void> set_pragmas(sqlite3* db, const std::string& path) {
   return {};
 }
 
-/// A copy that a backup program or a CLI reads may hold the file for a moment.
+/// Runs an action again while the file is busy: a copy that a backup program or a CLI reads may
+/// hold it for a moment.
 Result<void> retry_busy(Disk& disk, const std::string& what, sqlite3* db,
                         Result<void> (*action)(sqlite3*)) {
   constexpr int kTries = 100;
@@ -66,11 +66,11 @@ Result<void> retry_busy(Disk& disk, const std::string& what, sqlite3* db,
   }
 }
 
-/// Identity and version, then each missing migration in a transaction of its own.
+/// Checks identity and version, then runs each missing migration in a transaction of its own.
 Result<void> migrate(sqlite3* db, const std::string& path) {
-  HF_TRY(const std::int64_t id, query_int(db, "PRAGMA application_id"));
-  HF_TRY(const std::int64_t version, query_int(db, "PRAGMA user_version"));
-  HF_TRY(const std::int64_t tables, query_int(db, "SELECT count(*) FROM sqlite_schema"));
+  HOLDFAST_TRY(const std::int64_t id, query_int(db, "PRAGMA application_id"));
+  HOLDFAST_TRY(const std::int64_t version, query_int(db, "PRAGMA user_version"));
+  HOLDFAST_TRY(const std::int64_t tables, query_int(db, "SELECT count(*) FROM sqlite_schema"));
   const bool fresh = id == 0 && version == 0 && tables == 0;
   if (!fresh && id != kApplicationId) {
     return Error{Errc::kCorrupt, "open " + path +
@@ -99,7 +99,7 @@ Result<void> migrate(sqlite3* db, const std::string& path) {
     if (done) done = exec(db, "COMMIT");
     if (!done) {
       (void)exec(db, "ROLLBACK");
-      keep_log_on_close(db);
+      disable_checkpoint_on_close(db);
       return Error{done.error().code, "migrate " + path + " to schema " + std::to_string(v + 1) +
                                           ": " + done.error().what};
     }
@@ -108,19 +108,20 @@ Result<void> migrate(sqlite3* db, const std::string& path) {
   return {};
 }
 
-/// Refused, and then without effect, in a process that used SQLite before: the first call tells.
+/// Configures SQLite's memory. Refused without effect in a process that used SQLite before: the
+/// first call tells.
 void configure_memory() {
-  // Counting the bytes in use takes a lock for each allocation, and nobody asks.
+  // Counting the bytes in use takes a lock for each allocation, and nobody reads the count.
   if (sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0) != SQLITE_OK) return;
   // Pages of the cache have a region of their own, touched as they are used: between other
-  // allocations they tear holes into the heap, and a daemon grows for hours (seen in soaks).
+  // allocations they tear holes into the heap, which then grows for hours.
   int header = 0;
   (void)sqlite3_config(SQLITE_CONFIG_PCACHE_HDRSZ, &header);
   const int each = kPageBytes + (header + 63) / 64 * 64;
   const auto bytes = static_cast<std::size_t>(each) * kCachePages;
   void* region = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (region == MAP_FAILED) return;  // unreached: no process starts with so little room
+  if (region == MAP_FAILED) return;  // unreached: no process starts with so little space
   (void)sqlite3_config(SQLITE_CONFIG_PAGECACHE, region, each, kCachePages);
 }
 
@@ -147,15 +148,13 @@ Result<Db> open_database(Disk& disk, const std::string& state_dir) {
     error.what += "; is the state directory writable for this user?";
     return error;
   }
-  HF_CHECKED(retry_busy(disk, "open " + path, db.get(),
-                        [](sqlite3* d) { return set_pragmas(d, "control.db"); }));
-  HF_CHECKED(define_checksums(db.get()));
-  HF_CHECKED(migrate(db.get(), path));
-  // SQLite does not report a failed sync of the directory that has the new names in it. At every
-  // start: the one that made the file may have died before this line.
-  if (!core::planted(core::Bug::kDirectoryNotSynced)) {
-    HF_CHECKED(disk.sync_directory(state_dir));
-  }
+  HOLDFAST_CHECKED(retry_busy(disk, "open " + path, db.get(),
+                              [](sqlite3* d) { return set_pragmas(d, "control.db"); }));
+  HOLDFAST_CHECKED(define_checksums(db.get()));
+  HOLDFAST_CHECKED(migrate(db.get(), path));
+  // SQLite does not report a failed sync of the directory with the new names. Done at every start,
+  // as the process that made the file may have died before this line.
+  HOLDFAST_CHECKED(disk.sync_directory(state_dir));
   return db;
 }
 

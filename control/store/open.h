@@ -1,5 +1,5 @@
 #pragma once
-// Opening control.db: pragmas set and read back, identity, version, migrations.
+// Opens control.db: pragmas set and read back, identity, version, migrations.
 
 #include <memory>
 #include <string>
@@ -14,7 +14,7 @@ struct CloseDb {
 };
 using Db = std::unique_ptr<sqlite3, CloseDb>;
 
-/// Opens (or makes) DIR/control.db for the owner of its lock. Errors as Store::open.
+/// Opens (or makes) DIR/control.db; the caller must hold its lock. Errors as Store::open.
 Result<Db> open_database(Disk& disk, const std::string& state_dir);
 
 /// Number of migrations in this program = user_version of a current database.

@@ -1,9 +1,8 @@
-// Reads: what a start needs, and single requests afterwards.
+// Reads of the store: all that a start needs, and single requests afterwards.
 #include <algorithm>
 #include <array>
 #include <cstdlib>
 
-#include "control/core/planted.h"
 #include "control/store/encode.h"
 #include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
@@ -14,7 +13,7 @@ namespace {
 using core::BootChoice;
 using core::BootRequest;
 
-/// Nothing for a damaged name: the table's CHECK lets no other one in.
+/// Returns nullopt for a damaged name: the table's CHECK admits no other.
 std::optional<core::RequestState> state_from(std::string_view name) {
   for (int i = 0; i <= static_cast<int>(core::RequestState::kQuarantined); ++i) {
     const auto state = static_cast<core::RequestState>(i);
@@ -31,14 +30,14 @@ core::FinishReason finish_from(std::string_view name) {
   return core::FinishReason::kError;
 }
 
-/// A row of requests as it can be shown: of one that is damaged only that.
+/// A row of requests, which may be damaged.
 struct ReadRequest {
   core::RequestRow row;
   std::string damaged;  // empty: it is sound
 };
 
-/// Columns of `SELECT *, sound FROM requests`, in the order of schema/001, 003 and 006. One that is
-/// damaged counts as failed if it has ended, so that it hides no other one from a list.
+/// Reads the columns of `SELECT *, sound FROM requests`, in the order of schema/001, 003 and 006. A
+/// damaged request that has ended counts as failed, so that it hides no other from a list.
 ReadRequest request_row(const Statement::Use& use) {
   core::RequestRow r;
   int c = 0;
@@ -81,7 +80,7 @@ ReadRequest request_row(const Statement::Use& use) {
   return {std::move(r), std::move(damaged)};
 }
 
-/// start, ids, extra, crc from `column` on.
+/// Reads start, ids, extra and crc from `column` on.
 ChunkRow chunk_row(const Statement::Use& use, int column) {
   ChunkRow row;
   row.start = use.integer(column);
@@ -96,7 +95,7 @@ Error damaged(const char* what, core::Seq seq) {
                                    std::to_string(seq) + ": its checksum or size is wrong"};
 }
 
-/// What a start decides by must be what was written.
+/// The error for rows that decide a start: they must be as they were written.
 Error damaged_row(const std::string& table, const std::string& key) {
   return Error{Errc::kCorrupt, table + ": row " + key +
                                    " is damaged: its checksum differs; see db check, restore a"
@@ -107,54 +106,55 @@ Error damaged_row(const std::string& table, const std::string& key) {
 
 Result<core::Boot> SqliteStore::load(std::int64_t queued_max, std::int64_t keys_since_ms) {
   core::Boot boot;
-  HF_TRY(const std::string seq,
-         query_text(db_.get(), "SELECT coalesce(max(seq), 0) FROM requests"));
-  HF_TRY(const std::string bad_flag,
-         // What a golden answer says is compared, not believed.
-         query_text(db_.get(), "SELECT name FROM flags WHERE name NOT LIKE 'golden/%' AND NOT " +
-                                   sound_row("flags")));
+  HOLDFAST_TRY(const std::string seq,
+               query_text(db_.get(), "SELECT coalesce(max(seq), 0) FROM requests"));
+  HOLDFAST_TRY(
+      const std::string bad_flag,
+      // Golden answers are compared, not trusted.
+      query_text(db_.get(), "SELECT name FROM flags WHERE name NOT LIKE 'golden/%' AND NOT " +
+                                sound_row("flags")));
   if (!bad_flag.empty()) return damaged_row("flags", bad_flag);
-  HF_TRY(const std::string paused,
-         query_text(db_.get(), "SELECT value FROM flags WHERE name='queue.paused'"));
-  HF_TRY(const std::string queued,
-         query_text(db_.get(),
-                    "SELECT count(*) FROM requests WHERE state IN ('queued', 'running',"
-                    " 'quarantined') AND state='queued'"));
+  HOLDFAST_TRY(const std::string paused,
+               query_text(db_.get(), "SELECT value FROM flags WHERE name='queue.paused'"));
+  HOLDFAST_TRY(const std::string queued,
+               query_text(db_.get(),
+                          "SELECT count(*) FROM requests WHERE state IN ('queued', 'running',"
+                          " 'quarantined') AND state='queued'"));
   boot.last_seq = last_seq_ = std::stoll(seq);
-  HF_TRY(boot.config_versions, config_versions());
+  HOLDFAST_TRY(boot.config_versions, config_versions());
   boot.queue_paused = paused == "1";
-  HF_TRY(const std::string clock,
-         query_text(db_.get(), "SELECT value FROM flags WHERE name='clock.offset'"));
+  HOLDFAST_TRY(const std::string clock,
+               query_text(db_.get(), "SELECT value FROM flags WHERE name='clock.offset'"));
   boot.boot_id = disk_.boot_id();
   const std::size_t space = clock.find(' ');
   if (space != std::string::npos) {
     boot.clock_boot_id = clock.substr(0, space);
     boot.clock_offset_ms = std::strtoll(clock.c_str() + space, nullptr, 10);
   }
-  HF_TRY(const auto drained, flags_below("drain/"));
+  HOLDFAST_TRY(const auto drained, flags_below("drain/"));
   for (const auto& [key, value] : drained) boot.drained_workers.push_back(key);
-  HF_TRY(boot.quarantined_workers, flags_below("quarantine/"));
-  HF_TRY(boot.goldens, flags_below("golden/"));
-  HF_TRY(boot.identities, flags_below("identity/"));
-  HF_TRY(boot.load_failures, flags_below("load_failures/"));
-  HF_TRY(const auto pinned, flags_below("pin/"));
+  HOLDFAST_TRY(boot.quarantined_workers, flags_below("quarantine/"));
+  HOLDFAST_TRY(boot.goldens, flags_below("golden/"));
+  HOLDFAST_TRY(boot.identities, flags_below("identity/"));
+  HOLDFAST_TRY(boot.load_failures, flags_below("load_failures/"));
+  HOLDFAST_TRY(const auto pinned, flags_below("pin/"));
   for (const auto& [name, value] : pinned) boot.pinned_models.push_back(name);
-  HF_TRY(boot.models, load_models());
-  HF_TRY(boot.loads, load_loads());
-  HF_TRY(boot.aliases, load_aliases());
-  HF_TRY(boot.canaries, load_canaries());
-  HF_TRY(boot.keys, load_keys(keys_since_ms));
-  HF_TRY(Statement started,
-         Statement::prepare(db_.get(), ("SELECT *, " + sound_row("requests") +
-                                        " FROM requests WHERE state IN ('queued', 'running',"
-                                        " 'quarantined') AND state<>'queued' ORDER BY seq")
-                                           .c_str()));
+  HOLDFAST_TRY(boot.models, load_models());
+  HOLDFAST_TRY(boot.loads, load_loads());
+  HOLDFAST_TRY(boot.aliases, load_aliases());
+  HOLDFAST_TRY(boot.canaries, load_canaries());
+  HOLDFAST_TRY(boot.keys, load_keys(keys_since_ms));
+  HOLDFAST_TRY(Statement started,
+               Statement::prepare(db_.get(), ("SELECT *, " + sound_row("requests") +
+                                              " FROM requests WHERE state IN ('queued', 'running',"
+                                              " 'quarantined') AND state<>'queued' ORDER BY seq")
+                                                 .c_str()));
   {
     auto rows = started.use();
-    HF_CHECKED(load_where(rows, boot.requests));
+    HOLDFAST_CHECKED(load_where(rows, boot.requests));
   }
   read_upto_ = 0;
-  HF_TRY(core::BootMore first, load_more(queued_max));
+  HOLDFAST_TRY(core::BootQueuePage first, load_queue_page(queued_max));
   boot.unread = std::stoll(queued) - static_cast<std::int64_t>(first.requests.size());
   boot.requests.insert(boot.requests.end(), std::make_move_iterator(first.requests.begin()),
                        std::make_move_iterator(first.requests.end()));
@@ -163,24 +163,24 @@ Result<core::Boot> SqliteStore::load(std::int64_t queued_max, std::int64_t keys_
   return boot;
 }
 
-/// Of each API key: its live requests, and when those since `since_ms` were accepted.
+/// The live requests of each API key, and the times since `since_ms` at which some were accepted.
 Result<std::vector<core::KeyUse>> SqliteStore::load_keys(std::int64_t since_ms) {
   std::map<std::string, core::KeyUse> uses;
-  HF_TRY(Statement live,
-         Statement::prepare(db_.get(),
-                            "SELECT api_key, count(*) FROM requests WHERE state IN ('queued',"
-                            " 'running', 'quarantined') AND api_key <> '' GROUP BY api_key"));
+  HOLDFAST_TRY(Statement live,
+               Statement::prepare(db_.get(),
+                                  "SELECT api_key, count(*) FROM requests WHERE state IN ('queued',"
+                                  " 'running', 'quarantined') AND api_key <> '' GROUP BY api_key"));
   for (auto use = live.use();;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) break;
     uses[use.text(0)].live = use.integer(1);
   }
   // From the newest row back to the first that is too old.
-  HF_TRY(
+  HOLDFAST_TRY(
       Statement newest,
       Statement::prepare(db_.get(), "SELECT created_ms, api_key FROM requests ORDER BY seq DESC"));
   for (auto use = newest.use();;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more || use.integer(0) < since_ms) break;
     if (std::string key = use.text(1); !key.empty()) {
       uses[std::move(key)].created_ms.push_back(use.integer(0));
@@ -194,47 +194,48 @@ Result<std::vector<core::KeyUse>> SqliteStore::load_keys(std::int64_t since_ms) 
   return list;
 }
 
-/// What is set of "PREFIX/KEY", by KEY.
+/// The values of flags "PREFIX/KEY" that are set, by KEY.
 Result<std::map<std::string, std::string>> SqliteStore::flags_below(const std::string& prefix) {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            "SELECT substr(name, length(?1) + 1), value FROM flags"
-                            " WHERE substr(name, 1, length(?1)) = ?1 AND value NOT IN ('', '0')"));
+  HOLDFAST_TRY(
+      Statement select,
+      Statement::prepare(db_.get(),
+                         "SELECT substr(name, length(?1) + 1), value FROM flags"
+                         " WHERE substr(name, 1, length(?1)) = ?1 AND value NOT IN ('', '0')"));
   std::map<std::string, std::string> found;
   auto use = select.use();
   use.bind(prefix);
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return found;
     found.emplace(use.text(0), use.text(1));
   }
 }
 
-Result<core::BootMore> SqliteStore::load_more(std::int64_t limit) {
-  core::BootMore more;
-  HF_CHECKED(begin_reads());
+Result<core::BootQueuePage> SqliteStore::load_queue_page(std::int64_t limit) {
+  core::BootQueuePage more;
+  HOLDFAST_CHECKED(begin_reads());
   auto rows = queued_.use();
   rows.bind(read_upto_).bind(last_seq_).bind(limit);
-  HF_CHECKED(load_where(rows, more.requests));
+  HOLDFAST_CHECKED(load_where(rows, more.requests));
   more.last = static_cast<std::int64_t>(more.requests.size()) < limit;
   if (!more.requests.empty()) read_upto_ = more.requests.back().row.seq;
   return more;
 }
 
 Result<std::vector<core::ConfigVersion>> SqliteStore::config_versions() {
-  HF_TRY(Statement select,
-         Statement::prepare(
-             db_.get(), ("SELECT version, at_ms, source, content, " + sound_row("config_versions") +
-                         " FROM config_versions ORDER BY version DESC LIMIT ?")
-                            .c_str()));
+  HOLDFAST_TRY(Statement select,
+               Statement::prepare(db_.get(), ("SELECT version, at_ms, source, content, " +
+                                              sound_row("config_versions") +
+                                              " FROM config_versions ORDER BY version DESC LIMIT ?")
+                                                 .c_str()));
   std::vector<core::ConfigVersion> versions;
   auto use = select.use();
-  use.bind(static_cast<std::int64_t>(core::kConfigVersionsKept));
+  use.bind(static_cast<std::int64_t>(core::kConfigVersionsMax));
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) break;
     if (use.integer(4) == 0) return damaged_row("config_versions", use.text(0));
-    HF_TRY(core::ConfigVersion version, decode_config(use.bytes(3)));
+    HOLDFAST_TRY(core::ConfigVersion version, decode_config(use.bytes(3)));
     version.version = use.integer(0);
     version.at_ms = use.integer(1);
     version.source = use.text(2);
@@ -245,14 +246,14 @@ Result<std::vector<core::ConfigVersion>> SqliteStore::config_versions() {
 }
 
 Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
-  HF_TRY(
+  HOLDFAST_TRY(
       Statement select,
       Statement::prepare(
           db_.get(), ("SELECT *, " + sound_row("models") + " FROM models ORDER BY name").c_str()));
   std::vector<core::ModelRow> rows;
   auto use = select.use();
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return rows;
     core::ModelRow r;
     int c = 0;
@@ -275,7 +276,7 @@ Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
     r.scratch_bytes = use.integer(c++);
     r.options = use.text(c++);
     r.shape = use.text(c++);
-    r.wanted = use.integer(c++) != 0;
+    r.load_requested = use.integer(c++) != 0;
     r.state = core::model_state_from_name(use.bytes(c++));
     r.reason = use.text(c++);
     r.created_ms = use.integer(c++);
@@ -285,8 +286,8 @@ Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
     if (use.integer(use.columns() - 1) == 0) {
       // One model fails, not the service.
       r.state = core::ModelState::kFailed;
-      r.wanted = false;
-      r.path = "(damaged)";  // so that no load believes the rest of it
+      r.load_requested = false;
+      r.path = "(damaged)";  // so that no load trusts the rest of the row
       r.reason = "its row in the database is damaged (see db check); add the model again";
     }
     rows.push_back(std::move(r));
@@ -294,22 +295,23 @@ Result<std::vector<core::ModelRow>> SqliteStore::load_models() {
 }
 
 Result<std::vector<core::LoadRow>> SqliteStore::load_loads() {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            ("SELECT l.load_id, l.model, l.model_sha, l.worker_key, l.incarnation,"
-                             " l.state, l.class, l.slots, l.pages, l.page_tokens, l.context,"
-                             " l.reason, l.created_ms, l.ready_ms, l.ended_ms, coalesce(r.bytes,"
-                             " 0), " +
-                             sound_row("loads", "l") + " AND (r.bytes IS NULL OR " +
-                             sound_row("reservations", "r") +
-                             ") FROM loads l LEFT JOIN reservations r USING (load_id)"
-                             " WHERE l.ended_ms = 0 OR l.load_id IN (SELECT load_id FROM"
-                             " reservations) ORDER BY l.load_id")
-                                .c_str()));
+  HOLDFAST_TRY(
+      Statement select,
+      Statement::prepare(
+          db_.get(),
+          ("SELECT l.load_id, l.model, l.model_sha, l.worker_key, l.incarnation,"
+           " l.state, l.class, l.slots, l.pages, l.page_tokens, l.context,"
+           " l.reason, l.created_ms, l.ready_ms, l.ended_ms, coalesce(r.bytes,"
+           " 0), " +
+           sound_row("loads", "l") + " AND (r.bytes IS NULL OR " + sound_row("reservations", "r") +
+           ") FROM loads l LEFT JOIN reservations r USING (load_id)"
+           " WHERE l.ended_ms = 0 OR l.load_id IN (SELECT load_id FROM"
+           " reservations) ORDER BY l.load_id")
+              .c_str()));
   std::vector<core::LoadRow> rows;
   auto use = select.use();
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return rows;
     core::LoadRow r;
     int c = 0;
@@ -335,34 +337,35 @@ Result<std::vector<core::LoadRow>> SqliteStore::load_loads() {
   }
 }
 
-/// Reads whole requests by a statement over their rows.
+/// Reads whole requests by a statement that selects their rows.
 Result<void> SqliteStore::load_where(Statement::Use& rows, std::vector<BootRequest>& into) {
   for (;;) {
-    HF_TRY(const bool more, rows.step());
+    HOLDFAST_TRY(const bool more, rows.step());
     if (!more) return {};
     ReadRequest found = request_row(rows);
     BootRequest request;
     request.row = std::move(found.row);
     Result<void> read = read_details(request);
     if (read) read = load_committed(request);
-    if (!read) HF_CHECKED(note_damage(request, read.error()));
+    if (!read) HOLDFAST_CHECKED(note_damage(request, read.error()));
     if (!found.damaged.empty()) request.damaged = std::move(found.damaged);
     into.push_back(std::move(request));
   }
 }
 
-/// Committed ids and the open attempt of each choice that has not ended.
+/// Reads the committed ids of each choice that has not ended, and the open attempt.
 Result<void> SqliteStore::load_committed(BootRequest& request) {
   for (BootChoice& choice : request.choices) {
     if (choice.row.finish != core::FinishReason::kNone || choice.row.next_index == 0) continue;
-    HF_TRY(TokenSpan span, tokens(request.row.seq, choice.row.choice, 0, choice.row.next_index));
+    HOLDFAST_TRY(TokenSpan span,
+                 tokens(request.row.seq, choice.row.choice, 0, choice.row.next_index));
     choice.ids = std::move(span.ids);
   }
   if (request.row.started_ms == 0) return {};
   auto use = open_attempts_.use();
   use.bind(request.row.seq);
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return {};
     const auto c = static_cast<std::size_t>(use.integer(0));
     if (c >= request.choices.size() || use.integer(6) == 0) {
@@ -378,7 +381,8 @@ Result<void> SqliteStore::load_committed(BootRequest& request) {
   }
 }
 
-/// A damaged row costs one request, not the service; a damaged file is another matter.
+/// Notes damage with the request. A damaged row costs one request, not the service; for a damaged
+/// file the error is returned.
 Result<void> SqliteStore::note_damage(BootRequest& request, const Error& error) {
   if (error.code != Errc::kCorrupt || (sqlite3_errcode(db_.get()) & 0xff) == SQLITE_CORRUPT) {
     return error;
@@ -387,12 +391,12 @@ Result<void> SqliteStore::note_damage(BootRequest& request, const Error& error) 
   return {};
 }
 
-/// Parameters and choices of a request whose row was read.
+/// Reads the parameters and choices of a request whose row was read.
 Result<void> SqliteStore::read_details(BootRequest& request) {
-  std::optional<Error> wrong;  // who asks must still be told how many choices there are
+  std::optional<Error> wrong;  // later, as the caller must still learn how many choices there are
   {
     auto use = payload_.use();
-    HF_TRY(const bool there, use.bind(request.row.seq).step());
+    HOLDFAST_TRY(const bool there, use.bind(request.row.seq).step());
     if (!there || use.integer(5) == 0) wrong = damaged("payload", request.row.seq);
     auto params = decode_params(use.bytes(0));
     if (params) {
@@ -407,7 +411,7 @@ Result<void> SqliteStore::read_details(BootRequest& request) {
   auto use = choices_.use();
   use.bind(request.row.seq);
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) break;
     BootChoice choice;
     choice.row.choice = static_cast<std::int32_t>(use.integer(0));
@@ -419,7 +423,7 @@ Result<void> SqliteStore::read_details(BootRequest& request) {
     choice.row.deaths = static_cast<std::int32_t>(use.integer(6));
     choice.row.deaths_index = use.integer(7);
     const auto prompt = static_cast<std::size_t>(choice.row.prompt);
-    // A prompt has one choice at least, so that it never has a higher number than its first.
+    // Each prompt has at least one choice, so its index never exceeds that of its first choice.
     if (choice.row.choice != static_cast<std::int32_t>(request.choices.size()) ||
         choice.row.prompt < 0 || choice.row.prompt > choice.row.choice) {
       return damaged("choices", request.row.seq);
@@ -436,23 +440,23 @@ Result<void> SqliteStore::read_details(BootRequest& request) {
 
 Result<std::optional<BootRequest>> SqliteStore::read_request(Statement& by, std::string_view a,
                                                              std::string_view b) {
-  HF_CHECKED(begin_reads());
+  HOLDFAST_CHECKED(begin_reads());
   BootRequest request;
   std::string damaged;
   {
     auto use = by.use();
     use.bind(a);
     if (!b.empty()) use.bind(b);
-    HF_TRY(const bool there, use.step());
+    HOLDFAST_TRY(const bool there, use.step());
     if (!there) return std::optional<BootRequest>{};
     ReadRequest found = request_row(use);
     request.row = std::move(found.row);
     damaged = std::move(found.damaged);
   }
   Result<void> read = read_details(request);
-  // Of a queue that is still being read: it goes on where it was.
+  // A live request is in the part of the queue that was not read yet; it goes on where it was.
   if (read && !wire::is_terminal(request.row.state)) read = load_committed(request);
-  if (!read) HF_CHECKED(note_damage(request, read.error()));
+  if (!read) HOLDFAST_CHECKED(note_damage(request, read.error()));
   if (!damaged.empty()) request.damaged = std::move(damaged);
   if (!request.damaged.empty() && wire::is_terminal(request.row.state)) {
     request.row.state = core::RequestState::kFailed;
@@ -473,13 +477,13 @@ Result<std::optional<BootRequest>> SqliteStore::find_by_key(const std::string& t
 }
 
 Result<std::vector<core::TokenId>> SqliteStore::prompt_ids(core::Seq seq, std::int32_t prompt) {
-  HF_CHECKED(begin_reads());
+  HOLDFAST_CHECKED(begin_reads());
   auto use = payload_.use();
-  HF_TRY(const bool there, use.bind(seq).step());
+  HOLDFAST_TRY(const bool there, use.bind(seq).step());
   if (!there || crc32c(use.bytes(2)) != static_cast<std::uint32_t>(use.integer(4))) {
     return damaged("prompt", seq);
   }
-  HF_TRY(auto prompts, decode_prompts(use.bytes(2)));
+  HOLDFAST_TRY(auto prompts, decode_prompts(use.bytes(2)));
   if (prompt < 0 || static_cast<std::size_t>(prompt) >= prompts.size())
     return damaged("prompt", seq);
   return std::move(prompts[static_cast<std::size_t>(prompt)]);
@@ -487,7 +491,7 @@ Result<std::vector<core::TokenId>> SqliteStore::prompt_ids(core::Seq seq, std::i
 
 Result<std::vector<std::string>> SqliteStore::prompt_text(core::Seq seq) {
   auto use = payload_.use();
-  HF_TRY(const bool there, use.bind(seq).step());
+  HOLDFAST_TRY(const bool there, use.bind(seq).step());
   if (!there || use.integer(5) == 0) return damaged("prompt text", seq);
   if (use.is_null(3)) return std::vector<std::string>{};
   return decode_strings(use.bytes(3));
@@ -499,17 +503,17 @@ Result<TokenSpan> SqliteStore::tokens(core::Seq seq, std::int32_t choice, std::i
   std::int64_t next = start;
   const std::vector<ChunkRow>* tail = tail_.of({seq, choice});
   if (tail == nullptr || start < tail->front().start) {
-    HF_CHECKED(begin_reads());
+    HOLDFAST_CHECKED(begin_reads());
     auto use = settled_.use();
     use.bind(seq).bind(std::int64_t{choice}).bind(start).bind(end);
     while (next < end) {
-      HF_TRY(const bool more, use.step());
+      HOLDFAST_TRY(const bool more, use.step());
       if (!more) break;
       if (!append_chunk(chunk_row(use, 0), end, next, span)) return damaged("tokens", seq);
     }
   }
   if (tail != nullptr) {
-    // The last row that begins at or before `next`, and those behind it.
+    // The last row that begins at or before `next`, and the rows after it.
     auto row = std::upper_bound(tail->begin(), tail->end(), next,
                                 [](std::int64_t at, const ChunkRow& r) { return at < r.start; });
     if (row != tail->begin()) --row;
@@ -523,15 +527,14 @@ Result<TokenSpan> SqliteStore::tokens(core::Seq seq, std::int32_t choice, std::i
   return span;
 }
 
-/// At the opening: what an earlier process left in the table, damaged or not.
+/// Reads at the opening what an earlier process left in the table, damaged or not.
 Result<void> SqliteStore::load_tail() {
-  if (core::planted(core::Bug::kTailNotRead)) return {};
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            "SELECT start, ids, extra, crc, seq, choice FROM tail ORDER BY pos"));
+  HOLDFAST_TRY(Statement select,
+               Statement::prepare(
+                   db_.get(), "SELECT start, ids, extra, crc, seq, choice FROM tail ORDER BY pos"));
   auto use = select.use();
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) break;
     tail_.add({use.integer(4), static_cast<std::int32_t>(use.integer(5))}, chunk_row(use, 0));
   }
@@ -541,7 +544,7 @@ Result<void> SqliteStore::load_tail() {
 
 Result<ModelBlobs> SqliteStore::model_blobs(const std::string& sha) {
   auto use = blobs_.use();
-  HF_TRY(const bool there, use.bind(sha).step());
+  HOLDFAST_TRY(const bool there, use.bind(sha).step());
   if (!there) return ModelBlobs{};
   if (use.integer(2) == 0) {
     return Error{Errc::kCorrupt, "model_blobs: the tokenizer of " + sha +
@@ -551,29 +554,29 @@ Result<ModelBlobs> SqliteStore::model_blobs(const std::string& sha) {
 }
 
 Result<Store::RequestPage> SqliteStore::list_requests(const RequestSearch& search) {
-  HF_TRY(const core::Seq first, query_int(db_.get(), "SELECT min(seq) FROM requests"));
-  HF_TRY(const core::Seq last, query_int(db_.get(), "SELECT max(seq) FROM requests"));
+  HOLDFAST_TRY(const core::Seq first, query_int(db_.get(), "SELECT min(seq) FROM requests"));
+  HOLDFAST_TRY(const core::Seq last, query_int(db_.get(), "SELECT max(seq) FROM requests"));
   const bool up = search.oldest_first;
   const core::Seq from = search.from != 0 ? search.from : (up ? first - 1 : last + 1);
   const core::Seq reach = search.look_at > 0 ? search.look_at : last - first + 1;
   const core::Seq low = up ? from + 1 : std::max(from - reach, first);
   const core::Seq high = up ? std::min(from + reach, last) : from - 1;
   const std::string order = up ? "ASC" : "DESC";
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            ("SELECT *, " + sound_row("requests") +
-                             " FROM requests WHERE seq BETWEEN ?1 AND ?2"
-                             " AND (?3 = '' OR state = ?3) AND (?4 = '' OR model = ?4)"
-                             " AND (?5 = '' OR tenant = ?5) AND (?6 = '' OR instr(id, ?6) > 0)"
-                             " ORDER BY seq " +
-                             order + " LIMIT ?7")
-                                .c_str()));
+  HOLDFAST_TRY(Statement select,
+               Statement::prepare(
+                   db_.get(), ("SELECT *, " + sound_row("requests") +
+                               " FROM requests WHERE seq BETWEEN ?1 AND ?2"
+                               " AND (?3 = '' OR state = ?3) AND (?4 = '' OR model = ?4)"
+                               " AND (?5 = '' OR tenant = ?5) AND (?6 = '' OR instr(id, ?6) > 0)"
+                               " ORDER BY seq " +
+                               order + " LIMIT ?7")
+                                  .c_str()));
   RequestPage page;
   auto use = select.use();
   use.bind(low).bind(high).bind(search.state).bind(search.model).bind(search.tenant);
   use.bind(search.id).bind(search.limit);
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) break;
     page.rows.push_back(request_row(use).row);
   }
@@ -584,19 +587,20 @@ Result<Store::RequestPage> SqliteStore::list_requests(const RequestSearch& searc
 }
 
 Result<std::vector<Store::Attempt>> SqliteStore::attempts(core::Seq seq) {
-  HF_TRY(Statement select,
-         Statement::prepare(db_.get(),
-                            ("SELECT choice, fence_epoch, fence_counter, worker_key, incarnation,"
-                             " load_id, coalesce(reason, ''), start_index, coalesce(end_index, -1),"
-                             " started_ms, coalesce(ended_ms, 0), adopted, " +
-                             sound_row("attempts") +
-                             " FROM attempts WHERE seq=? ORDER BY fence_epoch, fence_counter")
-                                .c_str()));
+  HOLDFAST_TRY(
+      Statement select,
+      Statement::prepare(
+          db_.get(),
+          ("SELECT choice, fence_epoch, fence_counter, worker_key, incarnation,"
+           " load_id, coalesce(reason, ''), start_index, coalesce(end_index, -1),"
+           " started_ms, coalesce(ended_ms, 0), adopted, " +
+           sound_row("attempts") + " FROM attempts WHERE seq=? ORDER BY fence_epoch, fence_counter")
+              .c_str()));
   std::vector<Attempt> list;
   auto use = select.use();
   use.bind(seq);
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return list;
     Attempt a;
     a.choice = static_cast<std::int32_t>(use.integer(0));
@@ -618,14 +622,14 @@ Result<std::vector<Store::Attempt>> SqliteStore::attempts(core::Seq seq) {
 
 Result<core::Sweep> SqliteStore::oldest(core::Seq from, std::int64_t limit) {
   core::Sweep sweep;
-  HF_TRY(const std::string pages, query_text(db_.get(), "PRAGMA page_count"));
-  HF_TRY(const std::string free, query_text(db_.get(), "PRAGMA freelist_count"));
-  HF_TRY(const std::string bytes, query_text(db_.get(), "PRAGMA page_size"));
+  HOLDFAST_TRY(const std::string pages, query_text(db_.get(), "PRAGMA page_count"));
+  HOLDFAST_TRY(const std::string free, query_text(db_.get(), "PRAGMA freelist_count"));
+  HOLDFAST_TRY(const std::string bytes, query_text(db_.get(), "PRAGMA page_size"));
   sweep.used_bytes = (std::stoll(pages) - std::stoll(free)) * std::stoll(bytes);
   auto use = oldest_.use();
   use.bind(from).bind(limit);
   for (;;) {
-    HF_TRY(const bool more, use.step());
+    HOLDFAST_TRY(const bool more, use.step());
     if (!more) return sweep;
     sweep.rows.push_back({use.integer(0), use.integer(1)});
   }

@@ -1,4 +1,4 @@
-// The way back: check a copy, put it in place. Every step leaves a whole database under the name.
+// Restores a database: checks a copy and puts it in place. Every step leaves a whole database.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,28 +29,28 @@ Result<void> copy_synced(const std::string& from, const std::string& to) {
   return sync_file(to);
 }
 
-/// Hard links of what is there now. Empty if there is nothing.
-Result<std::string> keep_old(const std::string& state_dir, std::int64_t wall_ms) {
+/// Copies the files that are there into a new folder, which it returns. Empty if there are none.
+Result<std::string> save_previous(const std::string& state_dir, std::int64_t wall_ms) {
   const std::string db = state_dir + "/control.db";
   if (access(db.c_str(), F_OK) != 0) return std::string();
-  const std::string kept = state_dir + "/before-restore-" + std::to_string(wall_ms);
-  if (mkdir(kept.c_str(), 0700) != 0 && errno != EEXIST) {
-    return Error{Errc::kIo, "make " + kept + ": " + std::strerror(errno)};
+  const std::string previous_dir = state_dir + "/before-restore-" + std::to_string(wall_ms);
+  if (mkdir(previous_dir.c_str(), 0700) != 0 && errno != EEXIST) {
+    return Error{Errc::kIo, "make " + previous_dir + ": " + std::strerror(errno)};
   }
   for (const char* name : {"/control.db", "/control.db-wal"}) {
     const std::string from = state_dir + name;
     if (access(from.c_str(), F_OK) != 0) continue;
-    // The log is copied: the database below is going to be written from it.
-    HF_CHECKED(copy_synced(from, kept + name));
+    // The log is copied too, as settle_old() writes it into the database.
+    HOLDFAST_CHECKED(copy_synced(from, previous_dir + name));
   }
-  HF_CHECKED(sync_directory(kept));
-  HF_CHECKED(sync_directory(state_dir));
-  return kept;
+  HOLDFAST_CHECKED(sync_directory(previous_dir));
+  HOLDFAST_CHECKED(sync_directory(state_dir));
+  return previous_dir;
 }
 
 /// Empties the old log, so that none of it can be applied to the new file. Returns the last epoch.
-/// An old database that is damaged stops nobody; one whose log is in use, or finds no room in the
-/// file, does: without its log it would not be whole any more, should the rest fail.
+/// A damaged old database is no obstacle. One whose log is in use, or does not fit into the file,
+/// is: without its log it would not be whole any more if the rest failed.
 Result<std::uint64_t> settle_old(const std::string& state_dir) {
   const std::string path = state_dir + "/control.db";
   std::uint64_t epoch = 0;
@@ -63,7 +63,7 @@ Result<std::uint64_t> settle_old(const std::string& state_dir) {
     const int rc = sqlite3_wal_checkpoint_v2(old, nullptr, mode, nullptr, nullptr);
     const int kind = rc & 0xff;
     if (kind == SQLITE_BUSY || kind == SQLITE_FULL || kind == SQLITE_IOERR) {
-      keep_log_on_close(old);
+      disable_checkpoint_on_close(old);
       return sqlite_error(old, rc, "move the log of " + path + " into it (who else uses it?)");
     }
   }
@@ -71,61 +71,63 @@ Result<std::uint64_t> settle_old(const std::string& state_dir) {
   return epoch;
 }
 
-/// With a checksum where the schema has them. A restored database is another one: what a mark said
-/// of the one before does not hold for it.
+/// Inserts the epoch, with a checksum where the schema has them, and renames the database: a mark
+/// of the previous database does not hold for the restored one.
 Result<void> begin_anew(sqlite3* db, std::int64_t epoch, std::int64_t wall_ms) {
-  HF_TRY(const std::int64_t marked,
-         query_int(db, "SELECT count(*) FROM sqlite_schema WHERE name='log_mark'"));
+  HOLDFAST_TRY(const std::int64_t marked,
+               query_int(db, "SELECT count(*) FROM sqlite_schema WHERE name='log_mark'"));
   constexpr const char* kColumns = "epoch, started_ms, pid, program";
   const std::string sql =
       marked != 0 ? checked_insert("epochs", kColumns)
                   : "INSERT INTO epochs(" + std::string(kColumns) + ") VALUES (?,?,?,?)";
-  HF_TRY(Statement insert, Statement::prepare(db, sql.c_str()));
-  HF_CHECKED(insert.use()
-                 .bind(epoch)
-                 .bind(wall_ms)
-                 .bind(std::int64_t{getpid()})
-                 .bind(std::string_view("restore"))
-                 .run());
+  HOLDFAST_TRY(Statement insert, Statement::prepare(db, sql.c_str()));
+  HOLDFAST_CHECKED(insert.use()
+                       .bind(epoch)
+                       .bind(wall_ms)
+                       .bind(std::int64_t{getpid()})
+                       .bind(std::string_view("restore"))
+                       .run());
   if (marked == 0) return {};
-  HF_TRY(const std::string name, query_text(db, "SELECT lower(hex(randomblob(16)))"));
-  HF_TRY(Statement update,
-         Statement::prepare(db, checked_update("log_mark", "database", "WHERE id=1").c_str()));
+  HOLDFAST_TRY(const std::string name, query_text(db, "SELECT lower(hex(randomblob(16)))"));
+  HOLDFAST_TRY(
+      Statement update,
+      Statement::prepare(db, checked_update("log_mark", "database", "WHERE id=1").c_str()));
   return update.use().bind(name).run();
 }
 
-/// The copy becomes a database that can be opened in place: its epoch beyond the old one's.
+/// Makes the copy a database that can be opened in place; its epoch goes beyond the old one's.
 Result<std::uint64_t> raise_beyond(const std::string& path, std::uint64_t old_epoch,
                                    std::int64_t wall_ms) {
-  HF_TRY(const Db db, open_still(path, SQLITE_OPEN_READWRITE));
-  HF_CHECKED(exec(db.get(), "PRAGMA journal_mode=DELETE"));
-  HF_TRY(const std::int64_t own, query_int(db.get(), "SELECT coalesce(max(epoch), 0) FROM epochs"));
+  HOLDFAST_TRY(const Db db, open_still(path, SQLITE_OPEN_READWRITE));
+  HOLDFAST_CHECKED(exec(db.get(), "PRAGMA journal_mode=DELETE"));
+  HOLDFAST_TRY(const std::int64_t current_epoch,
+               query_int(db.get(), "SELECT coalesce(max(epoch), 0) FROM epochs"));
   const auto next = static_cast<std::int64_t>(
-      std::max<std::uint64_t>(old_epoch, static_cast<std::uint64_t>(own)) + 1);
-  HF_CHECKED(exec(db.get(), "BEGIN IMMEDIATE"));
-  HF_CHECKED(begin_anew(db.get(), next, wall_ms));
-  HF_CHECKED(exec(db.get(), "COMMIT"));
+      std::max<std::uint64_t>(old_epoch, static_cast<std::uint64_t>(current_epoch)) + 1);
+  HOLDFAST_CHECKED(exec(db.get(), "BEGIN IMMEDIATE"));
+  HOLDFAST_CHECKED(begin_anew(db.get(), next, wall_ms));
+  HOLDFAST_CHECKED(exec(db.get(), "COMMIT"));
   return static_cast<std::uint64_t>(next);
 }
 
-Result<RestoreReport> put_in_place(const std::string& state_dir, const std::string& file,
+Result<RestoreReport> install_copy(const std::string& state_dir, const std::string& file,
                                    const std::string& fresh, std::int64_t wall_ms) {
   const std::string target = state_dir + "/control.db";
-  HF_CHECKED(copy_synced(file, fresh));
-  HF_TRY([[maybe_unused]] const CheckReport whole, check_file(fresh));
+  HOLDFAST_CHECKED(copy_synced(file, fresh));
+  HOLDFAST_TRY([[maybe_unused]] const CheckReport whole, check_file(fresh));
   RestoreReport report;
-  HF_TRY(report.kept, keep_old(state_dir, wall_ms));
+  HOLDFAST_TRY(report.previous_dir, save_previous(state_dir, wall_ms));
   std::uint64_t old_epoch = 0;
-  if (!report.kept.empty()) {
-    HF_TRY(old_epoch, settle_old(state_dir));
+  if (!report.previous_dir.empty()) {
+    HOLDFAST_TRY(old_epoch, settle_old(state_dir));
   }
-  HF_TRY(report.epoch, raise_beyond(fresh, old_epoch, wall_ms));
-  HF_CHECKED(sync_file(fresh));
-  HF_CHECKED(sync_directory(state_dir));
+  HOLDFAST_TRY(report.epoch, raise_beyond(fresh, old_epoch, wall_ms));
+  HOLDFAST_CHECKED(sync_file(fresh));
+  HOLDFAST_CHECKED(sync_directory(state_dir));
   if (rename(fresh.c_str(), target.c_str()) != 0) {
     return Error{Errc::kIo, "rename " + fresh + ": " + std::strerror(errno)};
   }
-  HF_CHECKED(sync_directory(state_dir));
+  HOLDFAST_CHECKED(sync_directory(state_dir));
   return report;
 }
 
@@ -133,15 +135,15 @@ Result<RestoreReport> put_in_place(const std::string& state_dir, const std::stri
 
 Result<RestoreReport> restore_file(const std::string& state_dir, const std::string& file,
                                    std::int64_t wall_ms) {
-  HF_TRY(const StateLock lock, StateLock::acquire(state_dir, "cli"));
+  HOLDFAST_TRY(const StateLock lock, StateLock::acquire(state_dir, "cli"));
   const std::string fresh = state_dir + "/control.db.restoring";
   // A journal that an earlier try left would be played into the new copy.
   const auto remove_fresh = [&] {
     for (const char* name : {"", "-journal", "-wal", "-shm"}) unlink((fresh + name).c_str());
   };
   remove_fresh();
-  Result<RestoreReport> done = put_in_place(state_dir, file, fresh, wall_ms);
-  if (!done) remove_fresh();  // a whole copy that nobody asks for, on a disk that may be full
+  Result<RestoreReport> done = install_copy(state_dir, file, fresh, wall_ms);
+  if (!done) remove_fresh();  // a whole copy that is of no use, on a disk that may be full
   return done;
 }
 

@@ -115,7 +115,7 @@ std::uint64_t part(const ColumnSeeds& seeds, sqlite3_value* value) {
   const auto* bytes = static_cast<const char*>(sqlite3_value_blob(value));
   const auto size = static_cast<std::size_t>(sqlite3_value_bytes(value));
   const std::string_view view(bytes, bytes == nullptr ? 0 : size);
-  // No column is of another type: the tables are STRICT. One that a byte made so is damaged.
+  // Other types do not occur: the tables are STRICT. A float is damage, made by a changed byte.
   if (type == SQLITE_FLOAT) return ~seeds.part_text(view);
   return type == SQLITE_BLOB ? seeds.part_blob(view) : seeds.part_text(view);
 }
@@ -136,8 +136,8 @@ void checksum_moved(sqlite3_context* context, int n, sqlite3_value** values) {
   sqlite3_result_int64(context, static_cast<std::int64_t>(sum));
 }
 
-/// The checksum of a whole row: its columns in the order of the table, whose seeds come with the
-/// function.
+/// SQL function: the checksum of a whole row, from its columns in the order of the table. Their
+/// seeds come with the function.
 void table_checksum(sqlite3_context* context, int n, sqlite3_value** values) {
   const auto& seeds = *static_cast<const std::vector<ColumnSeeds>*>(sqlite3_user_data(context));
   std::uint64_t sum = 0;
@@ -208,7 +208,7 @@ Result<void> define_checksums(sqlite3* db) {
                                     nullptr, nullptr, nullptr);
   }
   if (rc != SQLITE_OK) return sqlite_error(db, rc, "define checksums");  // unreached: no memory
-  for (const CheckedTable& table : checked_tables()) HF_CHECKED(define_table(db, table));
+  for (const CheckedTable& table : checked_tables()) HOLDFAST_CHECKED(define_table(db, table));
   return {};
 }
 
@@ -248,7 +248,7 @@ std::string checked_update(const char* table, std::string_view columns, const ch
 
 namespace {
 
-/// The checksum that the columns of a table give; the statement calls it `prefix`.
+/// SQL for the checksum of a table's columns; `prefix` qualifies them in the statement.
 std::string sum_of(const CheckedTable& table, const std::string& prefix) {
   std::string columns;
   for (const char* column : table.columns) {

@@ -1,10 +1,10 @@
 #pragma once
-// Checksums of rows: the column `checksum` of a table covers what the row says. SQLite keeps sums
-// of its log, but none of its file; a byte that changes there would be served as if it were true.
+// Checksums of rows: the column `checksum` of a table covers the row's columns. SQLite sums its
+// log, but not its file; a byte that changes there would be served as if it were true.
 //
 // A row's checksum is the exclusive or of one hash for each column, seeded by the column's name. So
 // an UPDATE takes the old values' part out and puts the new values' part in, and a column that was
-// damaged before stays visible: nothing is summed anew from what the file says.
+// damaged before stays visible: nothing is summed anew from what the file holds.
 
 #include <cstdint>
 #include <span>
@@ -17,39 +17,38 @@
 
 namespace holdfast::store {
 
-/// A table with checksums. Rows of content that have sums of their own (`crc`) are not hashed
-/// again: the sum is.
+/// A table with checksums. Content that has a sum of its own (`crc`) is covered by that sum.
 struct CheckedTable {
   const char* name;
   const char* key;           // SQL: names the row in a message
-  const char* unsummed_key;  // the column that tells rows older than checksums; nullptr: none are
+  const char* unsummed_key;  // column that tells rows older than checksums; nullptr: none are
   std::vector<const char*> columns;
 };
 std::span<const CheckedTable> checked_tables();
 const CheckedTable& checked_table(const char* name);
-/// "a, b, c" as names.
+/// Splits "a, b, c" into names.
 std::vector<std::string> column_names(std::string_view columns);
-/// The part of a column that an INSERT leaves out: of what the schema says it is then.
+/// The part of a column that an INSERT leaves out, from its default in the schema.
 std::uint64_t default_part(const CheckedTable& table, std::string_view column);
 
-/// The SQL functions row_checksum(name, value, …) and checksum_moved(checksum, name, old, new, …)
-/// of this connection, which migrations and statements use; a name may be given as its hash. And
-/// TABLE_checksum(value, …) for each table, of its columns in their order.
+/// Defines SQL functions on this connection, which migrations and statements use:
+/// row_checksum(name, value, …) and checksum_moved(checksum, name, old, new, …), where a name may
+/// be given as its hash; and TABLE_checksum(value, …) for each table, of its columns.
 Result<void> define_checksums(sqlite3* db);
 
-/// "INSERT [verb] INTO table(columns, checksum) VALUES (?1, …, row_checksum(…))", `columns` in the
-/// order of binding. `tail` follows. For rows that are written seldom; others: summed.h.
+/// SQL: "INSERT [verb] INTO table(columns, checksum) VALUES (?1, …, row_checksum(…))", `columns` in
+/// the order of binding, followed by `tail`. For rows that are seldom written; others: summed.h.
 std::string checked_insert(const char* table, std::string_view columns, const char* verb = "INSERT",
                            const char* tail = "");
-/// "UPDATE table SET column=?1, …, checksum=…" and `where`, whose parameters follow.
+/// SQL: "UPDATE table SET column=?1, …, checksum=…" and `where`, whose parameters follow.
 std::string checked_update(const char* table, std::string_view columns, const char* where);
-/// UPDATE that gives rows without a checksum one.
+/// SQL: UPDATE that gives a checksum to rows without one.
 std::string sum_unsummed(const CheckedTable& table);
-/// SQL that is 0 for a row of the table that is not what was written; `alias` names the table in
-/// the statement. One without a checksum passes: an older program or a script wrote it, or a byte
-/// of the checksum itself changed, and not of what it is over.
+/// SQL that is 0 for a row of the table that is not as it was written; `alias` names the table in
+/// the statement. A row without a checksum passes: an older program or a script wrote it, or a byte
+/// of the checksum itself changed, and none of what it covers.
 std::string sound_row(const char* table, const char* alias = nullptr);
-/// The same for a check: only rows older than checksums may have none.
+/// The same for a check: only rows older than checksums may lack one.
 std::string checked_row(const CheckedTable& table);
 
 }  // namespace holdfast::store

@@ -1,5 +1,5 @@
 #pragma once
-// The hash behind rows' checksums: one part for each column, of its name, its value's type and its
+// The hash of rows' checksums: one part for each column, from its name, its value's type and its
 // value. A row's checksum is the exclusive or of its columns' parts, cut to kSumMask.
 
 #include <sqlite3.h>
@@ -10,7 +10,7 @@
 
 namespace holdfast::store {
 
-/// SQLite keeps such a number in six bytes.
+/// Cuts a sum to a number that SQLite stores in six bytes.
 inline constexpr std::uint64_t kSumMask = (std::uint64_t{1} << 47) - 1;
 
 /// A bijection: two words that differ stay different.
@@ -20,8 +20,8 @@ inline std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// The last bytes, fewer than eight, as the low ones of a word. Loads that overlap: a copy of so
-/// few bytes by a call would cost more than the hash.
+/// The last bytes, fewer than eight, as the low ones of a word. Loads overlap: a call to copy so
+/// few bytes would cost more than the hash.
 inline std::uint64_t last_word(const unsigned char* at, std::size_t size) {
   if (size >= 4) {
     std::uint32_t low = 0;
@@ -46,13 +46,12 @@ inline std::uint64_t hash_bytes(std::uint64_t seed, const void* bytes, std::size
   return size == 0 ? h : mix(h ^ last_word(at, size));
 }
 
-/// Statements that run for each group have the numbers instead of the names.
+/// The number of a column's name. Statements that run for each group have it instead of the name.
 inline std::int64_t name_hash(std::string_view name) {
   return static_cast<std::int64_t>(hash_bytes(0x686F6C64, name.data(), name.size()) & kSumMask);
 }
 
-/// What a column's part starts from, for each type of value. The type counts: a NULL is not an
-/// empty text.
+/// Seeds of a column's part, one for each type of value. A NULL is not an empty text.
 struct ColumnSeeds {
   explicit ColumnSeeds(std::uint64_t name)
       : integer(mix(name * 8 + SQLITE_INTEGER)),

@@ -1,16 +1,16 @@
-// Secrets of the database: written once, read often, told nobody.
+// Secrets of the database: written once, read often, never shown.
 #include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
 
 namespace holdfast::store {
 
 Result<void> SqliteStore::make_secret(const std::string& name, std::string_view value) {
-  HF_TRY(const std::string known, secret(name));
-  if (!known.empty()) return {};
-  HF_CHECKED(end_reads());
-  HF_CHECKED(set_synchronous(core::Durability::kFull));
+  HOLDFAST_TRY(const std::string existing, secret(name));
+  if (!existing.empty()) return {};
+  HOLDFAST_CHECKED(end_reads());
+  HOLDFAST_CHECKED(set_synchronous(core::Durability::kFull));
   static const std::string kInsert = checked_insert("secrets", "name, value", "INSERT OR IGNORE");
-  HF_TRY(Statement insert, Statement::prepare(db_.get(), kInsert.c_str()));
+  HOLDFAST_TRY(Statement insert, Statement::prepare(db_.get(), kInsert.c_str()));
   Result<void> done = insert.use().bind(name).bind_blob(value).run();
   if (!done) stop_writing();
   return done;
@@ -19,10 +19,10 @@ Result<void> SqliteStore::make_secret(const std::string& name, std::string_view 
 Result<std::string> SqliteStore::secret(const std::string& name) {
   static const std::string kFind =
       "SELECT value, " + sound_row("secrets") + " FROM secrets WHERE name=?";
-  HF_TRY(Statement find, Statement::prepare(db_.get(), kFind.c_str()));
+  HOLDFAST_TRY(Statement find, Statement::prepare(db_.get(), kFind.c_str()));
   auto use = find.use();
   use.bind(name);
-  HF_TRY(const bool found, use.step());
+  HOLDFAST_TRY(const bool found, use.step());
   if (!found) return std::string();
   if (use.integer(1) == 0) {
     return Error{Errc::kCorrupt, "secrets: \"" + name + "\" is not what was written; see db check"};

@@ -6,8 +6,8 @@
 namespace holdfast::store {
 namespace {
 
-/// SQLite has a code of its own for ENOSPC of a write alone. A file at the limit of its size, a
-/// quota, and no room for the index of the log are full disks too.
+/// Returns true for a full disk. SQLite has a code of its own only for ENOSPC of a write; a file at
+/// its size limit, a quota, and no space for the index of the log are full disks too.
 bool is_full(sqlite3* db, int rc) {
   if ((rc & 0xff) != SQLITE_IOERR || db == nullptr) return false;
   if (rc != SQLITE_IOERR_WRITE && rc != SQLITE_IOERR_SHMSIZE && rc != SQLITE_IOERR_SHMOPEN &&
@@ -99,7 +99,7 @@ Result<bool> Statement::Use::step() {
 }
 
 Result<void> Statement::Use::run() {
-  HF_TRY(const bool row, step());
+  HOLDFAST_TRY(const bool row, step());
   CHECK_MSG(!row, "a statement that changes rows returns none");
   return {};
 }
@@ -119,19 +119,19 @@ Result<void> exec(sqlite3* db, const char* sql) {
   return {};
 }
 
-void keep_log_on_close(sqlite3* db) {
+void disable_checkpoint_on_close(sqlite3* db) {
   (void)sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
 }
 
 Result<std::string> query_text(sqlite3* db, const std::string& sql) {
-  HF_TRY(Statement statement, Statement::prepare(db, sql.c_str()));
+  HOLDFAST_TRY(Statement statement, Statement::prepare(db, sql.c_str()));
   auto use = statement.use();
-  HF_TRY(const bool row, use.step());
+  HOLDFAST_TRY(const bool row, use.step());
   return row ? use.text(0) : std::string();
 }
 
 Result<std::int64_t> query_int(sqlite3* db, const std::string& sql) {
-  HF_TRY(const std::string text, query_text(db, sql));
+  HOLDFAST_TRY(const std::string text, query_text(db, sql));
   return std::int64_t{std::strtoll(text.c_str(), nullptr, 10)};
 }
 

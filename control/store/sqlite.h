@@ -1,6 +1,6 @@
 #pragma once
-// SQLite's C interface behind RAII: a connection, a prepared statement with typed binds and reads,
-// and the one place where its result codes become ours.
+// RAII over SQLite's C interface: a connection, a prepared statement with typed binds and reads,
+// and the one place that turns its result codes into ours.
 
 #include <sqlite3.h>
 
@@ -12,11 +12,11 @@
 
 namespace holdfast::store {
 
-/// kDiskFull, kCorrupt, kConflict (BUSY), kIo (open) or kStorage, with "what: sqlite's words
-/// (code)".
+/// The error of a result code: kDiskFull, kCorrupt, kConflict (BUSY), kIo (open) or kStorage, with
+/// "what: sqlite's words (code)".
 Error sqlite_error(sqlite3* db, int rc, std::string_view what);
 
-/// One prepared statement. Reset and unbound again when the Use ends.
+/// One prepared statement. It is reset and unbound when the Use ends.
 class Statement {
  public:
   Statement() = default;
@@ -41,7 +41,7 @@ class Statement {
     Use& bind(std::string_view text);
     Use& bind_blob(std::string_view bytes);
     Use& bind_null();
-    /// True: a row is there. False: done.
+    /// Returns true if there is a row, false at the end.
     Result<bool> step();
     /// Runs a statement that returns no row.
     Result<void> run();
@@ -49,7 +49,7 @@ class Statement {
     /// Text or blob; empty for NULL. Valid until the next step.
     std::string_view bytes(int column) const;
     std::string text(int column) const { return std::string(bytes(column)); }
-    /// Of a row: the last column is columns() - 1.
+    /// Columns of the row: the last one is columns() - 1.
     int columns() const { return sqlite3_column_count(stmt_); }
     bool is_null(int column) const { return sqlite3_column_type(stmt_, column) == SQLITE_NULL; }
 
@@ -67,12 +67,12 @@ class Statement {
 
 /// Runs SQL without parameters and results.
 Result<void> exec(sqlite3* db, const char* sql);
-/// After a failed sync: the last one to close a database writes its log into the file and deletes
-/// it, but this connection does not.
-void keep_log_on_close(sqlite3* db);
-/// The first column of the first row; empty if there is none.
+/// Leaves the log alone at the close, for use after a failed sync: the last connection of a
+/// database would write its log into the file and delete it.
+void disable_checkpoint_on_close(sqlite3* db);
+/// Returns the first column of the first row; empty if there is none.
 Result<std::string> query_text(sqlite3* db, const std::string& sql);
-/// The same as a number; 0 if there is none.
+/// Returns the same as a number; 0 if there is none.
 Result<std::int64_t> query_int(sqlite3* db, const std::string& sql);
 
 }  // namespace holdfast::store

@@ -1,5 +1,6 @@
 #pragma once
-// The one implementation of Store. Split over write.cpp (row changes), read.cpp and store.cpp.
+// The only implementation of Store, in write.cpp (row changes), read.cpp, store.cpp, aliases.cpp,
+// objects.cpp and secrets.cpp.
 
 #include <initializer_list>
 #include <string>
@@ -18,14 +19,14 @@ class SqliteStore final : public Store {
   ~SqliteStore() override;
   Result<void> prepare();
   Result<void> load_tail();
-  /// Compares the database with the mark beside it.
+  /// Compares the database with its log mark.
   Result<void> check_log();
 
   Result<std::uint64_t> raise_epoch(std::int64_t wall_ms) override;
   Result<void> make_secret(const std::string& name, std::string_view value) override;
   Result<std::string> secret(const std::string& name) override;
   Result<core::Boot> load(std::int64_t queued_max, std::int64_t keys_since_ms) override;
-  Result<core::BootMore> load_more(std::int64_t limit) override;
+  Result<core::BootQueuePage> load_queue_page(std::int64_t limit) override;
   Result<std::vector<core::ConfigVersion>> config_versions() override;
   Result<void> apply(std::span<const core::RowChange> rows, core::Durability durability) override;
   Result<std::optional<core::BootRequest>> find_by_id(const std::string& id) override;
@@ -59,7 +60,7 @@ class SqliteStore final : public Store {
   std::int64_t wal_pages() const override { return wal_pages_; }
   Result<std::optional<LogLoss>> log_loss() const override;
   std::int64_t disk_free() const override;
-  bool make_room() override;
+  bool release_reserve() override;
   void restore_reserve() override;
   void set_reserve(std::int64_t bytes) override;
 
@@ -131,15 +132,15 @@ class SqliteStore final : public Store {
   Tail tail_;
   StayingSums sums_;
   LogMark mark_;
-  std::int64_t synced_ = 0;                   // groups that were committed and synced, ever
-  std::optional<std::uint64_t> mark_others_;  // of the checksum of log_mark, without `synced`
+  std::int64_t synced_ = 0;                   // groups that were ever committed and synced
+  std::optional<std::uint64_t> mark_others_;  // part of log_mark's checksum without `synced`
   std::int64_t epoch_ = 0;
   std::optional<LogLoss> found_loss_;  // by this opening, not in the database yet
   std::int64_t wal_pages_ = 0;
   bool reading_ = false;     // inside begin_reads()
-  core::Seq read_upto_ = 0;  // of the queue as it was at the start
+  core::Seq read_upto_ = 0;  // in the queue as it was at the start
   core::Seq last_seq_ = 0;   // at the start
-  bool failed_ = false;      // an I/O error: what the file holds is not known any more
+  bool failed_ = false;      // after an I/O error, which leaves the file's content unknown
 
   Statement begin_, commit_, begin_reads_;
   SummedStatement insert_request_, insert_payload_, insert_choice_, begin_attempt_, put_object_;

@@ -50,7 +50,7 @@ Result<SummedStatement> SummedStatement::insert(sqlite3* db, const char* table_n
   for (std::size_t i = 0; i < names.size(); ++i) list += "?,";
   const std::string sql = std::string("INSERT INTO ") + table.name + "(" + std::string(columns) +
                           ", checksum) VALUES (" + list + "?)" + tail;
-  HF_TRY(made.statement_, Statement::prepare(db, sql.c_str()));
+  HOLDFAST_TRY(made.statement_, Statement::prepare(db, sql.c_str()));
   return made;
 }
 
@@ -61,9 +61,9 @@ Result<SummedUpdate> SummedUpdate::prepare(sqlite3* db, const char* table, std::
   made.columns_ = columns_of(checked_table(table), names, {});
   std::string set;
   for (const std::string& name : names) set += name + "=?,";
-  const std::string known = std::string("UPDATE ") + table + " SET " + set + "checksum=? " + where;
-  HF_TRY(made.known_, Statement::prepare(db, known.c_str()));
-  HF_TRY(made.moved_, Statement::prepare(db, checked_update(table, columns, where).c_str()));
+  const std::string sql = std::string("UPDATE ") + table + " SET " + set + "checksum=? " + where;
+  HOLDFAST_TRY(made.bound_, Statement::prepare(db, sql.c_str()));
+  HOLDFAST_TRY(made.moved_, Statement::prepare(db, checked_update(table, columns, where).c_str()));
   return made;
 }
 
@@ -81,9 +81,9 @@ void StayingSums::insert_choice(core::Seq seq, std::int32_t choice, std::uint64_
 void StayingSums::begin_attempt(core::Seq seq, std::int32_t choice, wire::Fence fence,
                                 std::uint64_t sum) {
   if (find(seq, choice) == nullptr) return;
-  Choice& known = requests_[seq].choices[static_cast<std::size_t>(choice)];
-  known.fence = fence;
-  known.attempt = sum;
+  Choice& entry = requests_[seq].choices[static_cast<std::size_t>(choice)];
+  entry.fence = fence;
+  entry.attempt = sum;
 }
 
 const StayingSums::Choice* StayingSums::find(core::Seq seq, std::int32_t choice) const {
@@ -99,14 +99,14 @@ std::optional<std::uint64_t> StayingSums::request(core::Seq seq) const {
 }
 
 std::optional<std::uint64_t> StayingSums::choice(core::Seq seq, std::int32_t choice) const {
-  const Choice* known = find(seq, choice);
-  return known == nullptr ? std::nullopt : std::optional(known->sum);
+  const Choice* entry = find(seq, choice);
+  return entry == nullptr ? std::nullopt : std::optional(entry->sum);
 }
 
 std::optional<std::uint64_t> StayingSums::attempt(core::Seq seq, std::int32_t choice,
                                                   wire::Fence fence) const {
-  const Choice* known = find(seq, choice);
-  return known == nullptr || known->fence != fence ? std::nullopt : known->attempt;
+  const Choice* entry = find(seq, choice);
+  return entry == nullptr || entry->fence != fence ? std::nullopt : entry->attempt;
 }
 
 }  // namespace holdfast::store

@@ -1,7 +1,7 @@
 #pragma once
 // Statements that write rows and sum them here, from what is bound. SQL that calls a function with
-// every column costs more than the hash: of rows that each group writes that is a share of the
-// daemon's time. Rows that are written seldom have their checksum from SQL (row_checksum.h).
+// every column costs more than the hash, a share of the daemon's time for rows that each group
+// writes. Rows that are seldom written get their checksum from SQL (row_checksum.h).
 
 #include <optional>
 #include <string>
@@ -18,7 +18,7 @@ namespace holdfast::store {
 /// A column that a statement binds.
 struct SummedColumn {
   ColumnSeeds seeds;
-  std::uint64_t counts = 0;  // all ones, or zero: the checksum is not over it
+  std::uint64_t counts = 0;  // all ones; zero: the checksum does not cover it
   std::uint64_t stays = 0;   // all ones: no UPDATE changes it
 };
 
@@ -26,8 +26,8 @@ class SummedStatement {
  public:
   class Use {
    public:
-    /// Binds the next parameter; the checksum goes behind the last column. Text and blobs must live
-    /// until the Use ends.
+    /// Binds the next parameter; the checksum is bound after the last column. Text and blobs must
+    /// live until the Use ends.
     Use& bind(std::int64_t value) {
       use_.bind(value);
       if (at_ != end_) count(at_->seeds.part(value));
@@ -52,7 +52,7 @@ class SummedStatement {
       CHECK_MSG(at_ == end_, "a statement binds each of its columns");
       return use_.run();
     }
-    /// Of a row that was inserted: the part of its checksum that no UPDATE changes.
+    /// The part of an inserted row's checksum that no UPDATE changes.
     std::uint64_t staying() const { return staying_; }
 
    private:
@@ -79,9 +79,9 @@ class SummedStatement {
     bool binds_sum_;
   };
 
-  /// "INSERT INTO table(columns, checksum) VALUES (…)" and `tail`, `columns` in the order of
-  /// binding. Those that are left out have the defaults of the schema. `changing` are the columns
-  /// that an UPDATE may change: the others are what staying() is over.
+  /// Prepares "INSERT INTO table(columns, checksum) VALUES (…)" and `tail`, `columns` in the order
+  /// of binding. Columns that are left out have the defaults of the schema. `changing` are the
+  /// columns that an UPDATE may change; staying() covers the others.
   static Result<SummedStatement> insert(sqlite3* db, const char* table, std::string_view columns,
                                         std::string_view changing = "", const char* tail = "");
   Use use() { return {statement_, columns_, left_out_}; }
@@ -89,31 +89,31 @@ class SummedStatement {
  private:
   Statement statement_;
   std::vector<SummedColumn> columns_;
-  std::uint64_t left_out_ = 0;  // the part of the columns that it does not bind
+  std::uint64_t left_out_ = 0;  // part of the columns that are not bound
 };
 
-/// An UPDATE of columns of one row. Where the part of all other columns is known from the INSERT
-/// the checksum is bound. Otherwise SQL moves the one that is there: what the file says of the
-/// other columns is not summed anew.
+/// An UPDATE of columns of one row. If the part of all other columns is known from the INSERT, the
+/// checksum is bound. Otherwise SQL moves the stored one: the other columns are not summed anew
+/// from the file.
 class SummedUpdate {
  public:
   static Result<SummedUpdate> prepare(sqlite3* db, const char* table, std::string_view columns,
                                       const char* where);
   SummedStatement::Use use(std::optional<std::uint64_t> others) {
-    return {others ? known_ : moved_, columns_, others};
+    return {others ? bound_ : moved_, columns_, others};
   }
 
  private:
-  Statement known_, moved_;
+  Statement bound_, moved_;
   std::vector<SummedColumn> columns_;
 };
 
-/// Of live requests that this process inserted: the part of their rows' checksums that stays. No
-/// UPDATE changes it, so what is not known any more costs only time.
+/// The staying parts of checksums, for live requests that this process inserted. No UPDATE changes
+/// them, so a forgotten one costs only time.
 class StayingSums {
  public:
   void insert_request(core::Seq seq, std::uint64_t sum);
-  /// In the order of the choices, behind their request.
+  /// Called in the order of the choices, after insert_request().
   void insert_choice(core::Seq seq, std::int32_t choice, std::uint64_t sum);
   void begin_attempt(core::Seq seq, std::int32_t choice, wire::Fence fence, std::uint64_t sum);
   std::optional<std::uint64_t> request(core::Seq seq) const;
@@ -125,7 +125,7 @@ class StayingSums {
  private:
   struct Choice {
     std::uint64_t sum = 0;
-    wire::Fence fence;  // of its newest attempt
+    wire::Fence fence;  // of the newest attempt
     std::optional<std::uint64_t> attempt;
   };
   struct Request {

@@ -33,10 +33,10 @@ ChunkRow encode_chunk(const core::InsertChunk& chunk) {
 Result<void> append_chunk(const ChunkRow& row, std::int64_t end, std::int64_t& next,
                           TokenSpan& span) {
   if (checksum(row) != row.crc) return wrong("the checksum differs");
-  HF_TRY(const std::vector<core::TokenId> ids, decode_ids(row.ids));
+  HOLDFAST_TRY(const std::vector<core::TokenId> ids, decode_ids(row.ids));
   std::vector<std::string> extra;
   if (row.extra) {
-    HF_TRY(extra, decode_strings(*row.extra));
+    HOLDFAST_TRY(extra, decode_strings(*row.extra));
   }
   const std::int64_t last = std::min(end, row.start + static_cast<std::int64_t>(ids.size()));
   if (row.start > next || last <= next) return wrong("a gap");

@@ -1,6 +1,6 @@
 #pragma once
-// What the table `tail` holds, in memory too: the newest tokens of all choices, so that reading
-// them needs no index on a table that only grows at its end. See schema/002_tail.sql.
+// The rows of the table `tail` in memory: the newest tokens of all choices, so that reading them
+// needs no index on a table that only grows at its end. See schema/002_tail.sql.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@
 
 namespace holdfast::store {
 
-/// A row of `settled` or `tail` as it is in the file: encoded, with its checksum.
+/// A row of `settled` or `tail` as the file has it: encoded, with its checksum.
 struct ChunkRow {
   std::int64_t start = 0;
   std::string ids;
@@ -29,8 +29,8 @@ ChunkRow encode_chunk(const core::InsertChunk& chunk);
 Result<void> append_chunk(const ChunkRow& row, std::int64_t end, std::int64_t& next,
                           TokenSpan& span);
 
-/// The rows of one choice as one row; as they are if one of them is damaged, for that must stay
-/// visible.
+/// Merges the rows of one choice into one row. If one of them is damaged they stay as they are, so
+/// that the damage stays visible.
 std::vector<ChunkRow> merge_chunks(const std::vector<ChunkRow>& rows);
 
 class Tail {
@@ -49,21 +49,21 @@ class Tail {
   const Streams& streams() const { return streams_; }
   std::int64_t rows() const { return rows_; }
   std::int64_t bytes() const { return bytes_; }
-  /// nullptr: none.
+  /// Returns the rows of a choice; nullptr if there are none.
   const std::vector<ChunkRow>* of(Key key) const;
-  /// Also those of the transaction in progress.
+  /// Returns true if the request has rows, also of the transaction in progress.
   bool has(core::Seq seq) const;
 
  private:
   struct Staged {
     Key key;
-    std::optional<ChunkRow> row;  // none: all of the request leaves
+    std::optional<ChunkRow> row;  // none: all rows of the request are erased
   };
   void erase_now(core::Seq seq);
 
   Streams streams_;
   std::vector<Staged> staged_;
-  bool cleared_ = false;  // before what is staged
+  bool cleared_ = false;  // before the staged rows
   std::int64_t rows_ = 0;
   std::int64_t bytes_ = 0;
 };

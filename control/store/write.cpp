@@ -1,5 +1,4 @@
-// Row changes of the machine as prepared statements.
-#include "control/core/planted.h"
+// Writes row changes of the machine with prepared statements.
 #include "control/store/encode.h"
 #include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
@@ -16,7 +15,7 @@ constexpr const char* kModelColumns =
 constexpr const char* kLoadColumns =
     "load_id, model, model_sha, worker_key, incarnation, state, class, slots, pages, page_tokens,"
     " context, reason, created_ms, ready_ms, ended_ms";
-constexpr const char* kLoadKnown =
+constexpr const char* kLoadUpsert =
     " ON CONFLICT(load_id) DO UPDATE SET incarnation=excluded.incarnation, state=excluded.state,"
     " class=excluded.class, slots=excluded.slots, pages=excluded.pages,"
     " page_tokens=excluded.page_tokens, context=excluded.context, reason=excluded.reason,"
@@ -33,7 +32,7 @@ constexpr const char* kRequestChanging =
 constexpr const char* kChoiceChanging =
     "next_index, finish, error_code, error, deaths, deaths_index";
 constexpr const char* kAttemptChanging = "ended_ms, end_index, reason";
-constexpr const char* kObjectKnown =
+constexpr const char* kObjectUpsert =
     " ON CONFLICT(seq) DO UPDATE SET version=excluded.version, changed_ms=excluded.changed_ms,"
     " expires_ms=excluded.expires_ms, body=excluded.body, bytes=excluded.bytes, crc=excluded.crc,"
     " checksum=excluded.checksum";
@@ -58,62 +57,67 @@ std::int64_t i64(std::uint64_t value) {
 
 Result<void> SqliteStore::prepare_all(std::initializer_list<Prepared> list) {
   for (const Prepared& one : list) {
-    HF_TRY(*one.statement, Statement::prepare(db_.get(), one.sql));
+    HOLDFAST_TRY(*one.statement, Statement::prepare(db_.get(), one.sql));
   }
   return {};
 }
 
-/// Rows of many groups, each with its checksum.
+/// Prepares rows of many groups, whose checksums SQL computes.
 Result<void> SqliteStore::prepare_checked() {
   const auto prepare = [this](Statement& into, const std::string& sql) -> Result<void> {
-    HF_TRY(into, Statement::prepare(db_.get(), sql.c_str()));
+    HOLDFAST_TRY(into, Statement::prepare(db_.get(), sql.c_str()));
     return {};
   };
-  HF_CHECKED(prepare(put_model_, checked_insert("models", kModelColumns, kReplace)));
-  HF_CHECKED(
+  HOLDFAST_CHECKED(prepare(put_model_, checked_insert("models", kModelColumns, kReplace)));
+  HOLDFAST_CHECKED(
       prepare(put_blobs_, checked_insert("model_blobs", "sha, tokenizer, pieces", kReplace)));
-  HF_CHECKED(prepare(put_load_, checked_insert("loads", kLoadColumns, "INSERT", kLoadKnown)));
-  HF_CHECKED(prepare(put_reservation_,
-                     checked_insert("reservations", "load_id, worker_key, bytes", kReplace)));
-  HF_CHECKED(prepare(insert_transition_, checked_insert("transitions",
-                                                        "subject, key, from_state, to_state, at_ms,"
-                                                        " memory_before, memory_after, reason")));
-  HF_CHECKED(prepare(insert_config_,
-                     checked_insert("config_versions", "version, at_ms, source, content")));
+  HOLDFAST_CHECKED(
+      prepare(put_load_, checked_insert("loads", kLoadColumns, "INSERT", kLoadUpsert)));
+  HOLDFAST_CHECKED(prepare(put_reservation_,
+                           checked_insert("reservations", "load_id, worker_key, bytes", kReplace)));
+  HOLDFAST_CHECKED(
+      prepare(insert_transition_, checked_insert("transitions",
+                                                 "subject, key, from_state, to_state, at_ms,"
+                                                 " memory_before, memory_after, reason")));
+  HOLDFAST_CHECKED(prepare(insert_config_,
+                           checked_insert("config_versions", "version, at_ms, source, content")));
   return prepare(put_flag_, checked_insert("flags", "name, value", kReplace));
 }
 
-/// Rows that groups write all the time, summed here.
+/// Prepares rows that groups write all the time, summed in the process.
 Result<void> SqliteStore::prepare_summed() {
   sqlite3* db = db_.get();
-  HF_TRY(insert_request_,
-         SummedStatement::insert(db, "requests", kRequestColumns, kRequestChanging));
-  HF_TRY(insert_payload_,
-         SummedStatement::insert(db, "payloads", "seq, params, meta, prompt_text, crc, prompts"));
-  HF_TRY(insert_choice_,
-         SummedStatement::insert(db, "choices",
-                                 "seq, choice, prompt, prompt_tokens, next_index, finish",
-                                 kChoiceChanging));
-  HF_TRY(begin_attempt_,
-         SummedStatement::insert(db, "attempts",
-                                 "seq, choice, fence_epoch, fence_counter, worker_key,"
-                                 " incarnation, load_id, start_index, adopted, started_ms",
-                                 kAttemptChanging));
-  HF_TRY(put_object_, SummedStatement::insert(db, "objects", std::string(kObjectColumns) + ", body",
-                                              "", kObjectKnown));
-  HF_TRY(update_request_, SummedUpdate::prepare(db, "requests", kRequestChanging, "WHERE seq=?"));
-  HF_TRY(update_choice_,
-         SummedUpdate::prepare(db, "choices", kChoiceChanging, "WHERE seq=? AND choice=?"));
-  HF_TRY(end_attempt_,
-         SummedUpdate::prepare(db, "attempts", kAttemptChanging,
-                               "WHERE seq=? AND choice=? AND fence_epoch=? AND fence_counter=?"));
-  HF_TRY(count_synced_, SummedUpdate::prepare(db, "log_mark", "synced", "WHERE id=1"));
+  HOLDFAST_TRY(insert_request_,
+               SummedStatement::insert(db, "requests", kRequestColumns, kRequestChanging));
+  HOLDFAST_TRY(
+      insert_payload_,
+      SummedStatement::insert(db, "payloads", "seq, params, meta, prompt_text, crc, prompts"));
+  HOLDFAST_TRY(insert_choice_,
+               SummedStatement::insert(db, "choices",
+                                       "seq, choice, prompt, prompt_tokens, next_index, finish",
+                                       kChoiceChanging));
+  HOLDFAST_TRY(begin_attempt_,
+               SummedStatement::insert(db, "attempts",
+                                       "seq, choice, fence_epoch, fence_counter, worker_key,"
+                                       " incarnation, load_id, start_index, adopted, started_ms",
+                                       kAttemptChanging));
+  HOLDFAST_TRY(put_object_,
+               SummedStatement::insert(db, "objects", std::string(kObjectColumns) + ", body", "",
+                                       kObjectUpsert));
+  HOLDFAST_TRY(update_request_,
+               SummedUpdate::prepare(db, "requests", kRequestChanging, "WHERE seq=?"));
+  HOLDFAST_TRY(update_choice_,
+               SummedUpdate::prepare(db, "choices", kChoiceChanging, "WHERE seq=? AND choice=?"));
+  HOLDFAST_TRY(end_attempt_, SummedUpdate::prepare(
+                                 db, "attempts", kAttemptChanging,
+                                 "WHERE seq=? AND choice=? AND fence_epoch=? AND fence_counter=?"));
+  HOLDFAST_TRY(count_synced_, SummedUpdate::prepare(db, "log_mark", "synced", "WHERE id=1"));
   return {};
 }
 
 Result<void> SqliteStore::prepare_writes() {
-  HF_CHECKED(prepare_checked());
-  HF_CHECKED(prepare_summed());
+  HOLDFAST_CHECKED(prepare_checked());
+  HOLDFAST_CHECKED(prepare_summed());
   return prepare_all({
       {&append_object_, "INSERT INTO object_parts(seq, at, data, crc) VALUES (?,?,?,?)"},
       {&begin_, "BEGIN IMMEDIATE"},
@@ -134,35 +138,36 @@ Result<void> SqliteStore::prepare_writes() {
   });
 }
 
-/// The checks of rows that are read go with the reads: `sound` is 0 for a damaged one.
+/// Prepares reads with the check of the row: `sound` is 0 for a damaged row.
 Result<void> SqliteStore::prepare_sound_reads() {
   const auto prepare = [this](Statement& into, const std::string& sql) -> Result<void> {
-    HF_TRY(into, Statement::prepare(db_.get(), sql.c_str()));
+    HOLDFAST_TRY(into, Statement::prepare(db_.get(), sql.c_str()));
     return {};
   };
   const std::string requests = "SELECT *, " + sound_row("requests") + " AS sound FROM requests ";
-  HF_CHECKED(prepare(by_id_, requests + "WHERE id=?"));
-  HF_CHECKED(prepare(by_key_, requests + "WHERE tenant=? AND idem_key=?"));
+  HOLDFAST_CHECKED(prepare(by_id_, requests + "WHERE id=?"));
+  HOLDFAST_CHECKED(prepare(by_key_, requests + "WHERE tenant=? AND idem_key=?"));
   // The first condition is that of the index.
-  HF_CHECKED(prepare(queued_, requests +
-                                  "WHERE state IN ('queued', 'running', 'quarantined') AND"
+  HOLDFAST_CHECKED(
+      prepare(queued_, requests + "WHERE state IN ('queued', 'running', 'quarantined') AND"
                                   " state='queued' AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"));
-  HF_CHECKED(prepare(find_object_,
-                     "SELECT seq, kind, id, owner, version, created_ms, changed_ms, expires_ms,"
-                     " body, bytes, crc, " +
-                         sound_row("objects") + " FROM objects WHERE kind=? AND id=?"));
-  HF_CHECKED(prepare(payload_, "SELECT params, meta, prompts, prompt_text, crc, " +
-                                   sound_row("payloads") + " FROM payloads WHERE seq=?"));
-  HF_CHECKED(prepare(choices_,
-                     "SELECT choice, prompt, next_index, finish, error_code, error,"
-                     " deaths, deaths_index, prompt_tokens, " +
-                         sound_row("choices") + " FROM choices WHERE seq=? ORDER BY choice"));
-  // One that is damaged is not deleted for what its time says.
-  HF_CHECKED(prepare(oldest_, "SELECT seq, CASE WHEN " + sound_row("requests") +
-                                  " THEN finished_ms ELSE 0 END FROM requests WHERE seq>=?"
-                                  " ORDER BY seq LIMIT ?"));
-  HF_CHECKED(prepare(blobs_, "SELECT tokenizer, pieces, " + sound_row("model_blobs") +
-                                 " FROM model_blobs WHERE sha=?"));
+  HOLDFAST_CHECKED(
+      prepare(find_object_,
+              "SELECT seq, kind, id, owner, version, created_ms, changed_ms, expires_ms,"
+              " body, bytes, crc, " +
+                  sound_row("objects") + " FROM objects WHERE kind=? AND id=?"));
+  HOLDFAST_CHECKED(prepare(payload_, "SELECT params, meta, prompts, prompt_text, crc, " +
+                                         sound_row("payloads") + " FROM payloads WHERE seq=?"));
+  HOLDFAST_CHECKED(prepare(choices_,
+                           "SELECT choice, prompt, next_index, finish, error_code, error,"
+                           " deaths, deaths_index, prompt_tokens, " +
+                               sound_row("choices") + " FROM choices WHERE seq=? ORDER BY choice"));
+  // A damaged request is not deleted for what its time says.
+  HOLDFAST_CHECKED(prepare(oldest_, "SELECT seq, CASE WHEN " + sound_row("requests") +
+                                        " THEN finished_ms ELSE 0 END FROM requests WHERE seq>=?"
+                                        " ORDER BY seq LIMIT ?"));
+  HOLDFAST_CHECKED(prepare(blobs_, "SELECT tokenizer, pieces, " + sound_row("model_blobs") +
+                                       " FROM model_blobs WHERE sha=?"));
   return prepare(open_attempts_,
                  "SELECT choice, fence_epoch, fence_counter, worker_key,"
                  " incarnation, load_id, " +
@@ -172,7 +177,7 @@ Result<void> SqliteStore::prepare_sound_reads() {
 }
 
 Result<void> SqliteStore::prepare_reads() {
-  HF_CHECKED(prepare_sound_reads());
+  HOLDFAST_CHECKED(prepare_sound_reads());
   return prepare_all({
       {&settled_,
        "SELECT start, ids, extra, crc FROM settled WHERE seq=?1 AND choice=?2 AND start < ?4 AND"
@@ -182,7 +187,7 @@ Result<void> SqliteStore::prepare_reads() {
 }
 
 Result<void> SqliteStore::prepare() {
-  HF_CHECKED(prepare_writes());
+  HOLDFAST_CHECKED(prepare_writes());
   return prepare_reads();
 }
 
@@ -203,7 +208,7 @@ Result<void> SqliteStore::write(const core::InsertRequest& c) {
     use.bind(r.queue_deadline_ms).bind(r.total_deadline_ms).bind(r.error_code).bind(r.error);
     use.bind(r.alias).bind(i64(r.route_key)).bind(r.canary).bind(r.rerouted_from);
     use.bind(r.api_key);
-    HF_CHECKED(use.run());
+    HOLDFAST_CHECKED(use.run());
     sums_.insert_request(r.seq, use.staying());
   }
   const std::string params = encode_params(c.payload);
@@ -218,14 +223,14 @@ Result<void> SqliteStore::write(const core::InsertRequest& c) {
     } else {
       use.bind(text);
     }
-    HF_CHECKED(use.bind(std::int64_t{crc32c(prompts)}).bind_blob(prompts).run());
+    HOLDFAST_CHECKED(use.bind(std::int64_t{crc32c(prompts)}).bind_blob(prompts).run());
   }
   for (const core::ChoiceRow& choice : c.choices) {
     const auto prompt = static_cast<std::size_t>(choice.prompt);
     auto use = insert_choice_.use();
     use.bind(r.seq).bind(std::int64_t{choice.choice}).bind(std::int64_t{choice.prompt});
     use.bind(static_cast<std::int64_t>(c.payload.prompt_ids[prompt].size()));
-    HF_CHECKED(use.bind(choice.next_index).bind(wire::finish_name(choice.finish)).run());
+    HOLDFAST_CHECKED(use.bind(choice.next_index).bind(wire::finish_name(choice.finish)).run());
     sums_.insert_choice(r.seq, choice.choice, use.staying());
   }
   return {};
@@ -248,19 +253,19 @@ Result<void> SqliteStore::write(const core::UpdateChoice& c) {
 
 Result<void> SqliteStore::write(const core::InsertChunk& c) {
   ChunkRow row = encode_chunk(c);
-  HF_CHECKED(insert_row(insert_tail_, {c.seq, c.choice}, row));
+  HOLDFAST_CHECKED(insert_row(insert_tail_, {c.seq, c.choice}, row));
   tail_.add({c.seq, c.choice}, std::move(row));
   return {};
 }
 
-/// Inside the transaction of a group, before its own rows.
+/// Moves the tail's rows to their requests, inside the transaction of a group, before its own rows.
 Result<void> SqliteStore::settle_tail() {
   for (const auto& [key, rows] : tail_.streams()) {
     for (const ChunkRow& row : merge_chunks(rows)) {
-      HF_CHECKED(insert_row(insert_settled_, key, row));
+      HOLDFAST_CHECKED(insert_row(insert_settled_, key, row));
     }
   }
-  if (!core::planted(core::Bug::kTailKept)) HF_CHECKED(empty_tail_.use().run());
+  HOLDFAST_CHECKED(empty_tail_.use().run());
   tail_.clear();
   return {};
 }
@@ -269,7 +274,7 @@ Result<void> SqliteStore::write(const core::BeginAttempt& c) {
   auto use = begin_attempt_.use();
   use.bind(c.seq).bind(std::int64_t{c.choice}).bind(i64(c.fence.epoch)).bind(i64(c.fence.counter));
   use.bind(c.worker_key).bind(c.incarnation).bind(c.load_id).bind(c.start_index);
-  HF_CHECKED(use.bind(std::int64_t{c.adopted}).bind(c.started_ms).run());
+  HOLDFAST_CHECKED(use.bind(std::int64_t{c.adopted}).bind(c.started_ms).run());
   sums_.begin_attempt(c.seq, c.choice, c.fence, use.staying());
   return {};
 }
@@ -287,12 +292,12 @@ Result<void> SqliteStore::write(const core::PutModel& c) {
   use.bind(r.context).bind(std::int64_t{r.slots}).bind(std::int64_t{r.pages}).bind(r.prefill_chunk);
   use.bind(r.kv_type).bind(std::int64_t{r.vocab}).bind(std::int64_t{r.chat}).bind(r.weights_bytes);
   use.bind(r.kv_bytes).bind(r.scratch_bytes).bind(r.options).bind(r.shape);
-  use.bind(std::int64_t{r.wanted}).bind(model_state_name(r.state)).bind(r.reason);
+  use.bind(std::int64_t{r.load_requested}).bind(model_state_name(r.state)).bind(r.reason);
   return use.bind(r.created_ms).bind(r.last_used_ms).bind(r.tokenizer_sha).bind(r.output).run();
 }
 
 Result<void> SqliteStore::write(const core::PutModelBlobs& c) {
-  return put_blobs_.use().bind(c.sha).bind_blob(c.tokenizer).bind_blob(c.pieces).run();
+  return put_blobs_.use().bind(c.sha).bind_blob(c.tokenizer).bind_blob(c.detokenizer).run();
 }
 
 Result<void> SqliteStore::write(const core::DeleteModel& c) {
@@ -309,7 +314,7 @@ Result<void> SqliteStore::write(const core::PutLoad& c) {
         .bind(std::int64_t{r.page_tokens})
         .bind(r.context)
         .bind(r.reason);
-    HF_CHECKED(use.bind(r.created_ms).bind(r.ready_ms).bind(r.ended_ms).run());
+    HOLDFAST_CHECKED(use.bind(r.created_ms).bind(r.ready_ms).bind(r.ended_ms).run());
   }
   if (r.bytes > 0)
     return put_reservation_.use().bind(r.load_id).bind(r.worker_key).bind(r.bytes).run();
@@ -336,12 +341,12 @@ Result<void> SqliteStore::write(const core::InsertConfigVersion& c) {
 Result<void> SqliteStore::write(const core::DeleteRequest& c) {
   sums_.forget(c.seq);
   if (tail_.has(c.seq)) {
-    HF_CHECKED(delete_tail_.use().bind(c.seq).run());
+    HOLDFAST_CHECKED(delete_tail_.use().bind(c.seq).run());
     tail_.erase(c.seq);
   }
   for (Statement* statement : {&delete_payload_, &delete_choices_, &delete_settled_,
                                &delete_attempts_, &delete_request_}) {
-    HF_CHECKED(statement->use().bind(c.seq).run());
+    HOLDFAST_CHECKED(statement->use().bind(c.seq).run());
   }
   return {};
 }

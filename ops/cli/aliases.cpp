@@ -1,4 +1,4 @@
-// models alias: names that stand for models, canaries, and what was decided about them.
+// The verb `models alias`: names that lead to models, canaries, and the history of decisions.
 
 #include <chrono>
 #include <cstdio>
@@ -20,7 +20,7 @@ json named(const Call& call) {
   return {{"name", call.text("NAME")}, {"who", operator_name()}};
 }
 
-/// What the newest row of the history says about a change that did not wait in vain.
+/// Reports a change that was abandoned or rolled back, by the newest row of the history.
 int outcome(const Call& call) {
   int exit = kExitDone;
   json args = named(call);
@@ -35,7 +35,7 @@ int outcome(const Call& call) {
                           ", the old targets stay: " + row.value("reason", ""));
 }
 
-/// "chat: demo 90 %, other 10 %", with what it waits for.
+/// "chat: demo 90 %, other 10 %", with what the alias waits for.
 std::string line_of(const json& alias) {
   std::string line = alias.value("name", "") + ": " + alias.value("stands_for", "");
   const json waits = alias.value("waits_for", json());
@@ -49,17 +49,17 @@ int change(const Call& call, const std::string& verb, const json& args) {
   return exit;
 }
 
-/// Until what the alias waits for is ready, or has failed. Without a daemon nothing is loaded: the
-/// next start goes on with it.
+/// Waits until what the alias waits for is ready or has failed. Without a daemon nothing is loaded:
+/// the next start goes on with it.
 int wait_and_print(const Call& call, json document) {
   while (!call.has("no-wait") && daemon_listens(call.state_dir)) {
     int exit = kExitDone;
-    const auto shown = operate(call, "models.show", named(call), exit);
-    if (!shown) return exit;
-    document = *shown;
+    const auto model = operate(call, "models.show", named(call), exit);
+    if (!model) return exit;
+    document = *model;
     const bool loads =
-        shown->contains("canary") && shown->at("canary").value("state", "") == "loading";
-    if (!shown->contains("waits_for") && !loads) {
+        model->contains("canary") && model->at("canary").value("state", "") == "loading";
+    if (!model->contains("waits_for") && !loads) {
       exit = outcome(call);
       if (exit != kExitDone) return exit;
       break;
@@ -147,9 +147,9 @@ int show_history(const Call& call) {
 
 int models_alias(const Call& call) {
   const char* kActions[] = {"to", "remove", "canary", "rollback", "promote", "history"};
-  int asked = 0;
-  for (const char* action : kActions) asked += call.has(action);
-  if (asked > 1 || (asked == 1 && !call.has("NAME"))) {
+  int action_count = 0;
+  for (const char* action : kActions) action_count += call.has(action);
+  if (action_count > 1 || (action_count == 1 && !call.has("NAME"))) {
     return report_error(call, Errc::kUsage,
                         "models alias: expected NAME and at most one of --to, --remove, --canary, "
                         "--rollback, --promote, --history");

@@ -1,4 +1,4 @@
-// The verb `bench compare`: what became slower between two records of a bench.
+// The verb `bench compare`: rates that became lower between two records of a bench.
 
 #include <algorithm>
 #include <cstdio>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace holdfast::bench;
 
-/// What differs between the runs themselves: then the figures may differ for that.
+/// Warns of differences between the runs themselves: the figures may differ for that reason.
 void warn_of_differences(const Report& before, const Report& after) {
   for (const auto& old : before.facts()) {
     for (const auto& now : after.facts()) {

@@ -1,6 +1,6 @@
 #pragma once
-// One call of the CLI: which verb, with which flags. Flags are declared in the verb table
-// (verbs.cpp), parsed and type-checked in parse.cpp, and read here by name.
+// One call of the CLI: its verb and its flags. Flags are declared in the verb table (verbs.cpp),
+// parsed and type-checked in parse.cpp, and read here by name.
 
 #include <cstdint>
 #include <map>
@@ -11,7 +11,7 @@
 
 namespace holdfast::cli {
 
-/// Exit codes that scripts rely on (docs/architecture.md).
+/// Exit codes that scripts rely on (docs/inside/architecture.md).
 enum Exit : int {
   kExitDone = 0,
   kExitFailed = 1,
@@ -21,19 +21,19 @@ enum Exit : int {
   kExitUnreachable = 69,
 };
 
-/// What the user gave. Reading a flag that the verb's table row does not declare is our bug
+/// The arguments of a call. Reading a flag that the verb's table row does not declare is our bug
 /// (CHECK).
 class Call {
  public:
   std::string state_dir;  // --state, else $HOLDFAST_STATE, else ./holdfast-state
   bool json = false;      // one JSON document on stdout
-  bool quiet = false;     // not a word of success
+  bool quiet = false;     // no message on success
   std::map<std::string, std::vector<std::string>, std::less<>> values;  // declared names only
 
   bool has(std::string_view name) const { return !find(name).empty(); }
   /// The last value given, else the fallback.
   std::string text(std::string_view name, std::string_view fallback = {}) const;
-  /// The table says that the flag is a number; parse.cpp has checked it, so this cannot fail.
+  /// A number; parse.cpp has checked it by the table, so this cannot fail.
   std::int64_t integer(std::string_view name, std::int64_t fallback = 0) const;
   double real(std::string_view name, double fallback = 0) const;
   const std::vector<std::string>& list(std::string_view name) const { return find(name); }

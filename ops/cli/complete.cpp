@@ -1,5 +1,5 @@
-// Names for the completion scripts, a line each. Quick, and silent whatever is wrong: nobody wants
-// an error in the middle of a command line.
+// Names for the completion scripts, a line each. Quick, and silent whatever is wrong: an error must
+// not appear in the middle of a command line.
 
 #include <sqlite3.h>
 
@@ -19,7 +19,7 @@ namespace {
 
 constexpr int kBusyMs = 50;
 
-/// The first column of the rows; read-only, from the database itself: that needs no daemon.
+/// Prints the first column of the rows, read-only from the database itself: that needs no daemon.
 void print_rows(const Call& call, const char* sql) {
   sqlite3* db = nullptr;
   const std::string path = call.state_dir + "/control.db";
@@ -36,7 +36,7 @@ void print_rows(const Call& call, const char* sql) {
   sqlite3_close(db);
 }
 
-/// Only the daemon knows who is connected.
+/// Prints the connected workers, which the daemon alone knows.
 void print_workers(const Call& call) {
   if (!daemon_listens(call.state_dir, std::chrono::milliseconds(0))) return;
   const auto client = connect_operator(call, std::chrono::milliseconds(500));
@@ -57,7 +57,7 @@ int complete(const Call& call) {
   const std::string what = call.text("WHAT");
   if (what == "models") print_rows(call, "SELECT name FROM models ORDER BY name");
   if (what == "aliases") print_rows(call, "SELECT name FROM aliases ORDER BY name");
-  // A name stands for its key where no other has it.
+  // A name stands for its key where no other key has it.
   if (what == "keys") {
     print_rows(call,
                "SELECT id FROM objects WHERE kind = 'key' UNION ALL"

@@ -11,8 +11,8 @@
 namespace holdfast::cli {
 namespace {
 
-/// What the scripts know a source by: "@models" is asked of `holdfast complete`, "=a,b" is a list,
-/// "@none" takes a value that nobody can guess.
+/// The name of a source in the scripts: "@models" is asked of `holdfast complete`, "=a,b" is a
+/// list, "@none" takes a value that cannot be completed.
 std::string source_name(const Argument& argument) {
   const std::string values = argument.values;
   if (!values.empty()) {
@@ -77,7 +77,8 @@ std::string line(const std::string& pattern, const std::string& source) {
   return "    " + pattern + ") source='" + source + "' ;;\n";
 }
 
-/// Sources of options' values, of positional arguments, and the options of each verb.
+/// Tables of the scripts: sources of options' values and of positional arguments, options of each
+/// verb.
 std::string tables() {
   std::string values, positions, options;
   for (const Verb& verb : verb_table()) {
@@ -121,7 +122,7 @@ std::string tables() {
          groups + ") return 0 ;;\n  esac\n  return 1\n}\n";
 }
 
-/// Every first word: verbs that stand alone, and groups.
+/// The first words: verbs that stand alone, and groups.
 std::string first_words() {
   std::string words;
   for (const Verb& verb : verb_table()) {

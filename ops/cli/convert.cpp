@@ -4,14 +4,14 @@
 #include "shared/gguf/made.h"
 #include "shared/gguf/quants.h"
 #include "shared/gguf/writer.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 
 namespace holdfast::cli {
 namespace {
 
 constexpr std::uint64_t kChunkBytes = 8u << 20;
 
-/// general.file_type of what most matrices are.
+/// The general.file_type of the type that most matrices have.
 std::uint32_t file_type_of(const gguf::File& file) {
   std::uint64_t bytes[3] = {};
   for (const gguf::TensorInfo& tensor : file.tensors()) {
@@ -38,16 +38,16 @@ Result<Converted> to_file(const ConvertCall& call, const gguf::File& file,
     out.bytes += tensor.data.size();
     writer.add_tensor(tensor.name, tensor.type, {tensor.dims, tensor.dims + tensor.n_dims},
                       [&](const gguf::Writer::Sink& sink) -> Result<void> {
-                        HF_TRY(const gguf::Held held, gguf::Held::of(tensor));
+                        HOLDFAST_TRY(const gguf::Held held, gguf::Held::of(tensor));
                         for (std::uint64_t at = 0; at < tensor.data.size(); at += kChunkBytes) {
-                          if (interrupted) HF_CHECKED(interrupted());
+                          if (interrupted) HOLDFAST_CHECKED(interrupted());
                           const auto n = std::min(kChunkBytes, tensor.data.size() - at);
-                          HF_CHECKED(sink(tensor.data.subspan(at, n)));
+                          HOLDFAST_CHECKED(sink(tensor.data.subspan(at, n)));
                         }
                         return {};
                       });
   }
-  for (std::string& note : hf::notes_of(file)) out.warnings.push_back(std::move(note));
+  for (std::string& note : huggingface::notes_of(file)) out.warnings.push_back(std::move(note));
   if (!file.has("tokenizer.ggml.model")) {
     out.warnings.emplace_back("the folder has no tokenizer.json: the file has no tokenizer");
   }
@@ -55,7 +55,7 @@ Result<Converted> to_file(const ConvertCall& call, const gguf::File& file,
     out.warnings.emplace_back(
         "the tokenizer's patterns have no name in GGUF: other programs will not read the file");
   }
-  HF_CHECKED(writer.write(call.out, progress));
+  HOLDFAST_CHECKED(writer.write(call.out, progress));
   return out;
 }
 
@@ -64,8 +64,8 @@ Result<Converted> to_file(const ConvertCall& call, const gguf::File& file,
 Result<Converted> convert_model(const ConvertCall& call,
                                 const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                                 const std::function<Result<void>()>& interrupted) {
-  HF_TRY(const auto file, hf::open_model(call.in));
-  if (hf::is_folder(call.in)) return to_file(call, *file, progress, interrupted);
+  HOLDFAST_TRY(const auto file, huggingface::open_model(call.in));
+  if (huggingface::is_folder(call.in)) return to_file(call, *file, progress, interrupted);
   return write_folder(call, *file, progress, interrupted);
 }
 

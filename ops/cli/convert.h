@@ -13,7 +13,7 @@ namespace holdfast::cli {
 struct ConvertCall {
   std::string in;   // a folder (config.json, *.safetensors, tokenizer.json) or a GGUF file
   std::string out;  // from a folder the GGUF file, from a file the folder
-  std::uint64_t part_bytes = 4'900'000'000;  // of a *.safetensors file at most
+  std::uint64_t part_bytes = 4'900'000'000;  // the most in one *.safetensors file
 };
 
 struct Converted {
@@ -23,10 +23,10 @@ struct Converted {
   std::vector<std::string> warnings;
 };
 
-/// Writes `out` atomically: a file is replaced whole; a folder must not be there yet and appears
-/// when it is complete. Quantised weights become F32 in a folder. progress and interrupted as in
-/// quantize_file. Errors: those of reading `in`; kUnsupported for what the other form has no place
-/// for; kConflict (the folder is there); kIo, kDiskFull.
+/// Writes `out` atomically: a file is replaced whole; a folder must not exist yet and appears when
+/// it is complete. Quantised weights become F32 in a folder. progress and interrupted as in
+/// quantize_file. Errors: those of reading `in`; kUnsupported for what the other form cannot
+/// express; kConflict (the folder exists); kIo, kDiskFull.
 Result<Converted> convert_model(const ConvertCall& call,
                                 const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                                 const std::function<Result<void>()>& interrupted = {});

@@ -12,10 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/folder_items.h"
-#include "shared/hf/export.h"
-#include "shared/hf/families.h"
-#include "shared/hf/folder.h"
-#include "shared/hf/pooling.h"
+#include "shared/huggingface/export.h"
+#include "shared/huggingface/families.h"
+#include "shared/huggingface/folder.h"
+#include "shared/huggingface/pooling.h"
 
 namespace holdfast::cli {
 namespace {
@@ -70,8 +70,8 @@ class OutFile {
 
 Result<void> write_text(const std::string& path, const std::string& text) {
   OutFile file(path);
-  HF_CHECKED(file.open());
-  HF_CHECKED(file.write(std::as_bytes(std::span(text.data(), text.size()))));
+  HOLDFAST_CHECKED(file.open());
+  HOLDFAST_CHECKED(file.write(std::as_bytes(std::span(text.data(), text.size()))));
   return file.commit();
 }
 
@@ -85,7 +85,7 @@ Result<void> sync_folder(const std::string& path) {
   return {};
 }
 
-/// A folder beside the target that vanishes unless commit() succeeds.
+/// A folder next to the target, removed unless commit() succeeds.
 class NewFolder {
  public:
   explicit NewFolder(std::string target) : target_(std::move(target)) {
@@ -114,7 +114,7 @@ class NewFolder {
   }
   const std::string& path() const { return path_; }
   Result<void> commit() {
-    HF_CHECKED(sync_folder(path_));
+    HOLDFAST_CHECKED(sync_folder(path_));
     if (::rename(path_.c_str(), target_.c_str()) != 0) return io_error(target_, "rename");
     path_.clear();
     const std::string parent = fs::path(target_).parent_path().string();
@@ -133,37 +133,37 @@ const char* dtype_of(TensorType type) {
 
 class FolderWriter {
  public:
-  FolderWriter(const ConvertCall& call, const gguf::File& file, const hf::Family& family,
+  FolderWriter(const ConvertCall& call, const gguf::File& file, const huggingface::Family& family,
                const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                const std::function<Result<void>()>& interrupted)
       : call_(call), file_(file), family_(family), progress_(progress), interrupted_(interrupted) {}
 
   Result<Converted> run() {
-    HF_TRY(json config, hf::keys_to_config(file_, family_));
+    HOLDFAST_TRY(json config, huggingface::keys_to_config(file_, family_));
     const char* const kv_name = family_.names.kv_heads;
     const std::uint64_t heads = config[family_.names.heads];
     const std::uint64_t kv_heads =
         kv_name != nullptr ? config[kv_name].get<std::uint64_t>() : heads;
-    HF_CHECKED(plan(heads, kv_heads));
+    HOLDFAST_CHECKED(plan(heads, kv_heads));
     NewFolder folder(call_.out);
-    HF_CHECKED(folder.make());
-    HF_CHECKED(write_parts(folder.path()));
+    HOLDFAST_CHECKED(folder.make());
+    HOLDFAST_CHECKED(write_parts(folder.path()));
     config["torch_dtype"] = dtype_;
-    HF_CHECKED(write_text(folder.path() + "/config.json", config.dump(2) + "\n"));
+    HOLDFAST_CHECKED(write_text(folder.path() + "/config.json", config.dump(2) + "\n"));
     if (file_.has("tokenizer.ggml.model")) {
-      HF_TRY(const json tokenizer, hf::keys_to_tokenizer(file_));
-      HF_CHECKED(write_text(folder.path() + "/tokenizer.json", text_of(tokenizer)));
-      HF_CHECKED(write_text(folder.path() + "/tokenizer_config.json",
-                            text_of(hf::keys_to_tokenizer_config(file_))));
+      HOLDFAST_TRY(const json tokenizer, huggingface::keys_to_tokenizer(file_));
+      HOLDFAST_CHECKED(write_text(folder.path() + "/tokenizer.json", text_of(tokenizer)));
+      HOLDFAST_CHECKED(write_text(folder.path() + "/tokenizer_config.json",
+                                  text_of(huggingface::keys_to_tokenizer_config(file_))));
     }
-    for (const hf::FolderFileText& file : hf::keys_to_pooling(file_)) {
-      std::error_code ignored;  // what cannot be made is seen when the file is
+    for (const huggingface::FolderFileText& file : huggingface::keys_to_pooling(file_)) {
+      std::error_code ignored;  // a failure shows when the file is made
       fs::create_directories(fs::path(folder.path() + "/" + file.path).parent_path(), ignored);
       const std::string path = folder.path() + "/" + file.path;
-      HF_CHECKED(write_text(path, file.text));
-      HF_CHECKED(sync_folder(fs::path(path).parent_path().string()));
+      HOLDFAST_CHECKED(write_text(path, file.text));
+      HOLDFAST_CHECKED(sync_folder(fs::path(path).parent_path().string()));
     }
-    HF_CHECKED(folder.commit());
+    HOLDFAST_CHECKED(folder.commit());
     return std::move(out_);
   }
 
@@ -174,7 +174,7 @@ class FolderWriter {
 
   /// Names and types of all tensors, in the file's order.
   Result<void> plan(std::uint64_t heads, std::uint64_t kv_heads) {
-    HF_TRY(FolderItems all, folder_items(file_, family_, heads, kv_heads));
+    HOLDFAST_TRY(FolderItems all, folder_items(file_, family_, heads, kv_heads));
     items_ = std::move(all.items);
     std::map<std::string, std::uint64_t> by_type;
     for (const FolderItem& item : items_) {
@@ -214,7 +214,7 @@ class FolderWriter {
       if (parts.size() > 1) {
         std::snprintf(name, sizeof name, "model-%05zu-of-%05zu.safetensors", i + 1, parts.size());
       }
-      HF_CHECKED(write_part(folder + "/" + name, parts[i].first, parts[i].second));
+      HOLDFAST_CHECKED(write_part(folder + "/" + name, parts[i].first, parts[i].second));
       for (std::size_t t = parts[i].first; t < parts[i].second; ++t) map[items_[t].name] = name;
     }
     if (parts.size() < 2) return {};
@@ -237,13 +237,13 @@ class FolderWriter {
     text.resize((text.size() + 7) / 8 * 8, ' ');  // so that the data are aligned
     const std::uint64_t length = text.size();
     OutFile file(path);
-    HF_CHECKED(file.open());
-    HF_CHECKED(file.write(std::as_bytes(std::span(&length, 1))));
-    HF_CHECKED(file.write(std::as_bytes(std::span(text.data(), text.size()))));
+    HOLDFAST_CHECKED(file.open());
+    HOLDFAST_CHECKED(file.write(std::as_bytes(std::span(&length, 1))));
+    HOLDFAST_CHECKED(file.write(std::as_bytes(std::span(text.data(), text.size()))));
     for (std::size_t i = first; i < last; ++i) {
-      HF_CHECKED(write_item(items_[i], [&](ByteSpan bytes) -> Result<void> {
-        if (interrupted_) HF_CHECKED(interrupted_());
-        HF_CHECKED(file.write(bytes));
+      HOLDFAST_CHECKED(write_item(items_[i], [&](ByteSpan bytes) -> Result<void> {
+        if (interrupted_) HOLDFAST_CHECKED(interrupted_());
+        HOLDFAST_CHECKED(file.write(bytes));
         done_ += bytes.size();
         if (progress_) progress_(done_, total_);
         return {};
@@ -254,7 +254,7 @@ class FolderWriter {
 
   const ConvertCall& call_;
   const gguf::File& file_;
-  const hf::Family& family_;
+  const huggingface::Family& family_;
   const std::function<void(std::uint64_t, std::uint64_t)>& progress_;
   const std::function<Result<void>()>& interrupted_;
   Converted out_;
@@ -269,12 +269,12 @@ class FolderWriter {
 Result<Converted> write_folder(const ConvertCall& call, const gguf::File& file,
                                const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                                const std::function<Result<void>()>& interrupted) {
-  const hf::Family* family = hf::family_of_file(file);
+  const huggingface::Family* family = huggingface::family_of_file(file);
   if (family == nullptr) {
     const std::string architecture(file.get_string("general.architecture").value_or(""));
     return Error{Errc::kUnsupported, "convert " + call.in + ": architecture \"" + architecture +
                                          "\" cannot be written as a folder, expected one of " +
-                                         hf::family_names()};
+                                         huggingface::family_names()};
   }
   if (family->states) {
     return Error{Errc::kUnsupported, "convert " + call.in + ": models of type " +

@@ -66,7 +66,8 @@ Result<std::unique_ptr<client::Client>> connect_to(const Call& call, const std::
   return client::Client::connect(endpoint, options);
 }
 
-/// Verbs that mean something while nothing runs. The rest needs workers or a serving daemon.
+/// True for verbs that mean something while nothing runs. The rest needs workers or a serving
+/// daemon.
 bool works_offline(const std::string& verb) {
   return verb.starts_with("requests.") || verb.starts_with("queue.") || verb.starts_with("db.") ||
          verb == "models.remove" || verb == "models.unload" || verb == "models.pin" ||
@@ -87,7 +88,7 @@ std::optional<json> read_result(const Call& call, const std::string& verb, const
   return result;
 }
 
-/// Without a daemon. nullopt with `exit` < 0: one has come up meanwhile, ask that.
+/// Runs the verb without a daemon. nullopt with `exit` < 0: one has come up meanwhile, ask that.
 std::optional<json> operate_alone(const Call& call, const std::string& verb,
                                   const std::string& args, int& exit) {
   const auto answer = operate_offline(call.state_dir, verb, args);

@@ -23,7 +23,7 @@ std::string absolute(const std::string& path) {
   return std::filesystem::absolute(path, ignored).lexically_normal().string();
 }
 
-/// A verb that holdfastd carries out by itself, whether a daemon runs or not.
+/// Runs a verb that holdfastd carries out by itself, whether a daemon runs or not.
 int run_alone(const Call& call, const std::string& verb, const json& args) {
   const auto answer = operate_offline(call.state_dir, verb, args.dump());
   if (!answer) return report_error(call, answer.error());
@@ -61,7 +61,7 @@ int db_backup(const Call& call) {
   const std::string path = absolute(call.text("FILE"));
   const auto made = operate(call, "db.backup", {{"path", path}}, exit, kCopyTimeout);
   if (!made) return exit;
-  // A backup that was never read is a hope: it is checked before anybody relies on it.
+  // A backup that was never read proves nothing: it is checked before anybody relies on it.
   const auto checked = operate_offline(call.state_dir, "db.check", json{{"path", path}}.dump());
   if (!checked) return report_error(call, checked.error());
   if (!checked->ok) return report_refusal(call, checked->refusal);

@@ -1,5 +1,5 @@
 #pragma once
-// Verbs of the database that only an operator after an accident needs.
+// Verbs of the database that an operator needs only after an accident.
 
 #include "ops/cli/verbs.h"
 

@@ -96,7 +96,7 @@ std::string read_below(const Patient& patient, const std::string& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// What the daemon itself finds wrong.
+/// Reports what the daemon itself finds wrong.
 void check_daemon(Patient& patient) {
   if (!patient.served) {
     patient.ok("daemon", "none runs on " + patient.state);

@@ -21,13 +21,13 @@ struct Finding {
   std::string advice;    // not for kOk
 };
 
-/// What checks look at. Reads are done once; a check must not change anything but files of its own
-/// that it removes again.
+/// The deployment that checks look at. Reads are done once; a check changes nothing but files of
+/// its own, which it removes again.
 struct Patient {
   const Call& call;
   std::string state;     // absolute
   std::string programs;  // folder of our programs
-  std::string root;      // stands before /proc and /sys; empty: this machine
+  std::string root;      // prefix of /proc and /sys; empty: this machine
   bool exists = false;   // the state directory
   bool served = false;   // a daemon answers
   std::string status;    // its document (JSON), or empty
@@ -47,7 +47,7 @@ struct Patient {
   }
 };
 
-/// A knob's value in effect, from the daemon, else its default.
+/// The value in effect of a knob, from the daemon, else `fallback`.
 std::int64_t knob_value(const Patient& patient, const char* name, std::int64_t fallback);
 /// The whole file below `root`; empty if it cannot be read.
 std::string read_below(const Patient& patient, const std::string& path);

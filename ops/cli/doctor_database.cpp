@@ -1,4 +1,4 @@
-// Checks of what control.db says, read-only and short: identity, version, damage, clock, models.
+// Checks of control.db, read-only and short: identity, version, damage, clock, models.
 
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -38,7 +38,7 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  /// Every row as texts; error() is set if that fails.
+  /// Returns every row as texts; error() is set on failure.
   std::vector<std::vector<std::string>> rows(const char* sql) {
     std::vector<std::vector<std::string>> all;
     sqlite3_stmt* raw = nullptr;
@@ -94,7 +94,8 @@ void check_clock_state(Patient& p) {
        "within " + std::to_string(state.maxerror / 1000) + " ms, says the kernel");
 }
 
-/// While it is served a check would hold its log: the daemon reads every table's index instead.
+/// Lets the daemon read every table's index: a check from here would hold back its log's
+/// checkpoints.
 std::string ask_for_stats(const Patient& p) {
   auto client = connect_operator(p.call, std::chrono::seconds(10));
   if (!client) return client.error().what;
@@ -159,7 +160,7 @@ void check_database(Patient& p) {
                     : "the next start brings it up; back it up before");
   }
   const std::string lost = db.one("SELECT value FROM flags WHERE name='log.lost'");
-  if (!lost.empty() && !p.served) {  // a daemon says it itself
+  if (!lost.empty() && !p.served) {  // a daemon reports it itself
     p.fail("database log", "its end is lost (groups expected, found, time: " + lost + ")",
            "every group that was synced",
            "`holdfast db restore BACKUP`, or `holdfast db accept-loss` to go on without it");

@@ -1,4 +1,4 @@
-// Devices beside the processor: which there are, what they can, and why no more.
+// Checks of devices other than the processor: which exist, what they can do, why there are no more.
 
 #include <cstdio>
 #include <string>
@@ -11,7 +11,8 @@
 namespace holdfast::cli {
 namespace {
 
-/// Images with NVIDIA's driver often have its OpenCL library and nothing that registers it.
+/// Warns of a GPU that OpenCL does not know: images with NVIDIA's driver often have its OpenCL
+/// library and nothing that registers it.
 void check_registered(Patient& p, const std::vector<opencl::Found>& found) {
   if (read_below(p, "/proc/driver/nvidia/version").empty()) return;
   for (const opencl::Found& f : found) {

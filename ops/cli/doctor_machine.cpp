@@ -1,5 +1,5 @@
-// Checks of the machine: limits of the process, memory, processor time. All from /proc and /sys, so
-// that --root can stand before them.
+// Checks of the machine: limits of the process, memory, processor time. Everything comes from /proc
+// and /sys, below --root if that is given.
 
 #include <sys/resource.h>
 #include <time.h>
@@ -28,8 +28,8 @@ namespace {
 
 using nlohmann::json;
 
-// The gateway's bound of connections, and what it opens beside them.
-constexpr std::int64_t kConnections = 8192, kOwnFiles = 64;
+// The gateway's bound of connections, and the files that it opens besides.
+constexpr std::int64_t kConnections = 8192, kReservedFiles = 64;
 
 /// "Key:   123 kB" of /proc/meminfo, in bytes; -1 if it is not there.
 std::int64_t meminfo(const Patient& p, const std::string& key) {
@@ -51,7 +51,7 @@ std::string gib(std::int64_t bytes) {
   return human_bytes(static_cast<double>(bytes));
 }
 
-/// Sums over what the daemon's status lists.
+/// Sums a field over a list in the daemon's status.
 std::int64_t sum_of(const Patient& p, const char* list, const char* field) {
   const json status = try_parse_json<json>(p.status);
   std::int64_t sum = 0;
@@ -81,7 +81,8 @@ CpuTicks cpu_ticks(const Patient& p) {
 
 }  // namespace
 
-/// The gateway has a file for each connection; while none runs, this shell's limit would be its.
+/// Checks the limit of open files: the gateway has a file for each connection. While none runs,
+/// this shell's limit would be its limit.
 void check_open_files(Patient& p) {
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -98,7 +99,7 @@ void check_open_files(Patient& p) {
     whose = "of the gateway";
   }
   const std::string found = std::to_string(soft) + " " + whose;
-  const std::int64_t needed = kConnections + kOwnFiles;
+  const std::int64_t needed = kConnections + kReservedFiles;
   if (soft >= needed) return p.ok("open files", found);
   p.warn("open files", found,
          std::to_string(needed) + " for the gateway's " + std::to_string(kConnections) +
@@ -191,7 +192,7 @@ void check_overcommit(Patient& p) {
       "sysctl vm.overcommit_memory=0: loads are refused by the kernel before the memory is full");
 }
 
-/// What a control group allows, if it does not allow all.
+/// The processor time that a control group allows, for a finding; empty if it allows all.
 std::string in_group(const Patient& p) {
   const double group = group_processors(p.root);
   if (group <= 0) return "";
@@ -200,7 +201,7 @@ std::string in_group(const Patient& p) {
   return text;
 }
 
-/// Of several memory nodes, how many processors each has.
+/// The processors of each memory node, for a finding; empty if there is one node.
 std::string on_nodes(const Patient& p) {
   const auto nodes = memory_nodes(p.root + "/sys/devices/system/node");
   if (nodes.size() < 2) return "";
@@ -227,7 +228,7 @@ void check_cores(Patient& p) {
   const timespec pause{0, 200'000'000};
   nanosleep(&pause, nullptr);
   const CpuTicks after = cpu_ticks(p);
-  // A picture of a machine does not move: then what it says since its start.
+  // Counters below --root may stand still: the shares since the machine's start count then.
   const bool moves = after.total > before.total;
   const double total = moves ? after.total - before.total : after.total;
   const double steal = moves ? after.steal - before.steal : after.steal;

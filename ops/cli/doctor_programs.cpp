@@ -1,4 +1,4 @@
-// Checks of what is installed: our programs, libraries, what the kernel offers, the processor.
+// Checks of the installation: our programs, libraries, the kernel's features, the processor.
 
 #include <sqlite3.h>
 #include <sys/wait.h>
@@ -109,8 +109,8 @@ void check_processor(Patient& p) {
   const json status = try_parse_json<json>(p.status);
   for (const json& worker : status.is_object() ? status.value("workers", json()) : json()) {
     const std::string used = worker.value("kernels", "");
-    const bool known = std::find(families.begin(), families.end(), used) != families.end();
-    if (!known || used == families.front() || worker.value("device", "") != "cpu") continue;
+    const bool supported = std::find(families.begin(), families.end(), used) != families.end();
+    if (!supported || used == families.front() || worker.value("device", "") != "cpu") continue;
     p.warn("processor", "worker " + worker.value("key", "") + " uses " + used, families.front(),
            "serve without --kernels, if nothing needs that family's exact text");
     return;

@@ -1,5 +1,5 @@
-// Checks of what confines our processes: what the kernel offers, and what is in force in each one
-// that runs, as the kernel and the process say.
+// Checks of the confinement of our processes: what the kernel offers, and what is in force in each
+// running one, as the kernel and the process say.
 
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ std::string describe(const sandbox::Reported& r) {
   return r.profile + ": " + sandbox::describe(c);
 }
 
-/// Empty, or what one process lacks.
+/// Describes what one process lacks; empty if nothing.
 std::string missing_of(const Patient& p, const Child& child, std::string* in_force) {
   const std::string status = read_below(p, "/proc/" + std::to_string(child.pid) + "/status");
   if (status.empty()) return "cannot be looked at (" + std::to_string(child.pid) + ")";
@@ -97,7 +97,7 @@ void check_kernel(Patient& p) {
 
 }  // namespace
 
-/// Says for each process that runs what is in force, never what could be.
+/// Reports what is in force for each running process, never what could be.
 void check_sandbox(Patient& p) {
   check_kernel(p);
   std::string all;
@@ -115,7 +115,7 @@ void check_sandbox(Patient& p) {
   if (!all.empty()) p.ok("sandbox in force", all);
 }
 
-/// Looks at the processes that run, else at who would start them.
+/// Checks the user of the running processes, else of this process, which would start them.
 void check_user(Patient& p) {
   bool root = geteuid() == 0 && !p.served;
   for (const Child& child : children_of(p)) {

@@ -1,4 +1,4 @@
-// Checks of the state directory: modes, file system, room, sync time, what is left in it.
+// Checks of the state directory: modes, file system, free space, sync time, leftovers.
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@ std::string octal(mode_t mode) {
   return text;
 }
 
-/// One path that must be its owner's alone.
+/// Checks that one path is its owner's alone.
 void check_private(Patient& p, const std::string& path, const char* mode) {
   struct stat info {};
   if (lstat(path.c_str(), &info) != 0) return;
@@ -114,7 +114,7 @@ bool lives(pid_t pid) {
   return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
 }
 
-/// 0 for one that is down.
+/// The child's pid; 0 if it is down.
 pid_t pid_of_child(const json& child) {
   const json pid = child.value("pid", json());
   return pid.is_number_integer() ? pid.get<pid_t>() : 0;
@@ -172,7 +172,7 @@ void check_file_system(Patient& p) {
 void check_disk_space(Patient& p) {
   struct statvfs info {};
   const std::string path = p.exists ? p.state : fs::path(p.state).parent_path().string();
-  if (statvfs(path.c_str(), &info) != 0) return;  // check_file_system has said so
+  if (statvfs(path.c_str(), &info) != 0) return;  // check_file_system reports it
   const double free = static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize);
   const core::Config standard;
   const auto bound =
@@ -255,7 +255,7 @@ void check_http_port(Patient& p) {
   p.ok("HTTP port", p.http + " is free");
 }
 
-/// What the next start would read: a key that is not known (any more) would stop it.
+/// Checks the configuration of the next start: a key that is unknown (by now) would stop it.
 void check_config(Patient& p) {
   const std::size_t before = p.findings.size();
   const std::string file = p.state + "/holdfast.conf";

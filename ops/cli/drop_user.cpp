@@ -13,7 +13,7 @@
 namespace holdfast::cli {
 namespace {
 
-/// Of programs that would be executed with file capabilities.
+/// Empties the bounding set: the capabilities that a program with file capabilities could gain.
 void drop_bounding_set() {
   for (int capability = 0; capability <= CAP_LAST_CAP + 8; ++capability) {
     prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);

@@ -35,16 +35,16 @@ Result<std::optional<plan::Pooling>> pooling_of(const Call& call) {
 Result<std::vector<std::vector<std::int32_t>>> inputs_of(const Call& call) {
   std::vector<std::vector<std::int32_t>> out;
   for (const std::string& list : call.list("tokens")) {
-    HF_TRY(auto ids, parse_ids(list));
+    HOLDFAST_TRY(auto ids, parse_ids(list));
     out.push_back(std::move(ids));
   }
   std::vector<std::string> texts = call.list("TEXT");
   if (texts == std::vector<std::string>{"-"} || (texts.empty() && out.empty())) {
-    HF_TRY(std::string text, text_argument(call, "TEXT"));
+    HOLDFAST_TRY(std::string text, text_argument(call, "TEXT"));
     texts = {std::move(text)};
   }
   for (const std::string& text : texts) {
-    HF_TRY(auto ids, tokenize_file(call.text("FILE"), text, {}));
+    HOLDFAST_TRY(auto ids, tokenize_file(call.text("FILE"), text, {}));
     out.push_back(std::move(ids));
   }
   return out;
@@ -63,15 +63,15 @@ ordered_json vectors_json(const engine::Produced& p) {
 }
 
 Result<ordered_json> embed_all(const Call& call) {
-  HF_TRY(const auto pooling, pooling_of(call));
-  HF_TRY(const auto inputs, inputs_of(call));
+  HOLDFAST_TRY(const auto pooling, pooling_of(call));
+  HOLDFAST_TRY(const auto inputs, inputs_of(call));
   engine::EngineOptions options;
   options.device = call.text("device", "cpu");
   options.kernels = call.text("kernels");
   options.kv_type = call.text("kv-type", "f16");
   options.threads = static_cast<std::int32_t>(call.integer("threads", usable_processors()));
   options.slots = static_cast<std::int32_t>(std::min<std::size_t>(inputs.size(), 16));
-  HF_TRY(const auto engine, engine::open_engine(call.text("FILE"), options));
+  HOLDFAST_TRY(const auto engine, engine::open_engine(call.text("FILE"), options));
   ordered_json rows = ordered_json::array();
   for (std::size_t i = 0; i < inputs.size(); ++i) rows.push_back(nullptr);
   std::size_t added = 0, done = 0;
@@ -82,7 +82,7 @@ Result<ordered_json> embed_all(const Call& call) {
       spec.tokens = inputs[added++];
       spec.pooling = pooling;
       spec.normalize = !call.has("no-normalize");
-      HF_CHECKED(engine->add_embedding(std::move(spec)));
+      HOLDFAST_CHECKED(engine->add_embedding(std::move(spec)));
     }
     for (const engine::Produced& p : engine->step()) {
       if (p.finish == wire::FinishReason::kError) return p.error;

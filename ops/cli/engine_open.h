@@ -1,5 +1,5 @@
 #pragma once
-// An engine in this process as a tool's arguments ask for it, with progress on a terminal.
+// An engine in this process, opened by a tool's arguments, with progress on a terminal.
 
 #include <memory>
 
@@ -8,13 +8,13 @@
 
 namespace holdfast::cli {
 
-/// A line that rewrites itself on a terminal, nothing elsewhere; `done` from 0 to 1.
+/// Rewrites one line on a terminal, does nothing elsewhere; `done` from 0 to 1.
 void show_share(const char* what, double done);
 
-/// The choice as the engine takes it; what is left are its defaults.
+/// The choice as the engine takes it; everything else has its default.
 engine::EngineOptions engine_options(const EngineChoice& choice);
 
-/// As engine::open_engine.
+/// Opens the chosen engine. Errors: those of engine::open_engine.
 Result<std::unique_ptr<engine::Engine>> open_chosen(const EngineChoice& choice,
                                                     const engine::EngineOptions& options);
 

@@ -40,14 +40,14 @@ Result<std::string> logits_json(const LogitsCall& call) {
   engine::EngineOptions options = engine_options(call.engine);
   options.slots = call.neighbours + 1;
   options.prefill_chunk = std::max(call.chunk, 512);
-  HF_TRY(const auto engine, open_chosen(call.engine, options));
+  HOLDFAST_TRY(const auto engine, open_chosen(call.engine, options));
   std::vector<std::int64_t> positions = call.positions;
   if (positions.empty()) {
     positions.resize(call.tokens.size());
     std::iota(positions.begin(), positions.end(), std::int64_t{0});
   }
-  HF_TRY(const auto rows, engine::compute_logits(*engine, call.tokens, positions,
-                                                 {call.chunk, call.neighbours, call.decode}));
+  HOLDFAST_TRY(const auto rows, engine::compute_logits(*engine, call.tokens, positions,
+                                                       {call.chunk, call.neighbours, call.decode}));
   std::string out = "{\"positions\":[";
   for (std::size_t i = 0; i < positions.size(); ++i) {
     out += (i == 0 ? "" : ",") + std::to_string(positions[i]);
@@ -62,7 +62,7 @@ Result<Perplexity> measure_perplexity(const PerplexityCall& call) {
     return Error{Errc::kUsage, "perplexity: a window of " + std::to_string(call.window) +
                                    " tokens; expected 4 or more"};
   }
-  HF_TRY(const auto ids, tokenize_file(call.engine.file, call.text, {}));
+  HOLDFAST_TRY(const auto ids, tokenize_file(call.engine.file, call.text, {}));
   const auto windows = static_cast<std::int64_t>(ids.size()) / call.window;
   if (windows == 0) {
     return Error{Errc::kInvalidRequest, "perplexity: the text has " + std::to_string(ids.size()) +
@@ -73,7 +73,7 @@ Result<Perplexity> measure_perplexity(const PerplexityCall& call) {
   options.slots = 1;
   options.context = call.window + 1;
   options.logit_rows = call.window;
-  HF_TRY(const auto engine, open_chosen(call.engine, options));
+  HOLDFAST_TRY(const auto engine, open_chosen(call.engine, options));
   std::vector<std::int64_t> positions;
   for (std::int64_t i = call.all_positions ? 0 : call.window / 2; i + 1 < call.window; ++i) {
     positions.push_back(i);
@@ -83,7 +83,7 @@ Result<Perplexity> measure_perplexity(const PerplexityCall& call) {
     show_share("scoring", static_cast<double>(w) / static_cast<double>(windows));
     const auto begin = ids.begin() + w * call.window;
     const std::vector<std::int32_t> window(begin, begin + call.window);
-    HF_CHECKED(
+    HOLDFAST_CHECKED(
         engine::visit_logits(*engine, window, positions, {}, [&](std::size_t i, const float* row) {
           const std::int32_t next = window[static_cast<std::size_t>(positions[i]) + 1];
           score.add(engine::row_log_sum_exp(*engine, row) - static_cast<double>(row[next]));

@@ -1,6 +1,6 @@
 #pragma once
-// Tools that run the serving engine in this process, without a daemon: what they show is what a
-// worker computes.
+// Tools that run the serving engine in this process, without a daemon: their results are those of a
+// worker.
 
 #include <cstdint>
 #include <string>
@@ -59,13 +59,13 @@ struct Bench {
   double load_s = 0;
   std::vector<double> prefill_tok_s;  // a sample each
   std::vector<double> decode_tok_s;   // likewise, summed over streams
-  double fill_tok_s = 0;              // of the contexts before decoding, all streams together
+  double fill_tok_s = 0;              // of the contexts before decoding, of all streams
   double bytes_per_token = 0;         // of weights, read once for all streams of a step (Work)
   std::vector<double> decode_gb_s;    // of them
-  std::vector<double> stream_gb_s;    // what reading memory alone gives, around each decode sample
+  std::vector<double> stream_gb_s;    // rate of reading memory alone, around each decode sample
   double prefill_work = 0;  // multiplications and additions with weights, of a token of the prompt
   double decode_work = 0;   // … of a token that is decoded, its logits included
-  std::vector<double> prefill_peak_tops;  // what products alone give, around each prefill sample
+  std::vector<double> prefill_peak_tops;  // rate of products alone, around each prefill sample
   std::vector<double> decode_peak_tops;   // … around each decode sample
   double barriers_per_step = 0;           // of decoding: how often all threads wait for each other
   std::string kernels;
@@ -73,9 +73,9 @@ struct Bench {
 };
 /// Times prefills of prompt_tokens from an empty context, and decode_tokens steps of `streams`
 /// sequences that have `context` tokens each (and grow from sample to sample). 0 tokens leave a
-/// part out. What KV pages hold makes no difference to the time of a step, so a context may be
+/// part out. The contents of KV pages make no difference to the time of a step, so a context may be
 /// assumed where computing one for each stream would take hours; then nothing of prefill is timed.
-/// kUsage for numbers out of range; else as engine::open_engine and Engine::add.
+/// kUsage for numbers out of range; else the errors of engine::open_engine and Engine::add.
 Result<Bench> run_bench(const BenchCall& call);
 
 }  // namespace holdfast::cli

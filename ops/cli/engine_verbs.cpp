@@ -32,11 +32,11 @@ EngineChoice engine_choice(const Call& call) {
 /// "1,2,3", "@FILE" with such a list, "-" for one on stdin, or a JSON array.
 Result<std::vector<std::int32_t>> ids_argument(const std::string& argument) {
   if (argument == "-") {
-    HF_TRY(const std::string text, read_stdin());
+    HOLDFAST_TRY(const std::string text, read_stdin());
     return parse_ids(text);
   }
   if (argument.empty() || argument[0] != '@') return parse_ids(argument);
-  HF_TRY(const std::string text, read_text_argument(argument.substr(1)));
+  HOLDFAST_TRY(const std::string text, read_text_argument(argument.substr(1)));
   return parse_ids(text);
 }
 
@@ -45,7 +45,8 @@ double median_of(std::vector<double> v) {
   return v.empty() ? 0 : (v[(v.size() - 1) / 2] + v[v.size() / 2]) / 2;
 }
 
-/// What was reached, of what was possible in the same moments. 0: nobody knows the latter.
+/// The median of `reached` in percent of `possible` at the same moments; 0 if the latter is
+/// unknown.
 double median_percent(const std::vector<double>& reached, const std::vector<double>& possible) {
   std::vector<double> shares;
   for (std::size_t i = 0; i < possible.size(); ++i) {
@@ -54,13 +55,13 @@ double median_percent(const std::vector<double>& reached, const std::vector<doub
   return median_of(std::move(shares));
 }
 
-/// 10^12 multiplications and additions a second, of tokens a second.
+/// Converts tokens a second to 10^12 multiplications and additions a second.
 std::vector<double> tops_of(std::vector<double> tok_s, double work) {
   for (double& rate : tok_s) rate *= work / 1e12;
   return tok_s;
 }
 
-/// One part of a bench beside what the processor could do.
+/// One part of a bench, with the rates that the processor could reach.
 struct Computed {
   Computed(const std::vector<double>& tok_s, double work, const std::vector<double>& peaks)
       : tops(median_of(tops_of(tok_s, work))),
@@ -75,15 +76,15 @@ Computed decode_of(const Bench& b) {
   return {b.decode_tok_s, b.decode_work, b.decode_peak_tops};
 }
 
-std::string bench_json(const BenchCall& wanted, const Bench& found) {
+std::string bench_json(const BenchCall& request, const Bench& found) {
   const double percent = median_percent(found.decode_gb_s, found.stream_gb_s);
   const Computed prefill = prefill_of(found), decode = decode_of(found);
-  const nlohmann::ordered_json document = {{"file", wanted.engine.file},
-                                           {"threads", wanted.engine.threads},
-                                           {"streams", wanted.streams},
-                                           {"context", wanted.context},
-                                           {"prompt_tokens", wanted.prompt_tokens},
-                                           {"decode_tokens", wanted.decode_tokens},
+  const nlohmann::ordered_json document = {{"file", request.engine.file},
+                                           {"threads", request.engine.threads},
+                                           {"streams", request.streams},
+                                           {"context", request.context},
+                                           {"prompt_tokens", request.prompt_tokens},
+                                           {"decode_tokens", request.decode_tokens},
                                            {"prefill_tok_s", median_of(found.prefill_tok_s)},
                                            {"decode_tok_s", median_of(found.decode_tok_s)},
                                            {"fill_tok_s", found.fill_tok_s},
@@ -112,13 +113,14 @@ void print_computed(const Computed& c) {
               c.percent, c.peak);
 }
 
-void print_bench(const BenchCall& wanted, const Bench& found) {
+void print_bench(const BenchCall& request, const Bench& found) {
   std::printf("load     %8.2f s\nprefill  %8.1f tok/s  (%d tokens)\n", found.load_s,
-              median_of(found.prefill_tok_s), wanted.prompt_tokens);
+              median_of(found.prefill_tok_s), request.prompt_tokens);
   print_computed(prefill_of(found));
   std::printf("decode   %8.1f tok/s  (%d tokens x %d streams behind %d, %.1f GB/s of %s a step)\n",
-              median_of(found.decode_tok_s), wanted.decode_tokens, wanted.streams, wanted.context,
-              median_of(found.decode_gb_s), human_bytes(found.bytes_per_token).c_str());
+              median_of(found.decode_tok_s), request.decode_tokens, request.streams,
+              request.context, median_of(found.decode_gb_s),
+              human_bytes(found.bytes_per_token).c_str());
   print_computed(decode_of(found));
   if (!found.stream_gb_s.empty()) {
     std::printf("memory   %8.1f GB/s when it is only read: decode takes %.0f %% of that\n",
@@ -127,48 +129,48 @@ void print_bench(const BenchCall& wanted, const Bench& found) {
   if (found.barriers_per_step > 0) {
     std::printf("barriers %8.1f a step of decoding\n", found.barriers_per_step);
   }
-  std::printf("kernels  %s, %d threads\n", found.kernels.c_str(), wanted.engine.threads);
+  std::printf("kernels  %s, %d threads\n", found.kernels.c_str(), request.engine.threads);
 }
 
 }  // namespace
 
 int logits(const Call& call) {
-  LogitsCall wanted;
-  wanted.engine = engine_choice(call);
-  wanted.chunk = static_cast<std::int32_t>(call.integer("chunk"));
-  wanted.neighbours = static_cast<std::int32_t>(call.integer("batch"));
-  wanted.decode = call.has("decode");
-  if (wanted.neighbours < 0 || wanted.chunk < 0) {
+  LogitsCall request;
+  request.engine = engine_choice(call);
+  request.chunk = static_cast<std::int32_t>(call.integer("chunk"));
+  request.neighbours = static_cast<std::int32_t>(call.integer("batch"));
+  request.decode = call.has("decode");
+  if (request.neighbours < 0 || request.chunk < 0) {
     return report_error(call, Errc::kUsage, "logits: --batch and --chunk are 0 or more");
   }
   auto tokens = ids_argument(call.text("tokens"));
   if (!tokens) return report_error(call, tokens.error());
-  wanted.tokens = tokens.value();
+  request.tokens = tokens.value();
   const std::string positions = call.text("positions", "all");
   if (positions != "all") {
     const auto listed = ids_argument(positions);
     if (!listed) return report_error(call, listed.error());
-    wanted.positions.assign(listed->begin(), listed->end());
+    request.positions.assign(listed->begin(), listed->end());
   }
-  if (wanted.tokens.empty() || (positions != "all" && wanted.positions.empty())) {
+  if (request.tokens.empty() || (positions != "all" && request.positions.empty())) {
     return report_error(call, Errc::kUsage,
                         "logits: expected --tokens 1,2,3 and --positions 0,5 or all");
   }
-  const auto text = logits_json(wanted);
+  const auto text = logits_json(request);
   if (!text) return report_error(call, text.error());
   std::fputs((text.value() + "\n").c_str(), stdout);
   return kExitDone;
 }
 
 int perplexity(const Call& call) {
-  PerplexityCall wanted;
-  wanted.engine = engine_choice(call);
+  PerplexityCall request;
+  request.engine = engine_choice(call);
   const auto text = file_text_argument(call, "text");
   if (!text) return report_error(call, text.error());
-  wanted.text = *text;
-  wanted.window = static_cast<std::int32_t>(call.integer("window", 256));
-  wanted.all_positions = call.has("all-positions");
-  const auto found = measure_perplexity(wanted);
+  request.text = *text;
+  request.window = static_cast<std::int32_t>(call.integer("window", 256));
+  request.all_positions = call.has("all-positions");
+  const auto found = measure_perplexity(request);
   if (!found) return report_error(call, found.error());
   if (call.json) {
     const nlohmann::ordered_json document = {{"perplexity", found->value},
@@ -180,28 +182,28 @@ int perplexity(const Call& call) {
   } else {
     std::printf("perplexity %.4f ± %.4f over %lld tokens in %lld windows of %d (%s)\n",
                 found->value, found->standard_error, static_cast<long long>(found->tokens),
-                static_cast<long long>(found->windows), wanted.window,
+                static_cast<long long>(found->windows), request.window,
                 found->numerics_class.c_str());
   }
   return kExitDone;
 }
 
 int bench(const Call& call) {
-  BenchCall wanted;
-  wanted.engine = engine_choice(call);
-  wanted.prompt_tokens = static_cast<std::int32_t>(call.integer("prompt-tokens", 512));
-  wanted.decode_tokens = static_cast<std::int32_t>(call.integer("decode-tokens", 64));
-  wanted.streams = static_cast<std::int32_t>(call.integer("streams", 1));
-  wanted.context = static_cast<std::int32_t>(call.integer("context", 1));
-  wanted.repeat = static_cast<std::int32_t>(call.integer("repeat", 1));
-  wanted.assume_context = call.has("assume-context");
-  const auto found = run_bench(wanted);
+  BenchCall request;
+  request.engine = engine_choice(call);
+  request.prompt_tokens = static_cast<std::int32_t>(call.integer("prompt-tokens", 512));
+  request.decode_tokens = static_cast<std::int32_t>(call.integer("decode-tokens", 64));
+  request.streams = static_cast<std::int32_t>(call.integer("streams", 1));
+  request.context = static_cast<std::int32_t>(call.integer("context", 1));
+  request.repeat = static_cast<std::int32_t>(call.integer("repeat", 1));
+  request.assume_context = call.has("assume-context");
+  const auto found = run_bench(request);
   if (!found) return report_error(call, found.error());
   if (call.json) {
-    std::printf("%s\n", bench_json(wanted, *found).c_str());
+    std::printf("%s\n", bench_json(request, *found).c_str());
     return kExitDone;
   }
-  print_bench(wanted, *found);
+  print_bench(request, *found);
   return kExitDone;
 }
 

@@ -4,14 +4,14 @@
 
 #include "shared/gguf/parse.h"
 #include "shared/gguf/quants.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 
 namespace holdfast::cli {
 namespace {
 
 using gguf::TensorInfo;
 using gguf::TensorType;
-using hf::Change;
+using huggingface::Change;
 
 constexpr std::uint64_t kChunkBytes = 8u << 20;
 
@@ -21,14 +21,14 @@ bool is_plain(TensorType type) {
 
 class Planner {
  public:
-  Planner(const gguf::File& file, const hf::Family& family, std::uint64_t heads,
+  Planner(const gguf::File& file, const huggingface::Family& family, std::uint64_t heads,
           std::uint64_t kv_heads)
       : file_(file), family_(family), heads_(heads), kv_heads_(kv_heads) {}
 
   Result<FolderItems> run() {
     for (const TensorInfo& tensor : file_.tensors()) {
       if (tensor.name.starts_with("rope_f")) continue;  // their numbers are in config.json
-      const auto named = hf::to_hf(family_, tensor.name);
+      const auto named = huggingface::to_huggingface(family_, tensor.name);
       if (!named) {
         return Error{Errc::kUnsupported, "convert " + std::string(file_.name()) + ": tensor " +
                                              tensor.name + " has no name in a " +
@@ -36,7 +36,7 @@ class Planner {
       }
       if (tensor.elements() == 0) return invalid(tensor, "has no elements");
       if (!is_plain(tensor.type)) ++out_.quantised;
-      HF_CHECKED(add(tensor, *named));
+      HOLDFAST_CHECKED(add(tensor, *named));
     }
     return std::move(out_);
   }
@@ -55,7 +55,7 @@ class Planner {
     item.columns = tensor.dims[0];
     item.rows = tensor.elements() / tensor.dims[0];
     const TensorInfo* from = &tensor;
-    item.place = [from](std::uint64_t r) { return FolderItem::Place{from, r}; };
+    item.source = [from](std::uint64_t r) { return FolderItem::RowSource{from, r}; };
     return item;
   }
 
@@ -69,8 +69,8 @@ class Planner {
                                          "from a folder, but are not written to one"};
   }
 
-  Result<void> add(const TensorInfo& tensor, const hf::Named& named) {
-    HF_CHECKED(refuse_read_only(tensor, named.change));
+  Result<void> add(const TensorInfo& tensor, const huggingface::Named& named) {
+    HOLDFAST_CHECKED(refuse_read_only(tensor, named.change));
     if (named.parts > 1) return add_parts(tensor, named);
     if (named.name.find('#') != std::string::npos) return add_experts(tensor, named);
     FolderItem item = item_of(tensor, named.name);
@@ -98,8 +98,8 @@ class Planner {
                                      std::to_string(heads) + " heads of an even size");
         }
         const std::uint64_t head_rows = item.rows / heads;
-        item.place = [from, head_rows](std::uint64_t r) {
-          return FolderItem::Place{from, hf::row_in_pairs(r, head_rows)};
+        item.source = [from, head_rows](std::uint64_t r) {
+          return FolderItem::RowSource{from, huggingface::row_in_pairs(r, head_rows)};
         };
         break;
       }
@@ -119,8 +119,8 @@ class Planner {
     return {};
   }
 
-  /// GGUF's one tensor as the folder's many.
-  Result<void> add_experts(const TensorInfo& tensor, const hf::Named& named) {
+  /// Adds GGUF's one tensor of experts as the folder's many.
+  Result<void> add_experts(const TensorInfo& tensor, const huggingface::Named& named) {
     if (tensor.n_dims != 3) return invalid(tensor, "is no stack of matrices");
     const TensorInfo* from = &tensor;
     for (std::uint64_t e = 0; e < tensor.dims[2]; ++e) {
@@ -130,17 +130,19 @@ class Planner {
       item.shape.erase(item.shape.begin());
       item.rows = tensor.dims[1];
       const std::uint64_t first = e * item.rows;
-      item.place = [from, first](std::uint64_t r) { return FolderItem::Place{from, first + r}; };
+      item.source = [from, first](std::uint64_t r) {
+        return FolderItem::RowSource{from, first + r};
+      };
       out_.items.push_back(std::move(item));
     }
     return {};
   }
 
-  /// GGUF's two tensors as the folder's one, written where the first part stands.
-  Result<void> add_parts(const TensorInfo& tensor, const hf::Named& named) {
+  /// Adds GGUF's two tensors as the folder's one, at the position of the first part.
+  Result<void> add_parts(const TensorInfo& tensor, const huggingface::Named& named) {
     std::vector<const TensorInfo*> all(named.parts, nullptr);
     for (const TensorInfo& other : file_.tensors()) {
-      const auto its = hf::to_hf(family_, other.name);
+      const auto its = huggingface::to_huggingface(family_, other.name);
       if (its && its->name == named.name) all[its->part] = &other;
     }
     bool plain = true;
@@ -160,48 +162,48 @@ class Planner {
     const std::uint64_t each = tensor.dims[1];
     item.shape[item.shape.size() - 2] = all.size() * each;
     item.rows *= all.size();
-    item.place = [all, each](std::uint64_t r) {
+    item.source = [all, each](std::uint64_t r) {
       const std::uint64_t in_expert = r % (all.size() * each);
-      return FolderItem::Place{all[in_expert / each],
-                               r / (all.size() * each) * each + in_expert % each};
+      return FolderItem::RowSource{all[in_expert / each],
+                                   r / (all.size() * each) * each + in_expert % each};
     };
     out_.items.push_back(std::move(item));
     return {};
   }
 
   const gguf::File& file_;
-  const hf::Family& family_;
+  const huggingface::Family& family_;
   std::uint64_t heads_;
   std::uint64_t kv_heads_;
   FolderItems out_;
 };
 
-/// `n` elements from `first` on of a row, as the item's type.
+/// Writes row `r` of the item, in the item's type, to `out`.
 Result<void> read_row(const FolderItem& item, std::uint64_t r, std::byte* out) {
-  const FolderItem::Place place = item.place(r);
-  const TensorInfo& t = *place.tensor;
+  const FolderItem::RowSource source = item.source(r);
+  const TensorInfo& t = *source.tensor;
   const std::uint64_t row_bytes = *gguf::row_bytes(t.type, item.columns);
-  const std::byte* from = t.data.data() + place.row * row_bytes;
+  const std::byte* from = t.data.data() + source.row * row_bytes;
   if (t.type == item.type && !item.plus_one) {
     std::memcpy(out, from, row_bytes);
     return {};
   }
   auto* floats = reinterpret_cast<float*>(out);
-  HF_CHECKED(gguf::dequantize_row(t.type, from, floats, item.columns));
+  HOLDFAST_CHECKED(gguf::dequantize_row(t.type, from, floats, item.columns));
   for (std::uint64_t c = 0; item.plus_one && c < item.columns; ++c) floats[c] -= 1;
   return {};
 }
 
-/// A matrix the other way round. Models that have them are small.
+/// Writes a matrix transposed, a row at a time. Models with such matrices are small.
 Result<void> write_turned(const FolderItem& item,
                           const std::function<Result<void>(ByteSpan)>& sink) {
-  const TensorInfo& t = *item.place(0).tensor;
+  const TensorInfo& t = *item.source(0).tensor;
   const std::uint64_t size = *gguf::row_bytes(item.type, 1);
   std::vector<float> floats;
   const std::byte* from = t.data.data();
   if (t.type != item.type) {
     floats.resize(t.elements());
-    HF_CHECKED(gguf::dequantize_row(t.type, from, floats.data(), floats.size()));
+    HOLDFAST_CHECKED(gguf::dequantize_row(t.type, from, floats.data(), floats.size()));
     from = reinterpret_cast<const std::byte*>(floats.data());
   }
   std::vector<std::byte> row(item.columns * size);
@@ -209,7 +211,7 @@ Result<void> write_turned(const FolderItem& item,
     for (std::uint64_t c = 0; c < item.columns; ++c) {
       std::memcpy(row.data() + c * size, from + (c * item.rows + r) * size, size);
     }
-    HF_CHECKED(sink(row));
+    HOLDFAST_CHECKED(sink(row));
   }
   return {};
 }
@@ -220,7 +222,7 @@ std::uint64_t FolderItem::bytes() const {
   return rows * columns * *gguf::row_bytes(type, 1);
 }
 
-Result<FolderItems> folder_items(const gguf::File& file, const hf::Family& family,
+Result<FolderItems> folder_items(const gguf::File& file, const huggingface::Family& family,
                                  std::uint64_t heads, std::uint64_t kv_heads) {
   return Planner(file, family, heads, kv_heads).run();
 }
@@ -233,9 +235,9 @@ Result<void> write_item(const FolderItem& item, const std::function<Result<void>
   for (std::uint64_t first = 0; first < item.rows; first += step) {
     const std::uint64_t n = std::min(step, item.rows - first);
     for (std::uint64_t i = 0; i < n; ++i) {
-      HF_CHECKED(read_row(item, first + i, chunk.data() + i * row_bytes));
+      HOLDFAST_CHECKED(read_row(item, first + i, chunk.data() + i * row_bytes));
     }
-    HF_CHECKED(sink(ByteSpan(chunk).first(n * row_bytes)));
+    HOLDFAST_CHECKED(sink(ByteSpan(chunk).first(n * row_bytes)));
   }
   return {};
 }

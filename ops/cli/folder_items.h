@@ -1,5 +1,5 @@
 #pragma once
-// The tensors of a folder that is written, as rows of the tensors of a GGUF file. Internal to
+// The tensors of a folder to be written, as rows of the tensors of a GGUF file. Internal to
 // `convert`.
 
 #include <functional>
@@ -7,14 +7,15 @@
 #include <vector>
 
 #include "shared/gguf/gguf.h"
-#include "shared/hf/families.h"
+#include "shared/huggingface/families.h"
 
 namespace holdfast::cli {
 
-/// One tensor of a *.safetensors file. Row r is row `place(r).row` of `place(r).tensor`; with
-/// `turned` it is column r of the one tensor that there is.
+/// One tensor of a *.safetensors file. Row r is row `source(r).row` of `source(r).tensor`; with
+/// `turned` it is column r of the one source tensor. `plus_one`: the source has 1 more in each
+/// element.
 struct FolderItem {
-  struct Place {
+  struct RowSource {
     const gguf::TensorInfo* tensor;
     std::uint64_t row;
   };
@@ -23,7 +24,7 @@ struct FolderItem {
   gguf::TensorType type = gguf::TensorType::kF32;  // as written: F32, F16 or BF16
   std::uint64_t rows = 0;
   std::uint64_t columns = 0;
-  std::function<Place(std::uint64_t)> place;
+  std::function<RowSource(std::uint64_t)> source;
   bool plus_one = false;
   bool turned = false;
   std::uint64_t bytes() const;
@@ -34,12 +35,14 @@ struct FolderItems {
   std::uint64_t quantised = 0;    // tensors that become F32
 };
 
-/// What the folder consists of. `heads` are those of queries and of keys. kUnsupported: a tensor
-/// has no name in a folder of the family; kFileInvalid: tensors that do not fit together.
-Result<FolderItems> folder_items(const gguf::File& file, const hf::Family& family,
+/// The tensors of a folder with the model of `file`. `heads` are heads of queries, `kv_heads` of
+/// keys. kUnsupported: a tensor has no name in a folder of the family; kFileInvalid: tensors that
+/// do not fit together.
+Result<FolderItems> folder_items(const gguf::File& file, const huggingface::Family& family,
                                  std::uint64_t heads, std::uint64_t kv_heads);
 
-/// All rows in order, some megabytes at a time. Memory: those, and of `turned` ones the whole.
+/// Passes all rows to `sink` in order, some megabytes at a time. Memory: those megabytes, and a
+/// `turned` tensor as a whole.
 Result<void> write_item(const FolderItem& item, const std::function<Result<void>(ByteSpan)>& sink);
 
 }  // namespace holdfast::cli

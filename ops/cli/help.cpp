@@ -15,9 +15,9 @@ namespace holdfast::cli {
 int help(const Call& call) {
   std::vector<std::string> words = {"holdfast"};
   for (const std::string& word : call.list("VERB")) words.push_back(word);
-  const std::vector<std::string>& asked = call.list("VERB");
-  if (!asked.empty() && verb_path_of(asked).empty()) {
-    return report_error(call, Errc::kUsage, "help: " + explain_unknown(asked));
+  const std::vector<std::string>& verb_words = call.list("VERB");
+  if (!verb_words.empty() && verb_path_of(verb_words).empty()) {
+    return report_error(call, Errc::kUsage, "help: " + explain_unknown(verb_words));
   }
   words.emplace_back("--help");
   std::vector<char*> argv;

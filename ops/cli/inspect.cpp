@@ -7,7 +7,7 @@
 
 #include "shared/base/json_text.h"
 #include "shared/gguf/gguf.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 #include "shared/plan/expected.h"
 #include "shared/plan/plan.h"
 #include "shared/text/tokenizer.h"
@@ -38,18 +38,19 @@ std::map<std::string, TypeTotal> totals_by_type(const File& file) {
   return out;
 }
 
-/// A value, or of an array what it is and how it begins: vocabularies would drown the rest.
+/// A value as JSON; of an array its type, count and first elements: vocabularies would drown the
+/// rest.
 json value_json(const File& file, const std::string& key) {
   if (const auto element = file.array_type(key)) {
     json first = json::array();
     const std::uint64_t size = file.array_size(key);
-    const std::size_t shown = std::min<std::uint64_t>(size, kFirstElements);
+    const std::size_t first_count = std::min<std::uint64_t>(size, kFirstElements);
     if (const auto texts = file.get_strings(key)) {
-      for (std::size_t i = 0; i < shown; ++i) first.push_back(std::string((*texts)[i]));
+      for (std::size_t i = 0; i < first_count; ++i) first.push_back(std::string((*texts)[i]));
     } else if (const auto floats = file.get_floats(key)) {
-      for (std::size_t i = 0; i < shown; ++i) first.push_back((*floats)[i]);
+      for (std::size_t i = 0; i < first_count; ++i) first.push_back((*floats)[i]);
     } else if (const auto ints = file.get_ints(key)) {
-      for (std::size_t i = 0; i < shown; ++i) first.push_back((*ints)[i]);
+      for (std::size_t i = 0; i < first_count; ++i) first.push_back((*ints)[i]);
     }
     return {{"array_of", gguf::value_type_name(*element)}, {"count", size}, {"first", first}};
   }
@@ -64,11 +65,11 @@ json value_json(const File& file, const std::string& key) {
 json memory_json(const plan::ModelShape& shape, std::int64_t context, std::int32_t streams) {
   json out = json::object();
   for (const char* kv_type : kKvTypes) {
-    plan::LoadWish wish;
-    wish.context = context;
-    wish.slots = streams;
-    wish.kv_type = kv_type;
-    const plan::Envelope e = plan::memory_envelope(shape, wish);
+    plan::LoadRequest load_request;
+    load_request.context = context;
+    load_request.slots = streams;
+    load_request.kv_type = kv_type;
+    const plan::Envelope e = plan::memory_envelope(shape, load_request);
     out["context"] = e.context;
     out["streams"] = e.slots;
     out["pages"] = e.pages;
@@ -117,7 +118,7 @@ std::string value_text(const File& file, const std::string& key) {
   return value.dump();
 }
 
-/// What only some layers have, and what each has for itself.
+/// Lines about parts that only some models have: windowed layers, shared KV, layer inputs, experts.
 std::string kinds_text(const plan::ModelShape& s) {
   std::string out;
   if (s.window_head_dim > 0) {
@@ -166,11 +167,11 @@ std::string model_text(const plan::ModelShape& s) {
 std::string memory_text(const plan::ModelShape& shape, std::int64_t context, std::int32_t streams) {
   std::string out;
   for (const char* kv_type : kKvTypes) {
-    plan::LoadWish wish;
-    wish.context = context;
-    wish.slots = streams;
-    wish.kv_type = kv_type;
-    const plan::Envelope e = plan::memory_envelope(shape, wish);
+    plan::LoadRequest load_request;
+    load_request.context = context;
+    load_request.slots = streams;
+    load_request.kv_type = kv_type;
+    const plan::Envelope e = plan::memory_envelope(shape, load_request);
     if (out.empty()) {
       out = format("\nmemory for %d streams of %lld tokens (%d pages of %lld)\n", e.slots,
                    static_cast<long long>(e.context), e.pages,
@@ -203,7 +204,7 @@ std::string tensors_text(const File& file) {
   return out;
 }
 
-/// Why the tokenizer cannot be used, or what a user should know about it; empty if all is well.
+/// A note: why the tokenizer cannot be used, or what a user should know about it; else empty.
 std::string tokenizer_note(const File& file) {
   if (!file.has("tokenizer.ggml.model")) return "";
   const auto tokenizer = text::Tokenizer::load(file);
@@ -214,7 +215,7 @@ std::string tokenizer_note(const File& file) {
 
 Result<std::string> inspect_json(const std::string& path, std::int64_t context,
                                  std::int32_t streams) {
-  HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
+  HOLDFAST_TRY(const auto file, huggingface::open_model(path, huggingface::Contents::kShapes));
   json out = {{"file", path},
               {"bytes", file->file_bytes()},
               {"version", file->version()},
@@ -251,10 +252,11 @@ Result<std::string> inspect_json(const std::string& path, std::int64_t context,
 
 Result<std::string> inspect_text(const std::string& path, std::int64_t context,
                                  std::int32_t streams) {
-  HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
+  HOLDFAST_TRY(const auto file, huggingface::open_model(path, huggingface::Contents::kShapes));
   std::string out =
       plan::printable(path) +
-      (hf::is_folder(path) ? ": folder" : ": GGUF version " + std::to_string(file->version())) +
+      (huggingface::is_folder(path) ? ": folder"
+                                    : ": GGUF version " + std::to_string(file->version())) +
       ", " + human_bytes(file->file_bytes()) + "\n";
   const auto shape = plan::read_shape(*file);
   if (shape) {

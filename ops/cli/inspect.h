@@ -1,5 +1,5 @@
 #pragma once
-// What a model file holds and what it would need in memory, without loading it.
+// The contents of a model file and the memory that it would need, without loading it.
 
 #include <cstdint>
 #include <string>

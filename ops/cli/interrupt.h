@@ -1,12 +1,12 @@
 #pragma once
-// Ctrl-C and SIGTERM as a flag, for verbs that write a file and should not leave half of it behind.
+// Ctrl-C and SIGTERM as a flag, for verbs that write a file and must not leave half of it.
 
 #include "shared/base/result.h"
 
 namespace holdfast::cli {
 
-/// While it lives the first SIGINT or SIGTERM only sets a flag; the second ends the process as
-/// usual. One at a time (CHECKed).
+/// Makes the first SIGINT or SIGTERM only set a flag while this object exists; a second one ends
+/// the process as usual. One at a time (CHECKed).
 class InterruptGuard {
  public:
   InterruptGuard();

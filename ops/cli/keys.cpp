@@ -1,4 +1,4 @@
-// keys: who may use the gateway. The key itself is printed once and kept nowhere; its hash is an
+// keys: API keys of the gateway. A key itself is printed once and stored nowhere; its hash is an
 // object in the database.
 
 #include <cstdio>
@@ -24,7 +24,7 @@ constexpr std::int64_t kDayMs = 86'400'000;
 constexpr std::pair<const char*, const char*> kLimits[] = {
     {"max-requests", "max_requests"}, {"requests-per-minute", "requests_per_minute"}};
 
-/// Takes the limits that were given. False: the error was reported.
+/// Reads the limits that were given. False: the error was reported.
 bool set_limits(const Call& call, const char* verb, json& body, int& exit) {
   for (const auto& [flag, member] : kLimits) {
     if (!call.has(flag)) continue;
@@ -39,7 +39,7 @@ bool set_limits(const Call& call, const char* verb, json& body, int& exit) {
   return true;
 }
 
-/// Takes the highest priority that its requests may ask for. False: the error was reported.
+/// Reads the highest priority that its requests may ask for. False: the error was reported.
 bool set_priority(const Call& call, const char* verb, json& body, int& exit) {
   if (!call.has("priority")) return true;
   const std::string priority = call.text("priority");
@@ -53,7 +53,7 @@ bool set_priority(const Call& call, const char* verb, json& body, int& exit) {
 }
 
 /// A row of `keys list`, without the hash.
-json shown(const json& object, std::int64_t now_ms) {
+json key_row(const json& object, std::int64_t now_ms) {
   const json& body = object.at("body");
   const std::int64_t expires_ms = body.value("expires_ms", std::int64_t{0});
   const bool revoked = body.value("revoked_ms", std::int64_t{0}) > 0;
@@ -74,8 +74,8 @@ json shown(const json& object, std::int64_t now_ms) {
                             : "valid"}};
 }
 
-/// The object of a key, by its id or by a name that no other key has (of those that hold, if some
-/// do); nullopt after the error was reported.
+/// Finds a key by its id or by a name that no other key has (no other valid key, if any is valid);
+/// nullopt after the error was reported.
 std::optional<json> find_key(const Call& call, const char* verb, int& exit) {
   const std::string id = call.text("ID");
   const auto all = list_objects(call, client::kKeyKind, exit);
@@ -86,7 +86,7 @@ std::optional<json> find_key(const Call& call, const char* verb, int& exit) {
     if (object.at("id") == id) return object;
     if (object.at("body").value("name", "") != id) continue;
     named.push_back(&object);
-    if (shown(object, now_ms)["state"] == "valid") valid.push_back(&object);
+    if (key_row(object, now_ms)["state"] == "valid") valid.push_back(&object);
   }
   if (!valid.empty()) named = valid;
   if (named.size() == 1) return *named[0];
@@ -106,7 +106,7 @@ std::string line_of(const json& row) {
   return row["id"].get<std::string>() + ": " + row["name"].get<std::string>() + " is " + state;
 }
 
-/// Puts the changed object of a key back and says so.
+/// Stores the changed object of a key and prints the change.
 int put_key(const Call& call, const json& object) {
   int exit = kExitDone;
   const json args = {{"kind", client::kKeyKind},
@@ -114,7 +114,7 @@ int put_key(const Call& call, const json& object) {
                      {"version", object["version"]},
                      {"body", object["body"]}};
   if (!operate(call, "objects.put", args, exit)) return exit;
-  const json row = shown(object, system_clock().wall_ms());
+  const json row = key_row(object, system_clock().wall_ms());
   print_change(call, row, line_of(row));
   return kExitDone;
 }
@@ -167,7 +167,7 @@ int keys_list(const Call& call) {
   const auto all = list_objects(call, client::kKeyKind, exit);
   if (!all) return exit;
   json list = json::array();
-  for (const json& object : *all) list.push_back(shown(object, now_ms));
+  for (const json& object : *all) list.push_back(key_row(object, now_ms));
   RenderOptions options;
   options.columns = {"id",         "name",         "role",
                      "tenant",     "hint",         "created_ms",
@@ -198,7 +198,7 @@ int keys_revoke(const Call& call) {
   if (!object) return exit;
   json& body = (*object)["body"];
   if (body.value("revoked_ms", std::int64_t{0}) > 0) {
-    const json row = shown(*object, system_clock().wall_ms());
+    const json row = key_row(*object, system_clock().wall_ms());
     print_change(call, row, line_of(row));
     return kExitDone;
   }

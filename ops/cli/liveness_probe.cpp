@@ -42,10 +42,10 @@ void LivenessProbe::look(std::int64_t now_ms, std::int64_t period_ms) {
   looked_ms_ = now_ms;
   if (was_answered()) {
     armed_ = true;
-    asked_ = false;
+    probe_pending_ = false;
     silent_us_ = 0;
   }
-  if (asked_) {
+  if (probe_pending_) {
     if (!armed_) return;
     const bool stopped = process_->state() == ProcessView::State::kStopped;
     const std::int64_t held_up_us = process_->held_up_us(now_ms * 1000);
@@ -54,7 +54,7 @@ void LivenessProbe::look(std::int64_t now_ms, std::int64_t period_ms) {
   }
   process_->begin_count(now_ms * 1000);
   const char probe = 1;
-  asked_ = write(ours_.get(), &probe, 1) == 1;
+  probe_pending_ = write(ours_.get(), &probe, 1) == 1;
 }
 
 }  // namespace holdfast::cli

@@ -1,6 +1,6 @@
 #pragma once
-// The supervisor's side of liveness probes (shared/base/probe.h): asks one child again and again
-// and counts how long it has owed an answer while it could have given one. One thread.
+// The supervisor's side of liveness probes (shared/base/probe.h): probes one child periodically and
+// counts how long it has owed an answer while it could have given one. One thread.
 
 #include <sys/types.h>
 
@@ -16,17 +16,17 @@ class LivenessProbe {
  public:
   LivenessProbe() = default;
 
-  /// Makes the socket for the next child; the child's end, open until started().
+  /// Makes the socket for the next child; returns the child's end, open until started().
   Result<int> prepare();
-  /// The child runs as this process. Until its first answer nothing is counted: it may have much to
-  /// read before its loop begins.
+  /// Starts watching the child, which runs as `pid`. Nothing is counted until its first answer: it
+  /// may have much to read before its loop begins.
   void started(pid_t pid);
   void ended();
 
-  /// Reads answers, asks again. To be called every `period_ms` or so: time that the caller was late
-  /// by does not count, nor does time that the child waited for a processor or for a disk.
+  /// Reads answers and probes again. To be called about every `period_ms`: time by which the caller
+  /// is late does not count, nor does time in which the child waited for a processor or a disk.
   void look(std::int64_t now_ms, std::int64_t period_ms);
-  /// Time that it has owed an answer for, as counted.
+  /// Milliseconds for which the child has owed an answer, as counted.
   std::int64_t silent_ms() const { return silent_us_ / 1000; }
 
  private:
@@ -34,8 +34,8 @@ class LivenessProbe {
 
   OwnedFd ours_, theirs_;
   std::optional<ProcessView> process_;
-  bool armed_ = false;  // it has answered once
-  bool asked_ = false;  // and has not answered this time
+  bool armed_ = false;          // the child has answered once
+  bool probe_pending_ = false;  // an answer is owed
   std::int64_t silent_us_ = 0;
   std::int64_t looked_ms_ = 0;
 };

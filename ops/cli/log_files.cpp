@@ -17,7 +17,7 @@ std::string older(const std::string& path, std::int64_t n) {
   return path + "." + std::to_string(n);
 }
 
-/// All of `from` behind `at`, as far as it goes; the end, or -1 if it cannot be written.
+/// Copies all of `from` after offset `at`; returns the end, or -1 on failure.
 off_t copy_rest(int from, int to, off_t at) {
   std::array<char, 65'536> buffer;
   for (;;) {
@@ -28,20 +28,21 @@ off_t copy_rest(int from, int to, off_t at) {
   }
 }
 
-/// The processes hold the file open, so that it is emptied, not replaced.
-void empty_into(const std::string& path, const std::string& kept) {
+/// Copies a log to `rotated` (unless that is empty) and truncates it: processes hold it open, so it
+/// cannot be replaced.
+void empty_into(const std::string& path, const std::string& rotated) {
   const int from = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (from < 0) return;
-  const std::string part = kept + ".part";
+  const std::string part = rotated + ".part";
   const int to =
-      kept.empty() ? -1 : open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+      rotated.empty() ? -1 : open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
   off_t end = to >= 0 ? copy_rest(from, to, 0) : -1;
   if (end >= 0) end = copy_rest(from, to, end);  // what came meanwhile
   (void)!ftruncate(from, 0);
   close(from);
   if (to < 0) return;
   close(to);
-  if (end < 0 || std::rename(part.c_str(), kept.c_str()) != 0) unlink(part.c_str());
+  if (end < 0 || std::rename(part.c_str(), rotated.c_str()) != 0) unlink(part.c_str());
 }
 
 }  // namespace

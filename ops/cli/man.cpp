@@ -80,7 +80,7 @@ std::string value_name(const Argument& argument) {
 }
 
 /// "--name TEXT" or "NAME" in the fonts of a manual page.
-std::string shown(const Argument& argument) {
+std::string format_argument(const Argument& argument) {
   if (argument.name[0] != '-') return italic(argument.name);
   std::string names = argument.name;
   const std::size_t comma = names.find(',');
@@ -97,7 +97,8 @@ std::string synopsis(const Verb& verb) {
                     bold("--json") + "] " + bold(verb.path);
   for (const Argument& argument : verb.arguments) {
     const std::string more = argument.kind == Kind::kList ? "..." : "";
-    out += argument.optional ? " [" + shown(argument) + "]" + more : " " + shown(argument) + more;
+    out += argument.optional ? " [" + format_argument(argument) + "]" + more
+                             : " " + format_argument(argument) + more;
   }
   return out + "\n";
 }
@@ -166,7 +167,8 @@ std::string page(const Verb& verb) {
   const std::string more = description_of(verb.path);
   if (!more.empty()) out += ".PP\n" + paragraphs(more);
   out += ".SH OPTIONS\n";
-  for (const Argument& argument : verb.arguments) out += item(shown(argument), argument.help);
+  for (const Argument& argument : verb.arguments)
+    out += item(format_argument(argument), argument.help);
   out += item(bold("--state") + " " + italic("DIR"),
               "state directory (else $HOLDFAST_STATE, else ./holdfast-state)");
   out += item(bold("--json"), "one JSON document on stdout");

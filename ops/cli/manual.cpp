@@ -1,5 +1,5 @@
-// What help and manual pages say of a verb beyond its row in the table: examples, and more words
-// where one line is not enough.
+// Texts of help and manual pages beyond a verb's row in the table: examples, and more words where
+// one line is not enough.
 
 #include <map>
 

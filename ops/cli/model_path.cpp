@@ -9,32 +9,32 @@
 #include <vector>
 
 #include "shared/gguf/lookalike.h"
-#include "shared/hf/split_file.h"
+#include "shared/huggingface/split_file.h"
 
 namespace holdfast::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kShownMax = 10;
-constexpr std::size_t kEntriesMax = 10'000;  // of a folder that is looked through
+constexpr std::size_t kListedMax = 10;
+constexpr std::size_t kEntriesMax = 10'000;  // entries of a folder that are looked at
 
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
 }
 
-/// Files of models: of one in several parts the first, and no projector of pictures.
+/// The model files of a folder: of one in several parts the first; no image projectors.
 std::vector<std::string> models_in(const std::string& folder) {
   std::vector<std::string> found;
   std::error_code failed;
-  std::size_t seen = 0;
+  std::size_t scanned = 0;
   for (const auto& entry : fs::directory_iterator(folder, failed)) {
-    if (++seen > kEntriesMax) break;
+    if (++scanned > kEntriesMax) break;
     const std::string name = lower(entry.path().filename().string());
     if (!name.ends_with(".gguf") || name.starts_with("mmproj")) continue;
     if (!entry.is_regular_file(failed)) continue;
-    const auto part = hf::part_name(entry.path().string());
+    const auto part = huggingface::part_name(entry.path().string());
     if (part && part->number != 1) continue;
     found.push_back(entry.path().string());
   }
@@ -50,22 +50,22 @@ Result<std::string> only_model_in(const std::string& folder) {
                  folder + ": neither a GGUF file nor a config.json is in this folder"};
   }
   std::string names;
-  for (std::size_t i = 0; i < std::min(found.size(), kShownMax); ++i) {
+  for (std::size_t i = 0; i < std::min(found.size(), kListedMax); ++i) {
     names += (i == 0 ? "" : ", ") + fs::path(found[i]).filename().string();
   }
-  if (found.size() > kShownMax) {
-    names += ", and " + std::to_string(found.size() - kShownMax) + " more";
+  if (found.size() > kListedMax) {
+    names += ", and " + std::to_string(found.size() - kListedMax) + " more";
   }
   return Error{Errc::kNotFound, folder + ": " + std::to_string(found.size()) +
                                     " models are in this folder, expected one: name the file; " +
                                     names};
 }
 
-/// A file that is no model for a reason that its first bytes tell.
+/// Refuses a file whose first bytes tell that it is no model.
 Result<void> check_head(const std::string& path) {
   std::array<char, 512> head{};
   std::ifstream file(path, std::ios::binary);
-  if (!file) return {};  // who loads it says why it cannot be read
+  if (!file) return {};  // the load says why it cannot be read
   file.read(head.data(), head.size());
   const auto size = static_cast<std::size_t>(file.gcount());
   const ByteSpan bytes = std::as_bytes(std::span(head)).first(size);
@@ -80,15 +80,15 @@ Result<std::string> find_model(const std::string& named) {
   std::error_code failed;
   std::string path = fs::absolute(named, failed).string();
   if (!fs::exists(path, failed)) {
-    // What only the daemon may read is for the daemon to judge.
+    // A path that the daemon alone may read is for the daemon to judge.
     if (failed == std::errc::permission_denied) return path;
     return Error{Errc::kNotFound, path + ": no such file or folder"};
   }
   if (fs::is_directory(path, failed)) {
     if (fs::exists(path + "/config.json", failed)) return path;
-    HF_TRY(path, only_model_in(path));
+    HOLDFAST_TRY(path, only_model_in(path));
   }
-  if (fs::is_regular_file(path, failed)) HF_CHECKED(check_head(path));
+  if (fs::is_regular_file(path, failed)) HOLDFAST_CHECKED(check_head(path));
   return path;
 }
 

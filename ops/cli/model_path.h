@@ -1,5 +1,5 @@
 #pragma once
-// What a user calls a model on this machine: a GGUF file, a folder with one, or a folder in Hugging
+// The path of a model as a user gives it: a GGUF file, a folder with one, or a folder in Hugging
 // Face's form.
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace holdfast::cli {
 
-/// The absolute path of the model that is meant: of a folder without config.json the one GGUF file
-/// in it. kNotFound: there is none, or several, which are named; kFileInvalid: the file is
-/// something else, by its first bytes, which is said.
+/// The absolute path of the model that is meant: for a folder without config.json the one GGUF file
+/// in it. kNotFound: there is none, or several, which are named; kFileInvalid: the first bytes tell
+/// that the file is something else, which is named.
 Result<std::string> find_model(const std::string& path);
 
 /// A name for a model by its path: what is before ".gguf", in lower case, odd characters as '-'.

@@ -1,4 +1,4 @@
-// Verbs that make a model file from another.
+// Verbs that make one model file from another.
 
 #include <unistd.h>
 
@@ -16,20 +16,20 @@
 namespace holdfast::cli {
 namespace {
 
-/// "\r 43% of 1.2 GiB" on a terminal, nothing elsewhere; a line is drawn once for each percent.
+/// Draws "\r 43% of 1.2 GiB" on a terminal, nothing elsewhere; once for each percent.
 class Bar {
  public:
   void operator()(std::uint64_t done, std::uint64_t total) {
     const std::uint64_t percent = total == 0 ? 100 : done * 100 / total;
-    if (percent == shown_ || isatty(STDERR_FILENO) != 1) return;
-    shown_ = percent;
+    if (percent == last_percent_ || isatty(STDERR_FILENO) != 1) return;
+    last_percent_ = percent;
     std::fprintf(stderr, "\r\033[K%3.0f%% of %s", static_cast<double>(percent),
                  human_bytes(static_cast<double>(total)).c_str());
     if (done == total) std::fprintf(stderr, "\r\033[K");
   }
 
  private:
-  std::uint64_t shown_ = ~std::uint64_t{0};
+  std::uint64_t last_percent_ = ~std::uint64_t{0};
 };
 
 void warn(const std::vector<std::string>& warnings) {

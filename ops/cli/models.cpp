@@ -21,7 +21,7 @@ json by_name(const Call& call) {
   return {{"name", call.text("NAME")}};
 }
 
-/// While it is being placed: why none of the devices takes it now.
+/// The reason why no device takes the model now, while its placement is pending.
 std::string what_it_waits_for(const json& model) {
   constexpr std::size_t kWidth = 100;  // a line of a terminal
   std::string why;
@@ -46,25 +46,25 @@ std::string added_line(const json& model) {
   return line + "added";
 }
 
-/// Polls until the model is in one of the states where nothing more happens by itself.
+/// Polls until the model is in a state that does not change by itself.
 int wait_until_ready(const Call& call) {
   while (true) {
     int exit = kExitDone;
-    const auto shown = operate(call, "models.show", by_name(call), exit);
-    if (!shown) return exit;
-    const std::string state = shown->value("state", "");
+    const auto model = operate(call, "models.show", by_name(call), exit);
+    if (!model) return exit;
+    const std::string state = model->value("state", "");
     if (state == "ready" || state == "failed" || state == "unloaded") clear_progress();
     if (state == "ready") {
-      print_change(call, *shown, call.text("NAME") + ": ready");
+      print_change(call, *model, call.text("NAME") + ": ready");
       return kExitDone;
     }
     if (state == "failed" || state == "unloaded") {
-      const std::string reason = shown->value("reason", "");
+      const std::string reason = model->value("reason", "");
       return report_error(call, Errc::kModelFailed,
                           "model " + call.text("NAME") + " is " + state + ": " + reason);
     }
     if (isatty(STDERR_FILENO) == 1) {
-      std::fprintf(stderr, "\r\033[K%s%s", state.c_str(), what_it_waits_for(*shown).c_str());
+      std::fprintf(stderr, "\r\033[K%s%s", state.c_str(), what_it_waits_for(*model).c_str());
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
@@ -109,10 +109,10 @@ int models_remove(const Call& call) {
 
 int models_load(const Call& call) {
   int exit = kExitDone;
-  const auto asked = operate(call, "models.load", by_name(call), exit);
-  if (!asked) return exit;
+  const auto result = operate(call, "models.load", by_name(call), exit);
+  if (!result) return exit;
   if (!call.has("no-wait")) return wait_until_ready(call);
-  print_change(call, *asked, call.text("NAME") + ": " + asked->value("state", "asked to load"));
+  print_change(call, *result, call.text("NAME") + ": " + result->value("state", "asked to load"));
   return kExitDone;
 }
 
@@ -126,9 +126,9 @@ int models_unpin(const Call& call) {
 
 int models_unload(const Call& call) {
   int exit = kExitDone;
-  const auto asked = operate(call, "models.unload", by_name(call), exit);
-  if (!asked) return exit;
-  print_change(call, *asked, call.text("NAME") + ": " + asked->value("state", "asked to unload"));
+  const auto result = operate(call, "models.unload", by_name(call), exit);
+  if (!result) return exit;
+  print_change(call, *result, call.text("NAME") + ": " + result->value("state", "asked to unload"));
   return kExitDone;
 }
 

@@ -84,8 +84,8 @@ Result<Db> open_read_only(const Call& call) {
   Db db(raw);
   if (rc != SQLITE_OK) return sql_error(raw, "open " + path);
   sqlite3_busy_timeout(raw, kBusyMs);
-  HF_TRY(const json set, query(raw, "PRAGMA query_only=1", {}));
-  HF_TRY(const json version, query(raw, "PRAGMA user_version", {}));
+  HOLDFAST_TRY(const json set, query(raw, "PRAGMA query_only=1", {}));
+  HOLDFAST_TRY(const json version, query(raw, "PRAGMA user_version", {}));
   const std::int64_t found = version.at(0).value("user_version", std::int64_t{0});
   if (found > kSchemaVersion) {
     return Error{Errc::kVersionNewer,
@@ -113,26 +113,27 @@ Result<json> requests_list(sqlite3* db, const json& args) {
   const std::string state = args.value("state", "");
   const std::string sql =
       std::string(kRequestColumns) + "WHERE ?1 = '' OR r.state = ?1 ORDER BY r.seq DESC LIMIT ?2";
-  HF_TRY(json rows, query(db, sql.c_str(), {state, args.value("limit", kListDefault)}));
+  HOLDFAST_TRY(json rows, query(db, sql.c_str(), {state, args.value("limit", kListDefault)}));
   return json{{"requests", std::move(rows)}};
 }
 
 Result<json> requests_show(sqlite3* db, const json& args) {
   const std::string id = args.value("id", "");
   const std::string sql = std::string(kRequestColumns) + "WHERE r.id = ?1";
-  HF_TRY(json row, only_row(query(db, sql.c_str(), {id}), "request " + id));
-  HF_TRY(row["choices"],
-         query(db,
-               "SELECT choice, prompt, prompt_tokens, next_index, finish, error_code, error, deaths"
-               " FROM choices WHERE seq = (SELECT seq FROM requests WHERE id = ?1) ORDER BY choice",
-               {id}));
-  HF_TRY(row["attempts"],
-         query(db,
-               "SELECT choice, fence_epoch, fence_counter, worker_key, load_id, start_index,"
-               " end_index, adopted, started_ms, ended_ms, reason FROM attempts"
-               " WHERE seq = (SELECT seq FROM requests WHERE id = ?1)"
-               " ORDER BY choice, fence_epoch, fence_counter",
-               {id}));
+  HOLDFAST_TRY(json row, only_row(query(db, sql.c_str(), {id}), "request " + id));
+  HOLDFAST_TRY(
+      row["choices"],
+      query(db,
+            "SELECT choice, prompt, prompt_tokens, next_index, finish, error_code, error, deaths"
+            " FROM choices WHERE seq = (SELECT seq FROM requests WHERE id = ?1) ORDER BY choice",
+            {id}));
+  HOLDFAST_TRY(row["attempts"],
+               query(db,
+                     "SELECT choice, fence_epoch, fence_counter, worker_key, load_id, start_index,"
+                     " end_index, adopted, started_ms, ended_ms, reason FROM attempts"
+                     " WHERE seq = (SELECT seq FROM requests WHERE id = ?1)"
+                     " ORDER BY choice, fence_epoch, fence_counter",
+                     {id}));
   return row;
 }
 
@@ -140,10 +141,10 @@ constexpr const char* kModelColumns =
     "SELECT name, state, architecture, context, slots, kv_type, size AS size_bytes, weights_bytes,"
     " kv_bytes, scratch_bytes, chat, sha, path, reason, created_ms FROM models ";
 
-/// What an older program left has none.
+/// The aliases; the database of an older program has none.
 Result<json> aliases(sqlite3* db) {
-  HF_TRY(const json there,
-         query(db, "SELECT count(*) AS n FROM sqlite_schema WHERE name = 'aliases'", {}));
+  HOLDFAST_TRY(const json there,
+               query(db, "SELECT count(*) AS n FROM sqlite_schema WHERE name = 'aliases'", {}));
   if (there.at(0).value("n", 0) == 0) return json::array();
   return query(db,
                "SELECT name, targets AS stands_for, pending AS waits_for, created_ms, changed_ms"
@@ -152,8 +153,8 @@ Result<json> aliases(sqlite3* db) {
 }
 
 Result<json> models_list(sqlite3* db) {
-  HF_TRY(json rows, query(db, (std::string(kModelColumns) + "ORDER BY name").c_str(), {}));
-  HF_TRY(json names, aliases(db));
+  HOLDFAST_TRY(json rows, query(db, (std::string(kModelColumns) + "ORDER BY name").c_str(), {}));
+  HOLDFAST_TRY(json names, aliases(db));
   json document = {{"models", std::move(rows)}};
   if (!names.empty()) document["aliases"] = std::move(names);
   return document;
@@ -161,8 +162,8 @@ Result<json> models_list(sqlite3* db) {
 
 Result<json> models_show(sqlite3* db, const json& args) {
   const std::string name = args.value("name", "");
-  HF_TRY(const json known, aliases(db));
-  for (const json& alias : known) {
+  HOLDFAST_TRY(const json alias_rows, aliases(db));
+  for (const json& alias : alias_rows) {
     if (alias.value("name", "") == name) return alias;
   }
   const std::string sql = std::string(kModelColumns) + "WHERE name = ?1";
@@ -173,7 +174,7 @@ Result<json> models_show(sqlite3* db, const json& args) {
 
 Result<std::string> find_request(const Call& call, const std::string& named) {
   std::string id = named;
-  // As control/gateway/render.h puts them in front (public_id).
+  // Prefixes that public_id in control/gateway/render.h adds.
   for (const std::string_view prefix : {"chatcmpl-", "cmpl-", "embd-", "msg_"}) {
     if (named.starts_with(prefix)) id = named.substr(prefix.size());
   }
@@ -201,7 +202,7 @@ bool should_read_offline(const Call& call) {
 }
 
 Result<json> read_offline(const Call& call, const std::string& verb, const json& args) {
-  HF_TRY(const Db db, open_read_only(call));
+  HOLDFAST_TRY(const Db db, open_read_only(call));
   if (verb == "requests.list") return requests_list(db.get(), args);
   if (verb == "requests.show") return requests_show(db.get(), args);
   if (verb == "models.list") return models_list(db.get());

@@ -1,5 +1,5 @@
 #pragma once
-// Looks into control.db while no daemon runs: lists and details only, read-only, short snapshots.
+// Reads of control.db while no daemon runs: lists and details only, read-only, short snapshots.
 
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -14,17 +14,17 @@ namespace holdfast::cli {
 /// True if a database is there and no daemon answers: then the verbs below stand in for it.
 bool should_read_offline(const Call& call);
 
-/// requests.list, requests.show, models.list and models.show as the daemon would answer, from the
+/// Answers requests.list, requests.show, models.list and models.show as the daemon would, from the
 /// rows alone. kNotFound for an unknown id or name; kVersionNewer, kStorage for the database.
 Result<nlohmann::json> read_offline(const Call& call, const std::string& verb,
                                     const nlohmann::json& args);
 
-/// The id of the request that is meant: by its id, by what HTTP calls it (chatcmpl-ID), or by its
-/// idempotency key. The text itself if the database knows none of them: the daemon then says so.
-/// kConflict if several tenants' requests have the key.
+/// The id of the request that is meant: by its id, its HTTP name (chatcmpl-ID) or its idempotency
+/// key. The text itself if the database knows none of them: the daemon then says so. kConflict if
+/// several tenants' requests have the key.
 Result<std::string> find_request(const Call& call, const std::string& named);
 
-/// The verb by the daemon, or from the database while that is down (said on stderr).
+/// Runs the verb by the daemon, or on the database while that is down (said on stderr); prints.
 int read_and_print(const Call& call, const std::string& verb, const nlohmann::json& args,
                    RenderOptions options = {});
 

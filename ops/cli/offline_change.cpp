@@ -44,7 +44,7 @@ Result<std::string> output_of(const std::vector<std::string>& argv) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, pipe_fds[1], STDOUT_FILENO);
-  // Its log lines are nothing for the terminal: what matters is in the answer.
+  // Its log lines are not for the terminal: the answer has what matters.
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
   std::vector<char*> raw;
   for (const std::string& argument : argv) raw.push_back(const_cast<char*>(argument.c_str()));
@@ -77,9 +77,9 @@ bool has_database(const std::string& state_dir) {
 Result<wire::OpResult> operate_offline(const std::string& state_dir, const std::string& verb,
                                        const std::string& args) {
   const std::string program = program_folder() + "/holdfastd";
-  HF_TRY(const std::string frame,
-         output_of({program, "--state", state_dir, "--op", verb, "--args", args}));
-  HF_TRY(wire::Message message, wire::decode(frame));
+  HOLDFAST_TRY(const std::string frame,
+               output_of({program, "--state", state_dir, "--op", verb, "--args", args}));
+  HOLDFAST_TRY(wire::Message message, wire::decode(frame));
   auto* result = std::get_if<wire::OpResult>(&message);
   if (result == nullptr) {
     return Error{Errc::kIo, verb + ": " + program + " gave no answer; run it by hand to see why"};

@@ -13,7 +13,7 @@ namespace holdfast::cli {
 /// True if the state directory has a database.
 bool has_database(const std::string& state_dir);
 
-/// The answer as a daemon would have given it. kIo: holdfastd cannot be run or says nothing.
+/// Returns the answer that a daemon would give. kIo: holdfastd cannot be run or says nothing.
 Result<wire::OpResult> operate_offline(const std::string& state_dir, const std::string& verb,
                                        const std::string& args);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What the CLI prints: aligned tables for people, one JSON document for scripts, one line for an
+// Output of the CLI: aligned tables for people, one JSON document for scripts, one line for an
 // error and one for a change. Colours only on a terminal, and not if NO_COLOR is set
 // (no-color.org).
 
@@ -16,8 +16,8 @@ namespace holdfast::cli {
 /// Exit code of a typed error: lookups 3, refusals 4, an absent daemon 69, usage 2, others 1.
 int exit_code(Errc code);
 
-/// "holdfast: what" on stderr; with --json also {"error": {"code", "message", numbers}} on stdout.
-/// Returns the exit code.
+/// Prints "holdfast: what" on stderr; with --json also {"error": {"code", "message", numbers}} on
+/// stdout. Returns the exit code.
 int report_error(const Call& call, Errc code, std::string_view what);
 int report_error(const Call& call, const Error& error);
 int report_refusal(const Call& call, const wire::Refusal& refusal);
@@ -31,9 +31,9 @@ class Table {
   explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
   bool empty() const { return rows_.empty(); }
-  /// With the header in bold and states in colour if `colour`. No line has more than `width`
-  /// columns (0: no bound): texts are shortened, numbers are not; what does not fit even so is left
-  /// out, and a last line names it. Ends with a newline.
+  /// The table as text, with the header in bold and states in colour if `colour`. No line has more
+  /// than `width` columns (0: no bound): texts are shortened, numbers are not; columns that do not
+  /// fit even so are left out, and a last line names them. Ends with a newline.
   std::string str(bool colour, std::size_t width = 0) const;
 
  private:

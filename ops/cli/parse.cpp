@@ -1,6 +1,6 @@
-// CLI11 lives in this file alone: it turns the verb table into parsers and the arguments into a
-// Call. Global options are declared on every verb, not inherited: CLI11's fall-through would take a
-// prompt that reads "status" for a verb.
+// Parsing of the command line, with CLI11 in this file alone: the verb table becomes parsers, the
+// arguments a Call. Global options are declared on every verb, not inherited: CLI11's fall-through
+// would take a prompt that reads "status" for a verb.
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -145,7 +145,7 @@ std::string one_line(std::string text) {
 }
 
 /// The arguments as they are understood: --max_tokens is --max-tokens, and `bench compare` is a
-/// verb beside `bench`, whose first argument is a file.
+/// verb of its own although the first argument of `bench` is a file.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
@@ -162,7 +162,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return with_dashes(std::move(words));
 }
 
-/// What is wrong with a command line, in one line: what was meant if a word of it is unknown.
+/// Says in one line what is wrong with a command line, and what an unknown word may have meant.
 std::string explain(const std::vector<std::string>& words, const CLI::ParseError& error) {
   const bool may_be_unknown = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
                               dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
@@ -188,7 +188,7 @@ std::string argument_key(const char* name) {
 
 int run_cli(int argc, char** argv) {
   Parser parser;
-  bool wants_json = false;  // known before parsing, so that errors of use can be JSON too
+  bool wants_json = false;  // read before parsing, so that errors of use can be JSON too
   for (int i = 1; i < argc; ++i) wants_json = wants_json || std::string_view(argv[i]) == "--json";
   add_globals(parser.app, parser.call);
   parser.app.require_subcommand(1);

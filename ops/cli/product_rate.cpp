@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kSeconds = 0.02;
 
-/// Of all threads, and how long the slowest of them took.
+/// The work of all threads, and the time of the slowest of them.
 struct Done {
   double work = 0;
   double seconds = 0;
@@ -31,14 +31,14 @@ Done compute(ThreadPool& team, const cpu::Kernels& kernels, cpu::Format format,
 }  // namespace
 
 ProductRate::ProductRate(int threads, const cpu::Kernels& kernels, gguf::TensorType type,
-                         double coarse)
+                         double int8_share)
     : team_(std::max(threads, 1)),
       kernels_(kernels),
       format_(cpu::format_of(type).value_or(cpu::Format::kF32)) {
   alignas(64) std::uint8_t lines[cpu::kAloneBytes] = {};
   const double gain = kernels.products_alone(format_, true, 1, lines) /
                       kernels.products_alone(format_, false, 1, lines);
-  times_ = 1 / (1 - coarse + coarse / gain);
+  times_ = 1 / (1 - int8_share + int8_share / gain);
 }
 
 double ProductRate::tops() {

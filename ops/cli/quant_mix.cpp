@@ -58,11 +58,11 @@ TensorType attn_v_type(const QuantMix& mix, const MixModel& model, std::int64_t 
   // The 70B shape: eight heads share this small matrix, so more bits cost nothing there.
   const bool is_70b = model.layers == 80 && model.heads != model.kv_heads;
   if (is_70b && (type == TensorType::kQ3_K || type == TensorType::kQ4_K)) type = TensorType::kQ5_K;
-  if (model.experts == 8) type = TensorType::kQ8_0;  // small beside eight experts
+  if (model.experts == 8) type = TensorType::kQ8_0;  // small next to eight experts
   return type;
 }
 
-/// One matrix for q, k and v.
+/// The type of one matrix for q, k and v.
 TensorType attn_qkv_type(const QuantMix& mix) {
   if (mix.name == "q3_k_m" || mix.name == "q3_k_l") return TensorType::kQ4_K;
   if (mix.name == "q4_k_m") return TensorType::kQ5_K;
@@ -141,7 +141,7 @@ std::string quant_mix_names() {
   return out;
 }
 
-bool keeps_its_values(std::string_view tensor, const std::vector<std::uint64_t>& dims) {
+bool stays_unquantized(std::string_view tensor, const std::vector<std::uint64_t>& dims) {
   constexpr std::string_view kParts[] = {
       "_norm.",       "ffn_gate_inp.", "position_embd.", "token_types.", "rope_freqs",
       "rope_factors", "ssm_conv1d",    "attn_rel_b",     "altup_",       "per_layer_model_proj"};
@@ -152,9 +152,9 @@ bool keeps_its_values(std::string_view tensor, const std::vector<std::uint64_t>&
   return false;
 }
 
-TensorType wanted_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
-                       const std::vector<std::uint64_t>& dims) {
-  if (keeps_its_values(tensor, dims)) return TensorType::kF32;
+TensorType preferred_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
+                          const std::vector<std::uint64_t>& dims) {
+  if (stays_unquantized(tensor, dims)) return TensorType::kF32;
   if (is_plain(mix.base)) return mix.base;
   CHECK(model.heads > 0 && model.kv_heads > 0);
   if (mix.base == TensorType::kMXFP4) {  // as gpt-oss is published: experts alone
@@ -177,7 +177,7 @@ TensorType wanted_type(const QuantMix& mix, const MixModel& model, std::string_v
 
 TensorType mixed_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
                       const std::vector<std::uint64_t>& dims) {
-  return fallback(wanted_type(mix, model, tensor, dims), dims.empty() ? 1 : dims[0]);
+  return fallback(preferred_type(mix, model, tensor, dims), dims.empty() ? 1 : dims[0]);
 }
 
 }  // namespace holdfast::cli

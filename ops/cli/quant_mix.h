@@ -19,12 +19,12 @@ struct QuantMix {
   std::uint32_t file_type;  // general.file_type
 };
 
-/// Case-insensitive; nullopt for an unknown name.
+/// Finds a mix by its name, case-insensitively; nullopt for an unknown name.
 std::optional<QuantMix> find_quant_mix(std::string_view name);
 /// "f32, f16, …", in a fixed order, for help and errors.
 std::string quant_mix_names();
 
-/// What the choice depends on besides the tensor.
+/// Properties of the model that the choice depends on, besides the tensor.
 struct MixModel {
   std::int64_t layers = 0;
   std::int64_t heads = 0;
@@ -33,15 +33,15 @@ struct MixModel {
   std::int64_t experts = 0;  // 0: dense
 };
 
-/// Vectors, norms, routers and position tables: small, and every quantizer leaves them alone.
-bool keeps_its_values(std::string_view tensor, const std::vector<std::uint64_t>& dims);
+/// True for vectors, norms, routers and position tables: small, and left alone by every quantizer.
+bool stays_unquantized(std::string_view tensor, const std::vector<std::uint64_t>& dims);
 
-/// Type of one tensor of a model of `model`'s shape if its rows divided into any blocks; F32 for
-/// one that keeps its values. Pure.
-gguf::TensorType wanted_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
-                             const std::vector<std::uint64_t>& dims);
+/// The type of one tensor in a model of `model`'s shape if its rows divided into any blocks; F32
+/// for a tensor that stays unquantized. Pure.
+gguf::TensorType preferred_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
+                                const std::vector<std::uint64_t>& dims);
 
-/// The same with a type whose blocks the rows divide into. Pure.
+/// The same, but a type whose blocks the rows divide into. Pure.
 gguf::TensorType mixed_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
                             const std::vector<std::uint64_t>& dims);
 

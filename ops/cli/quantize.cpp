@@ -9,7 +9,7 @@
 #include "shared/gguf/quantize.h"
 #include "shared/gguf/quants.h"
 #include "shared/gguf/writer.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 
 namespace holdfast::cli {
 namespace {
@@ -48,7 +48,7 @@ MixModel model_of(const File& file) {
   return model;
 }
 
-/// Rows of one tensor from one type to another, by every thread of the pool.
+/// Converts rows of one tensor from one type to another, on every thread of the pool.
 class RowConverter {
  public:
   RowConverter(ThreadPool& pool, const TensorInfo& from, TensorType to)
@@ -64,10 +64,10 @@ class RowConverter {
         std::max<std::uint64_t>(kChunkElements / std::max<std::uint64_t>(columns_, 1), 1);
     std::vector<std::byte> out(std::min(step, rows_) * row_out_);
     for (std::uint64_t row = 0; row < rows_; row += step) {
-      if (interrupted) HF_CHECKED(interrupted());
+      if (interrupted) HOLDFAST_CHECKED(interrupted());
       const std::uint64_t n = std::min(step, rows_ - row);
-      HF_CHECKED(convert(row, n, out.data()));
-      HF_CHECKED(sink(ByteSpan(out).first(n * row_out_)));
+      HOLDFAST_CHECKED(convert(row, n, out.data()));
+      HOLDFAST_CHECKED(sink(ByteSpan(out).first(n * row_out_)));
     }
     return {};
   }
@@ -106,11 +106,11 @@ class RowConverter {
   std::uint64_t row_out_ = 0;
 };
 
-/// Warnings of one kind are one line, with a count and the first tensor.
+/// Collects warnings: those of one kind become one line, with a count and the first tensor.
 class Fallbacks {
  public:
-  void add(const TensorInfo& tensor, TensorType wanted, TensorType type) {
-    auto [at, added] = found_.try_emplace({wanted, type}, Entry{tensor.name, tensor.dims[0], 0});
+  void add(const TensorInfo& tensor, TensorType preferred, TensorType type) {
+    auto [at, added] = found_.try_emplace({preferred, type}, Entry{tensor.name, tensor.dims[0], 0});
     ++at->second.tensors;
   }
   std::vector<std::string> lines() const {
@@ -178,8 +178,8 @@ Result<Quantized> quantize_file(const QuantizeCall& call,
     return Error{Errc::kUsage, "quantize: type \"" + call.type + "\" is unknown, expected one of " +
                                    quant_mix_names()};
   }
-  HF_TRY(const auto file, hf::open_model(call.in));
-  HF_CHECKED(check_source(*file));
+  HOLDFAST_TRY(const auto file, huggingface::open_model(call.in));
+  HOLDFAST_CHECKED(check_source(*file));
   const MixModel model = model_of(*file);
   ThreadPool pool(std::max(call.threads, 1));
   Quantized out;
@@ -191,17 +191,17 @@ Result<Quantized> quantize_file(const QuantizeCall& call,
   std::uint64_t requantized = 0;
   for (const TensorInfo& tensor : file->tensors()) {
     const std::vector<std::uint64_t> dims = dims_of(tensor);
-    const bool kept = keeps_its_values(tensor.name, dims);
-    const TensorType wanted = wanted_type(*mix, model, tensor.name, dims);
-    const TensorType type = kept ? tensor.type : mixed_type(*mix, model, tensor.name, dims);
-    if (!kept && type != wanted) fallbacks.add(tensor, wanted, type);
+    const bool unquantized = stays_unquantized(tensor.name, dims);
+    const TensorType preferred = preferred_type(*mix, model, tensor.name, dims);
+    const TensorType type = unquantized ? tensor.type : mixed_type(*mix, model, tensor.name, dims);
+    if (!unquantized && type != preferred) fallbacks.add(tensor, preferred, type);
     if (!is_float(tensor.type) && type != tensor.type) ++requantized;
     out.tensors[type_name(type)] += 1;
     out.weights += tensor.elements();
     out.bytes_out += *gguf::row_bytes(type, tensor.elements());
     writer.add_tensor(tensor.name, type, dims,
                       [&, type](const gguf::Writer::Sink& sink) -> Result<void> {
-                        HF_TRY(const gguf::Held held, gguf::Held::of(tensor));
+                        HOLDFAST_TRY(const gguf::Held held, gguf::Held::of(tensor));
                         if (type == tensor.type) return sink(tensor.data);
                         return RowConverter(pool, tensor, type).run(sink, interrupted);
                       });
@@ -212,7 +212,7 @@ Result<Quantized> quantize_file(const QuantizeCall& call,
                            " tensors of the source are quantised already: the errors add up; "
                            "start from F32, F16 or BF16 where you can");
   }
-  HF_CHECKED(writer.write(call.out, progress));
+  HOLDFAST_CHECKED(writer.write(call.out, progress));
   return out;
 }
 

@@ -28,10 +28,10 @@ struct Quantized {
   std::vector<std::string> warnings;             // fallbacks, a source that is quantised already
 };
 
-/// Writes `out` atomically: a reader, and what was there before, never see half a file. The bytes
-/// do not depend on `threads`. progress(done, total) may be empty; `interrupted` is asked now and
-/// then and ends the work with its error. kUsage (unknown type, parts of a split model), kIo,
-/// kFileInvalid, kUnsupported, kDiskFull.
+/// Writes `out` atomically: neither a reader nor an older file at `out` ever sees half a file. The
+/// bytes do not depend on `threads`. progress(done, total) may be empty; `interrupted` is called
+/// now and then and ends the work with its error. kUsage (unknown type, parts of a split model),
+/// kIo, kFileInvalid, kUnsupported, kDiskFull.
 Result<Quantized> quantize_file(const QuantizeCall& call,
                                 const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                                 const std::function<Result<void>()>& interrupted = {});

@@ -50,14 +50,14 @@ double rms(int first, int last) {
   return std::sqrt(sum / (last - first + 1));
 }
 
-/// Scales differ from block to block, by a factor in [0.75, 1.25), and in sign where the format
+/// Varies a scale from block to block by a factor in [0.75, 1.25), and in sign where the format
 /// allows it: the quants' own mean (-0.5 for Q4_0) then cancels.
 float varied(float scale, std::uint64_t bits, bool either_sign) {
   const float factor = 0.75f + static_cast<float>(bits & 0xffff) / 131072.0f;
   return scale * factor * (either_sign && (bits & 0x10000) ? -1.0f : 1.0f);
 }
 
-/// 6-bit scales 32..63 that are their own minima, in the packing of Q4_K and Q5_K.
+/// Writes 6-bit scales 32..63 that are their own minima, in the packing of Q4_K and Q5_K.
 void put_scales_k4(std::uint8_t* packed, std::uint64_t bits) {
   std::uint8_t scale[8];
   for (int j = 0; j < 8; ++j) scale[j] = static_cast<std::uint8_t>(32 + ((bits >> (5 * j)) & 31));
@@ -69,7 +69,7 @@ void put_scales_k4(std::uint8_t* packed, std::uint64_t bits) {
   }
 }
 
-/// 16..31 with either sign, plus 32, from 5 bits: scales of Q3_K and IQ4_XS.
+/// A scale of Q3_K or IQ4_XS from 5 bits: 16..31 with either sign, plus 32.
 std::uint8_t signed_scale(std::uint64_t bits) {
   const int magnitude = 16 + static_cast<int>(bits & 15);
   return static_cast<std::uint8_t>(32 + (bits & 16 ? -magnitude : magnitude));
@@ -124,7 +124,7 @@ double unit_sigma(TensorType type) {
   }
 }
 
-/// `d` at `at`, and behind it the offset that centres quants with mean `middle`.
+/// Writes `d` at `at`, and after it the offset that centres quants with mean `middle`.
 void put_scale_and_offset(std::uint8_t* at, float d, float middle) {
   put_half(at, d);
   put_half(at + 2, middle * get_half(at));
@@ -137,7 +137,7 @@ void finish(TensorType type, std::uint8_t* block, float d, FastRandom& random) {
   switch (type) {
     case TensorType::kQ8_0:
       put_half(block, varied(d, bits, false));
-      for (int i = 2; i < 34; ++i) {  // -128 is what no quantizer writes
+      for (int i = 2; i < 34; ++i) {  // no quantizer writes -128
         if (block[i] == 0x80) block[i] = 0;
       }
       break;
@@ -216,7 +216,7 @@ Result<void> random_plain(std::uint64_t elements, FastRandom& random, Convert&& 
       const std::size_t most = std::min<std::size_t>(4, n - i);
       for (std::size_t k = 0; k < most; ++k) chunk[i + k] = table[(bits >> (16 * k)) & 0xffff];
     }
-    HF_CHECKED(sink(std::as_bytes(std::span(chunk.data(), n))));
+    HOLDFAST_CHECKED(sink(std::as_bytes(std::span(chunk.data(), n))));
     elements -= n;
   }
   return {};
@@ -282,7 +282,7 @@ Result<void> random_tensor(TensorType type, std::uint64_t elements, float sigma,
       std::memcpy(chunk.data() + at, &bits, sizeof bits);
     }
     for (std::size_t b = 0; b < n; ++b) finish(type, chunk.data() + b * block_bytes, d, random);
-    HF_CHECKED(sink(std::as_bytes(std::span(chunk.data(), n * block_bytes))));
+    HOLDFAST_CHECKED(sink(std::as_bytes(std::span(chunk.data(), n * block_bytes))));
     blocks -= n;
   }
   return {};

@@ -22,12 +22,12 @@ class FastRandom {
   std::uint64_t state_[4];
 };
 
-/// Gives sink the whole tensor of `elements` values with mean 0 and standard deviation `sigma`.
+/// Gives `sink` the whole tensor of `elements` values with mean 0 and standard deviation `sigma`.
 /// CHECKs that the type is one that `synth` offers.
 Result<void> random_tensor(gguf::TensorType type, std::uint64_t elements, float sigma,
                            FastRandom& random, const std::function<Result<void>(ByteSpan)>& sink);
 
-/// Gives sink `elements` float32 values: mean + sigma x normal.
+/// Gives `sink` `elements` float32 values: mean + sigma x normal.
 Result<void> random_vector(std::uint64_t elements, float mean, float sigma, FastRandom& random,
                            const std::function<Result<void>(ByteSpan)>& sink);
 

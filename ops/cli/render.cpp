@@ -19,14 +19,14 @@ bool ends_with(std::string_view text, std::string_view end) {
   return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
 }
 
-/// Memory reports name their byte counts without a suffix.
+/// True for byte counts, which memory reports name without a suffix.
 bool is_bytes(std::string_view key) {
   return ends_with(key, "_bytes") || key == "bytes" || key == "rss" || key == "weights" ||
          key == "kv" || key == "scratch" || key == "memory" || key == "memory_total" ||
          key == "memory_free";
 }
 
-/// A point in time, not a duration: "created_ms", "ended_ms", …
+/// True for a point in time, not a duration: "created_ms", "ended_ms", …
 bool is_wall_time(std::string_view key) {
   return ends_with(key, "ed_ms") || ends_with(key, "_at_ms") || key == "ready_ms" ||
          key == "at_ms" || key == "since_ms";
@@ -69,7 +69,7 @@ std::string column_title(const std::string& key) {
   return title;
 }
 
-/// What a reader looks for first, first; JSON objects come sorted by name.
+/// Keys in the order in which people look for them; JSON objects come sorted by name.
 std::vector<std::string> reading_order(const json& object) {
   std::vector<std::string> keys;
   for (const char* first : {"id", "name", "key", "state", "model", "reason", "error_code", "error",
@@ -87,10 +87,10 @@ bool is_table(const json& value) {
          std::all_of(value.begin(), value.end(), [](const json& e) { return e.is_object(); });
 }
 
-std::string render_table(const json& rows, const std::vector<std::string>& wanted, bool colour,
+std::string render_table(const json& rows, const std::vector<std::string>& columns, bool colour,
                          std::size_t width) {
   std::vector<std::string> keys;
-  for (const std::string& key : wanted) {  // a column that no row has is left out
+  for (const std::string& key : columns) {  // a column that no row has is left out
     const bool present =
         std::any_of(rows.begin(), rows.end(), [&](const json& row) { return row.contains(key); });
     if (present) keys.push_back(key);
@@ -126,7 +126,7 @@ std::string indent(const std::string& text) {
   return out;
 }
 
-/// The width of what is indented.
+/// The width that is left for indented text.
 std::size_t inner(std::size_t width) {
   return width > 4 ? width - 2 : width;
 }

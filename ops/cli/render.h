@@ -13,7 +13,7 @@ namespace holdfast::cli {
 struct RenderOptions {
   bool colour = false;
   std::size_t width = 0;             // columns of a line at most; 0: no bound
-  std::vector<std::string> columns;  // of the top table: order, and nothing else; empty = all
+  std::vector<std::string> columns;  // of the top table: their order; empty = all
   std::string when_empty;            // one line in place of an empty table
   std::map<std::string, std::vector<std::string>> nested;  // columns of tables inside, by their key
 };

@@ -10,7 +10,7 @@
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
 #include "shared/gguf/gguf.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 #include "shared/text/chat_template.h"
 #include "shared/text/tokenizer.h"
 
@@ -29,19 +29,19 @@ bool is_gguf(const std::string& bytes) {
 }
 
 Result<Source> read_template(const std::string& path) {
-  if (!hf::is_folder(path)) {
-    HF_TRY(std::string bytes, read_text_argument(path));
+  if (!huggingface::is_folder(path)) {
+    HOLDFAST_TRY(std::string bytes, read_text_argument(path));
     if (bytes == path) return Error{Errc::kNotFound, "render " + path + ": no such file"};
     if (!is_gguf(bytes)) return Source{std::move(bytes), "", ""};
   }
-  HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
-  HF_TRY(const auto tokenizer, text::Tokenizer::load(*file));
+  HOLDFAST_TRY(const auto file, huggingface::open_model(path, huggingface::Contents::kShapes));
+  HOLDFAST_TRY(const auto tokenizer, text::Tokenizer::load(*file));
   if (tokenizer->chat_template().empty()) {
     return Error{Errc::kNoChatTemplate, "render " + path + ": the file has no chat template"};
   }
   return Source{std::string(tokenizer->chat_template()),
-                std::string(tokenizer->piece(tokenizer->bos(), true)),
-                std::string(tokenizer->piece(tokenizer->eos(), true))};
+                std::string(tokenizer->token_bytes(tokenizer->bos(), true)),
+                std::string(tokenizer->token_bytes(tokenizer->eos(), true))};
 }
 
 std::string text_or(const Json& json, const char* key, const std::string& fallback) {
@@ -70,10 +70,10 @@ Result<text::ChatInput> read_case(const std::string& bytes, const Source& source
 }
 
 Result<std::string> render(const Call& call) {
-  HF_TRY(const Source source, read_template(call.text("TEMPLATE")));
-  HF_TRY(const std::string bytes, file_text_argument(call, "input"));
-  HF_TRY(const text::ChatInput input, read_case(bytes, source));
-  HF_TRY(const auto chat_template, text::ChatTemplate::parse(source.text));
+  HOLDFAST_TRY(const Source source, read_template(call.text("TEMPLATE")));
+  HOLDFAST_TRY(const std::string bytes, file_text_argument(call, "input"));
+  HOLDFAST_TRY(const text::ChatInput input, read_case(bytes, source));
+  HOLDFAST_TRY(const auto chat_template, text::ChatTemplate::parse(source.text));
   return chat_template->render(input);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A change of one request, with arguments beside its id.
+/// Runs a verb that changes one request; `args` are its arguments besides the id.
 int change(const Call& call, const std::string& verb, json args = json::object()) {
   const auto id = find_request(call, call.text("ID"));
   if (!id) return report_error(call, id.error());
@@ -59,10 +59,10 @@ int requests_tail(const Call& call) {
   if (!connected) return report_error(call, connected.error());
   const auto id = find_request(call, call.text("ID"));
   if (!id) return report_error(call, id.error());
-  const auto known = (*connected)->status(client::AllTenants::local(), *id);
-  if (const auto* failure = std::get_if<client::Failure>(&known))
+  const auto request = (*connected)->status(client::AllTenants::local(), *id);
+  if (const auto* failure = std::get_if<client::Failure>(&request))
     return report_refusal(call, *failure);
-  const auto streamed = follow(**connected, std::get<wire::RequestInfo>(known), !call.json);
+  const auto streamed = follow(**connected, std::get<wire::RequestInfo>(request), !call.json);
   if (const auto* failure = std::get_if<client::Failure>(&streamed)) {
     return report_refusal(call, *failure);
   }

@@ -1,13 +1,14 @@
 #pragma once
-// When a dead child is started again. Pure, so that the timing is tested without waiting.
+// The delay before a dead child is started again. Pure, so that it is tested without waiting.
 
 #include <algorithm>
 #include <cstdint>
 
 namespace holdfast::cli {
 
-/// First death: at once. Deaths in a row, each soon after the start: 100, 200, 400, 800, 1000 ms
-/// and so on for ever, `max_ms` at most. A life of kHealthyMs starts the count anew.
+/// Delays of restarts: none at the first death; for deaths in a row, each soon after the start,
+/// 100, 200, 400, 800, 1000 ms and so on for ever, `max_ms` at most. A life of kHealthyMs starts
+/// the count anew.
 class RestartPolicy {
  public:
   explicit RestartPolicy(std::int64_t max_ms = kMaxMs) : max_ms_(max_ms) {}

@@ -29,7 +29,7 @@ bool names_file(const std::string& model) {
          fs::exists(model + "/config.json", ignored);
 }
 
-/// Does the model have a chat template? Unknown models answer no; submit then says what is wrong.
+/// True if the model has a chat template. False for unknown models: submit then says what is wrong.
 bool has_chat(client::Client& client, const std::string& model) {
   const auto answer = client.models(client::AllTenants::local());
   const auto* models = std::get_if<std::vector<wire::ModelInfo>>(&answer);
@@ -49,7 +49,7 @@ std::string short_number(double number) {
   return text;
 }
 
-/// The number of a flag, within what HTTP takes too; `out` stays if it was not given.
+/// Reads the number of a flag, within HTTP's bounds; `out` stays if it was not given.
 template <class Number>
 Result<void> take_real(const Call& call, const char* flag, wire::RealRange range, Number* out) {
   if (!call.has(flag)) return {};
@@ -88,21 +88,22 @@ Result<void> take_stops(const Call& call, std::vector<std::string>* out) {
   return {};
 }
 
-/// All of the request but its prompt.
+/// The request without its prompt.
 Result<wire::Submit> make_submit(const Call& call, const std::string& model) {
   wire::Submit submit;
   submit.model = model;
   wire::Sampling& sampling = submit.sampling;
-  HF_CHECKED(take_real(call, "temperature", wire::kTemperature, &sampling.temperature));
-  HF_CHECKED(take_real(call, "top-p", wire::kTopP, &sampling.top_p));
-  HF_CHECKED(take_real(call, "min-p", wire::kMinP, &sampling.min_p));
-  HF_CHECKED(take_integer(call, "top-k", wire::kTopK, &sampling.top_k));
+  HOLDFAST_CHECKED(take_real(call, "temperature", wire::kTemperature, &sampling.temperature));
+  HOLDFAST_CHECKED(take_real(call, "top-p", wire::kTopP, &sampling.top_p));
+  HOLDFAST_CHECKED(take_real(call, "min-p", wire::kMinP, &sampling.min_p));
+  HOLDFAST_CHECKED(take_integer(call, "top-k", wire::kTopK, &sampling.top_k));
   sampling.top_k = std::max(sampling.top_k, 0);
-  HF_CHECKED(take_integer(call, "prompt-logprobs", wire::kLogprobs, &sampling.prompt_logprobs));
+  HOLDFAST_CHECKED(
+      take_integer(call, "prompt-logprobs", wire::kLogprobs, &sampling.prompt_logprobs));
   wire::IntegerRange tokens = wire::kMaxTokens;
   if (call.has("prompt-logprobs")) tokens.low = 0;
-  HF_CHECKED(take_integer(call, "max-tokens", tokens, &submit.max_tokens));
-  HF_CHECKED(take_stops(call, &submit.stops));
+  HOLDFAST_CHECKED(take_integer(call, "max-tokens", tokens, &submit.max_tokens));
+  HOLDFAST_CHECKED(take_stops(call, &submit.stops));
   submit.seed_given = call.has("seed");
   sampling.seed = static_cast<std::uint64_t>(call.integer("seed"));
   submit.priority = wire::PriorityClass::kInteractive;
@@ -146,7 +147,7 @@ int submit_and_print(const Call& call, const std::string& text, wire::Submit sub
   return report_end(call, end);
 }
 
-/// A file for a daemon that runs already is registered there under a name of its own.
+/// Registers a file with a running daemon, under a name of its own.
 bool register_file(const Call& call, const std::string& name, const std::string& path, int& exit) {
   const nlohmann::json args = {{"name", name}, {"path", path}};
   return operate(call, "models.add", args, exit, std::chrono::minutes(10)).has_value();

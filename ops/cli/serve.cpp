@@ -29,18 +29,18 @@
 #include "shared/base/service_manager.h"
 #include "shared/base/standard_files.h"
 #include "shared/base/step_journal.h"
-#include "shared/images/keeper.h"
+#include "shared/weight_cache/server.h"
 
 namespace holdfast::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kStopMs = 3'000;  // beyond what running work may take
+constexpr std::int64_t kStopMs = 3'000;  // beyond the limit of running work
 constexpr std::int64_t kWorkerStopMs = 2'000;
 constexpr int kPermanentFirst = 64, kPermanentLast = 78;  // sysexits.h: trying again cannot help
-constexpr int kDamaged = 70;   // the daemon's word for a database that it does not take
-constexpr int kOwned = 75;     // its word for a directory that another one has
+constexpr int kDamaged = 70;   // the daemon's status for a damaged database
+constexpr int kOwned = 75;     // its status for a directory that another one has
 constexpr int kStartsMax = 3;  // of a daemon that ends by itself, each soon after its start
 constexpr std::int64_t kOpenFilesWished = 16'384;  // all connections of the gateway, and its own
 constexpr std::int64_t kOpenFilesLeast = 128;
@@ -51,9 +51,9 @@ constexpr std::int64_t kSoonMs = 2'000;
 struct Plan {
   std::string state;
   MadeState made;
-  std::string folder;  // of the programs
-  Listener http;       // fd -1: no HTTP door
-  std::vector<ModelWish> models;
+  std::string folder;  // where the programs are
+  Listener http;       // fd -1: no HTTP
+  std::vector<ServedModel> models;
   std::vector<std::string> gateway_flags;
   std::string device, kernels, engine;
   std::int64_t workers = 1, threads = 1, ingress = 1;
@@ -64,12 +64,12 @@ struct Plan {
   bool verbose = false;
   bool quiet = false;
 
-  std::string door() const {
+  std::string service_url() const {
     return http.fd >= 0 ? http.url : "ipc://" + state + "/run/clients.sock";
   }
 };
 
-Result<ModelWish> parse_model(const std::string& text) {
+Result<ServedModel> parse_model(const std::string& text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) {
     const bool file = equals == std::string::npos && !text.empty();
@@ -78,15 +78,16 @@ Result<ModelWish> parse_model(const std::string& text) {
                                          : std::string())};
   }
   std::error_code failed;
-  return ModelWish{text.substr(0, equals), fs::absolute(text.substr(equals + 1), failed).string()};
+  return ServedModel{text.substr(0, equals),
+                     fs::absolute(text.substr(equals + 1), failed).string()};
 }
 
-/// Takes the paths of --model as they are meant. An error if none of them can be loaded: a start
-/// that cannot succeed begins nothing. One of several may be missing, the others are served.
-Result<void> find_models(std::vector<ModelWish>& models) {
+/// Replaces the paths of --model by those that are meant. Fails if none of them can be loaded: a
+/// start that cannot succeed begins nothing. One of several may be missing, the others are served.
+Result<void> find_models(std::vector<ServedModel>& models) {
   std::optional<Error> first;
   std::size_t missing = 0;
-  for (ModelWish& model : models) {
+  for (ServedModel& model : models) {
     auto path = find_model(model.path);
     if (path) {
       model.path = std::move(path).value();
@@ -123,7 +124,7 @@ std::vector<std::string> gateway_flags(const Call& call) {
   return flags;
 }
 
-/// Every program of a start opens more than this before it does anything.
+/// Checks the limit of open files: every program of a start opens some before it does anything.
 Result<void> check_open_files() {
   const std::int64_t files = raise_open_files(kOpenFilesWished);
   if (files >= kOpenFilesLeast) return {};
@@ -134,7 +135,7 @@ Result<void> check_open_files() {
                                  ", or LimitNOFILE= in the service"};
 }
 
-/// The gateway itself says on stderr what is wrong, before anything is started.
+/// Lets the gateway itself say on stderr what is wrong, before anything is started.
 Result<void> check_gateway(const Plan& plan) {
   if (plan.gateway_flags.empty()) return {};
   std::vector<std::string> argv = {plan.folder + "/holdfast-gateway", "--check"};
@@ -154,26 +155,28 @@ Result<void> check_gateway(const Plan& plan) {
 Result<Plan> make_plan(const Call& call) {
   Plan plan;
   for (const std::string& text : call.list("model")) {
-    HF_TRY(const ModelWish model, parse_model(text));
+    HOLDFAST_TRY(const ServedModel model, parse_model(text));
     plan.models.push_back(model);
   }
-  HF_CHECKED(find_models(plan.models));
+  HOLDFAST_CHECKED(find_models(plan.models));
   plan.engine = call.text("engine", "model");
   if (plan.engine != "model" && plan.engine != "fake") {
     return Error{Errc::kUsage, "--engine " + plan.engine + ": expected model or fake"};
   }
-  HF_TRY(plan.workers, at_least(call, "workers", 1));
+  HOLDFAST_TRY(plan.workers, at_least(call, "workers", 1));
   const std::int64_t cpus = usable_processors();
-  HF_TRY(plan.threads, at_least(call, "threads", std::max<std::int64_t>(cpus / plan.workers, 1)));
-  HF_TRY(plan.ingress, at_least(call, "ingress", 2));
-  HF_TRY(plan.step_watchdog_ms,
-         at_least(call, "step-watchdog-ms", plan.step_watchdog_ms, 86'400'000));
+  HOLDFAST_TRY(plan.threads,
+               at_least(call, "threads", std::max<std::int64_t>(cpus / plan.workers, 1)));
+  HOLDFAST_TRY(plan.ingress, at_least(call, "ingress", 2));
+  HOLDFAST_TRY(plan.step_watchdog_ms,
+               at_least(call, "step-watchdog-ms", plan.step_watchdog_ms, 86'400'000));
   plan.restart_max_ms = call.integer("restart-max-ms", plan.restart_max_ms);
   if (plan.restart_max_ms < 0 || plan.restart_max_ms > 60'000) {
     return Error{Errc::kUsage, "--restart-max-ms " + std::to_string(plan.restart_max_ms) +
                                    ": expected 0 to 60000"};
   }
-  HF_TRY(const std::int64_t log_mib, at_least(call, "log-mib", plan.logs.bytes >> 20, 1 << 20));
+  HOLDFAST_TRY(const std::int64_t log_mib,
+               at_least(call, "log-mib", plan.logs.bytes >> 20, 1 << 20));
   plan.logs.bytes = log_mib << 20;
   plan.logs.files = call.integer("log-files", plan.logs.files);
   if (plan.logs.files < 0 || plan.logs.files > 100) {
@@ -190,16 +193,16 @@ Result<Plan> make_plan(const Call& call) {
   plan.verbose = call.has("verbose");
   plan.quiet = call.quiet;
   plan.folder = program_folder();
-  HF_CHECKED(check_open_files());
+  HOLDFAST_CHECKED(check_open_files());
   const std::string http = call.text("http", "127.0.0.1:8080");
   if (http != "none") {
     plan.gateway_flags = gateway_flags(call);
-    HF_CHECKED(check_gateway(plan));
-    HF_TRY(plan.http, listen_http(http));
+    HOLDFAST_CHECKED(check_gateway(plan));
+    HOLDFAST_TRY(plan.http, listen_http(http));
     if (call.has("tls-cert")) plan.http.url.replace(0, std::strlen("http"), "https");
   }
   // Last: a start that is refused leaves no directory behind.
-  HF_TRY(plan.made, prepare_state_dir(call.state_dir));
+  HOLDFAST_TRY(plan.made, prepare_state_dir(call.state_dir));
   plan.state = plan.made.path;
   return plan;
 }
@@ -250,21 +253,21 @@ std::vector<std::string> daemon_flags(const Call& call) {
   return flags;
 }
 
-/// The daemon's peers. They start after our daemon is up: before that another daemon might hold the
+/// Starts the daemon's peers, once our daemon is up: before that another daemon might hold the
 /// sockets, and they would serve that one.
 Result<void> start_peers(Supervisor& supervisor, const Plan& plan) {
   for (std::int64_t i = 0; i < plan.ingress; ++i) {
     const std::string name = "ingress-" + std::to_string(i);
-    HF_CHECKED(supervisor.add(make_child(plan, "ingress", name, "holdfast-ingress", {})));
+    HOLDFAST_CHECKED(supervisor.add(make_child(plan, "ingress", name, "holdfast-ingress", {})));
   }
   for (std::int64_t i = 0; i < plan.workers; ++i) {
-    HF_CHECKED(supervisor.add(worker_child(plan, i)));
+    HOLDFAST_CHECKED(supervisor.add(worker_child(plan, i)));
   }
   if (plan.http.fd < 0) return {};
   ChildSpec gateway =
       make_child(plan, "gateway", "gateway", "holdfast-gateway", plan.gateway_flags);
   gateway.env = {"HOLDFAST_HTTP_FD=" + std::to_string(plan.http.fd)};
-  gateway.keep_fds = {plan.http.fd};
+  gateway.inherited_fds = {plan.http.fd};
   return supervisor.add(std::move(gateway));
 }
 
@@ -290,13 +293,14 @@ class Serve {
 
   const Call& call_;
   Plan plan_;
-  std::unique_ptr<images::Keeper> keeper_;  // of packed weights, for workers that die
+  std::unique_ptr<weight_cache::WeightCacheServer>
+      weight_cache_server_;  // packed weights that outlive workers
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<ServeControl> control_;
   ServiceManager manager_;
   ServeControl::Phase phase_ = ServeControl::Phase::kDaemonStarting;
   std::int64_t log_offset_ = 0;
-  std::int64_t logs_seen_us_ = 0;
+  std::int64_t logs_checked_us_ = 0;
   int vain_starts_ = 0;  // of the daemon, in a row
   bool stopping_ = false;
   bool failed_ = false;
@@ -315,7 +319,7 @@ std::string how_it_ended(const ChildExit& exit) {
 }
 
 /// True for the third death in a row of a daemon that found its database damaged, or a bug, as soon
-/// as it had read it: the next start would find the same. A kill from outside says nothing.
+/// as it had read it: the next start would find the same. A kill from outside does not count.
 bool Serve::starts_in_vain(const ChildExit& exit) {
   if (exit.role != "daemon") return false;
   const bool aborted = exit.signal == SIGABRT || exit.signal == SIGSEGV || exit.signal == SIGBUS ||
@@ -379,20 +383,20 @@ bool Serve::start() {
       !up) {
     return fail(up.error().code, up.error().what), false;
   }
-  ServeWish wish;
-  wish.state_dir = plan_.state;
-  wish.models = plan_.models;
-  wish.context = call_.integer("context", 0);
-  wish.kv_type = call_.text("kv-type");
-  wish.engine_options = call_.text("engine-options");
-  wish.http_url = plan_.http.fd >= 0 ? plan_.http.url : "";
-  wish.progress = isatty(STDERR_FILENO) == 1 && !plan_.quiet;
-  control_ = std::make_unique<ServeControl>(std::move(wish));
+  ServeOptions options;
+  options.state_dir = plan_.state;
+  options.models = plan_.models;
+  options.context = call_.integer("context", 0);
+  options.kv_type = call_.text("kv-type");
+  options.engine_options = call_.text("engine-options");
+  options.http_url = plan_.http.fd >= 0 ? plan_.http.url : "";
+  options.progress = isatty(STDERR_FILENO) == 1 && !plan_.quiet;
+  control_ = std::make_unique<ServeControl>(std::move(options));
   on_change();
   return true;
 }
 
-/// Without a key only this machine is let in: whoever opens the door to others wants one.
+/// Warns of an address that is open to other machines while no key exists: they are refused.
 void Serve::say_keyless() const {
   if (plan_.http.fd < 0 || is_loopback_url(plan_.http.url)) return;
   std::fprintf(stderr,
@@ -408,12 +412,13 @@ bool Serve::on_phase(const ServeControl::Report& report) {
   if (daemon_came_up) {
     crash_point(CrashPoint::kSupervisorDaemonUp);
     if (report.keyless) say_keyless();
-    // Without it workers pack again after each restart; everything else is the same.
-    auto keeper = images::Keeper::start({plan_.state + "/run/images.sock"});
-    if (keeper) {
-      keeper_ = std::move(keeper).value();
+    // Without it workers pack again after each restart; nothing else changes.
+    auto weight_cache_server =
+        weight_cache::WeightCacheServer::start({plan_.state + "/run/images.sock"});
+    if (weight_cache_server) {
+      weight_cache_server_ = std::move(weight_cache_server).value();
     } else {
-      std::fprintf(stderr, "holdfast: %s\n", keeper.error().what.c_str());
+      std::fprintf(stderr, "holdfast: %s\n", weight_cache_server.error().what.c_str());
     }
     if (const auto up = start_peers(*supervisor_, plan_); !up) {
       return fail(up.error().code, up.error().what), false;
@@ -421,11 +426,11 @@ bool Serve::on_phase(const ServeControl::Report& report) {
   }
   if (phase_ == Phase::kReady) {
     crash_point(CrashPoint::kSupervisorReady);
-    std::printf("ready %s\n", plan_.door().c_str());
+    std::printf("ready %s\n", plan_.service_url().c_str());
     std::fflush(stdout);
   }
   if (phase_ == Phase::kReady || phase_ == Phase::kDegraded) {
-    manager_.ready("serving on " + plan_.door());
+    manager_.ready("serving on " + plan_.service_url());
   }
   if (phase_ != Phase::kFailed && phase_ != Phase::kDegraded) return true;
   for (std::size_t i = 0; i < report.errors.size(); ++i) {
@@ -433,20 +438,20 @@ bool Serve::on_phase(const ServeControl::Report& report) {
     if (last) return fail(Errc::kInternal, report.errors[i]), false;
     std::fprintf(stderr, "holdfast: %s\n", report.errors[i].c_str());
   }
-  std::fprintf(stderr, "holdfast: serving the other models on %s\n", plan_.door().c_str());
+  std::fprintf(stderr, "holdfast: serving the other models on %s\n", plan_.service_url().c_str());
   return true;
 }
 
-/// Once a second.
+/// Bounds the logs once a second.
 void Serve::bound_logs() {
   const std::int64_t now_us = system_clock().monotonic_us();
-  if (plan_.verbose || now_us - logs_seen_us_ < kLogsUs) return;
-  logs_seen_us_ = now_us;
+  if (plan_.verbose || now_us - logs_checked_us_ < kLogsUs) return;
+  logs_checked_us_ = now_us;
   rotate_logs(plan_.state + "/logs", plan_.logs);
 }
 
 bool Serve::step() {
-  // Only until everything is up do we have to look often; signals and deaths wake us at once.
+  // We look often only until everything is up; signals and deaths wake us at once.
   const bool settled = phase_ != ServeControl::Phase::kDaemonStarting &&
                        phase_ != ServeControl::Phase::kModelsLoading;
   std::int64_t wait_ms = settled ? 1'000 : 10;
@@ -459,8 +464,8 @@ bool Serve::step() {
   return report.phase == phase_ || on_phase(report);
 }
 
-/// Gateway first: no new work comes, and what its clients wait for is finished as long as it may
-/// take. Then the daemon with what is left, then those who worked for it.
+/// Stops the gateway first: no new work comes, and what its clients wait for is finished within the
+/// drain limit. Then the daemon with what is left, then the processes that worked for it.
 int Serve::leave() {
   stopping_ = true;
   manager_.stopping();

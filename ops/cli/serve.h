@@ -1,5 +1,5 @@
 #pragma once
-// `holdfast serve`: everything on one machine under one parent.
+// `holdfast serve`: all processes of one machine under one parent.
 
 #include "ops/cli/call.h"
 

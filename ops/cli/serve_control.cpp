@@ -33,7 +33,7 @@ struct WorkerEnd {
 };
 
 struct ServeControl::Shared {
-  ServeWish wish;
+  ServeOptions options;
   mutable std::mutex mutex;
   std::condition_variable changed;
   Report report;                // under mutex
@@ -58,11 +58,11 @@ using Shared = ServeControl::Shared;
 std::unique_ptr<client::Client> connect(const Shared& shared, std::chrono::milliseconds timeout) {
   client::Options options;
   options.timeout = timeout;
-  auto client = client::Client::connect(operator_endpoint(shared.wish.state_dir), options);
+  auto client = client::Client::connect(operator_endpoint(shared.options.state_dir), options);
   return client ? std::move(client).value() : nullptr;
 }
 
-/// The verb's result; nullopt and `failure` set if it was refused or nobody answered.
+/// The verb's result; nullopt, and `failure` is set, if it was refused or not answered.
 std::optional<json> ask(client::Client& client, const std::string& verb, const json& args,
                         client::Failure& failure) {
   const auto answer = client.op(client::AllTenants::local(), verb, args.dump());
@@ -85,7 +85,7 @@ std::int64_t pid_in_status(const json& status) {
 
 void wait_for_daemon(Shared& shared) {
   while (!shared.stopping()) {
-    if (!daemon_listens(shared.wish.state_dir, 50ms)) {
+    if (!daemon_listens(shared.options.state_dir, 50ms)) {
       std::this_thread::sleep_for(20ms);
       continue;
     }
@@ -107,11 +107,11 @@ bool is_transient(const client::Failure& failure) {
 }
 
 /// Registers a model and asks for its load; an empty string, or the reason why not.
-std::string register_model(Shared& shared, client::Client& client, const ModelWish& model) {
+std::string register_model(Shared& shared, client::Client& client, const ServedModel& model) {
   json args = {{"name", model.name}, {"path", model.path}, {"load", true}};
-  if (shared.wish.context > 0) args["context"] = shared.wish.context;
-  if (!shared.wish.kv_type.empty()) args["kv_type"] = shared.wish.kv_type;
-  if (!shared.wish.engine_options.empty()) args["options"] = shared.wish.engine_options;
+  if (shared.options.context > 0) args["context"] = shared.options.context;
+  if (!shared.options.kv_type.empty()) args["kv_type"] = shared.options.kv_type;
+  if (!shared.options.engine_options.empty()) args["options"] = shared.options.engine_options;
   client::Failure failure;
   while (!shared.stopping()) {
     if (ask(client, "models.add", args, failure)) return "";
@@ -120,7 +120,7 @@ std::string register_model(Shared& shared, client::Client& client, const ModelWi
   return "";
 }
 
-/// True if no key holds: other machines are then refused, whatever they send.
+/// True if no key is valid: other machines are then refused, whatever they send.
 bool has_no_key(client::Client& client) {
   client::Failure failure;
   const auto found =
@@ -159,12 +159,12 @@ std::map<std::string, ModelView> view_models(const json& listed) {
 }
 
 void draw_progress(const Shared& shared, const std::map<std::string, ModelView>& models) {
-  if (!shared.wish.progress) return;
+  if (!shared.options.progress) return;
   std::string line;
-  for (const ModelWish& wish : shared.wish.models) {
-    const auto it = models.find(wish.name);
+  for (const ServedModel& model : shared.options.models) {
+    const auto it = models.find(model.name);
     if (it == models.end()) continue;
-    line += (line.empty() ? "" : ", ") + wish.name + ": " + it->second.state;
+    line += (line.empty() ? "" : ", ") + model.name + ": " + it->second.state;
     if (it->second.progress >= 0 && it->second.state == "loading") {
       line += " " + std::to_string(static_cast<int>(it->second.progress * 100)) + "%";
     }
@@ -172,9 +172,9 @@ void draw_progress(const Shared& shared, const std::map<std::string, ModelView>&
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
 }
 
-/// Until every model is ready or failed; the failed ones' reasons.
+/// Waits until every model is ready or failed; returns the reasons of the failed ones.
 std::vector<std::string> watch_models(Shared& shared, client::Client& client,
-                                      std::vector<ModelWish> open) {
+                                      std::vector<ServedModel> open) {
   std::vector<std::string> errors;
   while (!open.empty() && !shared.stopping()) {
     client::Failure failure;
@@ -193,12 +193,12 @@ std::vector<std::string> watch_models(Shared& shared, client::Client& client,
     }
     if (!open.empty()) std::this_thread::sleep_for(50ms);
   }
-  if (shared.wish.progress) std::fprintf(stderr, "\r\033[K");
+  if (shared.options.progress) std::fprintf(stderr, "\r\033[K");
   return errors;
 }
 
-/// True if the gateway answers on the address (the socket alone says nothing: it is ours). One that
-/// speaks HTTPS answers this too: that it does.
+/// True if the gateway answers on the address (the socket alone says nothing: it is ours). A
+/// gateway with HTTPS answers plain HTTP too: with the reason why not.
 bool probe_http(const std::string& url) {
   const std::string address = url.substr(url.find("://") + 3);
   const std::size_t colon = address.rfind(':');
@@ -237,8 +237,8 @@ void start_models(const std::shared_ptr<Shared>& shared) {
   shared->set_phase(ServeControl::Phase::kModelsLoading);
   if (client == nullptr) return;
   std::vector<std::string> errors;
-  std::vector<ModelWish> accepted;
-  for (const ModelWish& model : shared->wish.models) {
+  std::vector<ServedModel> accepted;
+  for (const ServedModel& model : shared->options.models) {
     const std::string error = register_model(*shared, *client, model);
     if (error.empty()) {
       accepted.push_back(model);
@@ -247,13 +247,13 @@ void start_models(const std::shared_ptr<Shared>& shared) {
     }
   }
   for (const std::string& error : watch_models(*shared, *client, accepted)) errors.push_back(error);
-  while (!shared->wish.http_url.empty() && !probe_http(shared->wish.http_url)) {
+  while (!shared->options.http_url.empty() && !probe_http(shared->options.http_url)) {
     if (shared->stopping()) return;
     std::this_thread::sleep_for(20ms);
   }
   const std::lock_guard lock(shared->mutex);
   using Phase = ServeControl::Phase;
-  const bool all_failed = !errors.empty() && errors.size() == shared->wish.models.size();
+  const bool all_failed = !errors.empty() && errors.size() == shared->options.models.size();
   shared->report.phase = errors.empty() ? Phase::kReady
                          : all_failed   ? Phase::kFailed
                                         : Phase::kDegraded;
@@ -276,7 +276,8 @@ json exit_json(const WorkerEnd& end) {
   return args;
 }
 
-/// Tells the daemon how workers ended, in order, each until it is heard: blame depends on it.
+/// Reports to the daemon how workers ended, in order, each until it is acknowledged: blame depends
+/// on it.
 void report_exits(const std::shared_ptr<Shared>& shared) {
   std::unique_ptr<client::Client> client;
   while (true) {
@@ -290,10 +291,10 @@ void report_exits(const std::shared_ptr<Shared>& shared) {
     if (client == nullptr) client = connect(*shared, 10s);
     client::Failure failure;
     const json args = exit_json(end);
-    const bool heard =
+    const bool delivered =
         client != nullptr &&
         (ask(*client, "supervisor.worker_exit", args, failure) || !is_transient(failure));
-    if (!heard) {
+    if (!delivered) {
       std::this_thread::sleep_for(20ms);
       continue;
     }
@@ -304,8 +305,8 @@ void report_exits(const std::shared_ptr<Shared>& shared) {
 
 }  // namespace
 
-ServeControl::ServeControl(ServeWish wish) : shared_(std::make_shared<Shared>()) {
-  shared_->wish = std::move(wish);
+ServeControl::ServeControl(ServeOptions options) : shared_(std::make_shared<Shared>()) {
+  shared_->options = std::move(options);
   std::thread([shared = shared_] { start_models(shared); }).detach();
   std::thread([shared = shared_] { report_exits(shared); }).detach();
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The supervisor's conversation with the daemon: is it up, register and load the models, tell how
-// workers ended. Runs on threads of its own, because every call may block while the daemon is down;
-// the main thread only forks, reaps and asks here how things stand.
+// The supervisor's calls of the daemon: is it up, register and load the models, report how workers
+// ended. Runs on threads of its own, because every call may block while the daemon is down; the
+// main thread only forks, reaps and reads the state here.
 
 #include <memory>
 #include <optional>
@@ -12,18 +12,18 @@
 
 namespace holdfast::cli {
 
-struct ModelWish {
+struct ServedModel {
   std::string name;
   std::string path;  // absolute
 };
 
-struct ServeWish {
+struct ServeOptions {
   std::string state_dir;
-  std::vector<ModelWish> models;
+  std::vector<ServedModel> models;
   std::int64_t context = 0;  // 0 = the daemon's default
   std::string kv_type;
   std::string engine_options;  // JSON for the fake engine
-  std::string http_url;        // probed before ready; empty = no HTTP door
+  std::string http_url;        // probed before ready; empty = no HTTP
   bool progress = false;       // draw loading progress on stderr
 };
 
@@ -33,18 +33,18 @@ class ServeControl {
   struct Report {
     Phase phase = Phase::kDaemonStarting;
     std::vector<std::string> errors;  // of models, one line each
-    bool keyless = false;             // no key of the gateway holds
+    bool keyless = false;             // no key of the gateway is valid
   };
 
-  explicit ServeControl(ServeWish wish);
-  ~ServeControl();  // only used when the threads are done; `serve` leaves by _Exit instead
+  explicit ServeControl(ServeOptions options);
+  ~ServeControl();  // called once the threads are done; `serve` leaves by _Exit instead
 
-  /// The daemon child's pid: another process that answers on the socket is not ours.
+  /// Sets the pid of the daemon child: another process that answers on the socket is not ours.
   void set_daemon_pid(pid_t pid);
-  /// `step`: marks of the step that was running, nullopt if that is not known.
+  /// Reports a worker's end. `step`: marks of the step that was running, nullopt if unknown.
   void worker_exited(const ChildExit& exit, std::optional<std::vector<std::uint64_t>> step);
   Report report() const;
-  /// What running work may take at the end, by the configuration (a second at most to ask).
+  /// Milliseconds that running work may take at the end, by the configuration (asks for up to 1 s).
   std::int64_t drain_limit_ms() const;
 
   struct Shared;  // what the threads share; opaque

@@ -40,7 +40,7 @@ Result<void> make_private_dir(const std::string& path, std::vector<std::string>&
   return {};
 }
 
-/// A write, not access(2): root may do everything by the mode bits, and yet not on a read-only
+/// Checks by a write, not by access(2): the mode bits allow root everything, but not on a read-only
 /// disk.
 Result<void> check_writable(const std::string& dir) {
   const std::string probe = dir + "/.probe-" + std::to_string(getpid());
@@ -91,7 +91,7 @@ std::string bound_url(int fd, const std::string& host) {
 
 namespace {
 
-/// Parents that are not there, then the directory and what belongs into it.
+/// Makes missing parents, then the directory and its contents.
 Result<void> make_all(MadeState& state) {
   std::error_code failed;
   std::vector<std::string> parents;
@@ -100,9 +100,9 @@ Result<void> make_all(MadeState& state) {
     up = up.parent_path();
   }
   state.made.assign(parents.rbegin(), parents.rend());
-  fs::create_directories(fs::path(state.path).parent_path(), failed);  // mkdir tells what is wrong
+  fs::create_directories(fs::path(state.path).parent_path(), failed);  // mkdir reports the failure
   for (const char* part : {"", "/run", "/logs"}) {
-    HF_CHECKED(make_private_dir(state.path + part, state.made));
+    HOLDFAST_CHECKED(make_private_dir(state.path + part, state.made));
   }
   return check_writable(state.path);
 }
@@ -115,7 +115,7 @@ Result<MadeState> prepare_state_dir(const std::string& state_dir) {
   std::string& path = state.path;
   path = fs::absolute(state_dir, failed).lexically_normal().string();
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  // The longest of the sockets; ZeroMQ would only say "invalid argument".
+  // The longest of the sockets' paths; ZeroMQ would only say "invalid argument".
   const std::size_t longest = path.size() + std::strlen("/run/operator.sock") + 1;
   if (longest > sizeof(sockaddr_un::sun_path)) {
     return Error{Errc::kUsage,
@@ -138,7 +138,7 @@ void take_back(const MadeState& state) {
       fs::remove_all(entry.path(), ignored);
     }
   }
-  // A directory that something else came into stays.
+  // A directory that got other contents stays.
   for (auto path = state.made.rbegin(); path != state.made.rend(); ++path) {
     fs::remove(*path, ignored);
   }
@@ -150,7 +150,7 @@ bool is_loopback_url(const std::string& url) {
 }
 
 Result<Listener> listen_http(const std::string& address) {
-  HF_TRY(const HostPort where, split_address(address));
+  HOLDFAST_TRY(const HostPort where, split_address(address));
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE;
@@ -176,7 +176,7 @@ Result<Listener> listen_http(const std::string& address) {
 
 namespace {
 
-/// In the room that the file has; JSON may end in blanks. False if it has less.
+/// Overwrites the file within its size; JSON may end in blanks. False if it is too small.
 bool write_over(const std::string& path, const std::string& text) {
   std::error_code failed;
   const auto size = fs::file_size(path, failed);
@@ -192,8 +192,8 @@ bool write_over(const std::string& path, const std::string& text) {
 }  // namespace
 
 Result<void> write_json_file(const std::string& path, std::string text) {
-  constexpr std::size_t kRoom = 4096;  // so that it can be written on a full disk too
-  text.resize(std::max(text.size(), kRoom), ' ');
+  constexpr std::size_t kPaddedBytes = 4096;  // so that it can be written on a full disk too
+  text.resize(std::max(text.size(), kPaddedBytes), ' ');
   const std::string temporary = path + ".tmp";
   {
     std::ofstream file(temporary, std::ios::trunc | std::ios::binary);

@@ -1,5 +1,5 @@
 #pragma once
-// The state directory and the HTTP socket: what `serve` prepares before the first child starts.
+// The state directory and the HTTP socket, which `serve` prepares before the first child starts.
 
 #include <string>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace holdfast::cli {
 
-/// What prepare_state_dir() found and made.
+/// The result of prepare_state_dir(): what it found and made.
 struct MadeState {
   std::string path;               // absolute
-  bool was_empty = false;         // or not there: whatever is in it now came since
+  bool was_empty = false;         // or missing: its contents came since
   std::vector<std::string> made;  // directories, parents first
 };
 
@@ -21,7 +21,7 @@ struct MadeState {
 /// it.
 Result<MadeState> prepare_state_dir(const std::string& state_dir);
 
-/// Takes back what was made for a start that was refused before it could serve.
+/// Removes what was made for a start that was refused before it could serve.
 void take_back(const MadeState& state);
 
 /// A listening TCP socket.
@@ -29,15 +29,16 @@ struct Listener {
   int fd = -1;
   std::string url;  // "http://127.0.0.1:8080", with the port that was really bound
 };
-/// HOST:PORT, [IPV6]:PORT, PORT (on 127.0.0.1), *:PORT or :PORT (on every IPv4 address). Port 0
-/// picks a free one. kUsage for anything else, kConflict if the port is taken, kIo otherwise.
+/// Listens on HOST:PORT, [IPV6]:PORT, PORT (on 127.0.0.1), *:PORT or :PORT (on every IPv4 address).
+/// Port 0 takes a free one. kUsage for anything else, kConflict if the port is taken, kIo
+/// otherwise.
 Result<Listener> listen_http(const std::string& address);
 
 /// True for a URL that this machine alone can reach.
 bool is_loopback_url(const std::string& url);
 
 /// Writes a JSON document to a file through a temporary one and rename: readers see the old or the
-/// new. On a full disk it is written over the old one, which has room to spare.
+/// new one. On a full disk it overwrites the old one, which has room to spare.
 Result<void> write_json_file(const std::string& path, std::string text);
 
 /// The contents of STATE/run/supervisor.json: {"pid", "http", "children": [{"role", "name", "pid",

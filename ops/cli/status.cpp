@@ -1,4 +1,4 @@
-// status, once or again and again.
+// The verb `status`, once or repeatedly.
 
 #include <signal.h>
 #include <time.h>
@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr auto kAnswerTimeout = std::chrono::seconds(2);
 constexpr double kShortest = 0.1, kLongest = 3600;
 
-/// SIGINT and SIGTERM wait for pause() from here on: none can fall between two looks at a flag.
+/// Blocks SIGINT and SIGTERM except in pause(): none can fall between two looks at a flag.
 class Interrupts {
  public:
   Interrupts() {
@@ -33,7 +33,7 @@ class Interrupts {
     sigaddset(&set_, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set_, nullptr);
   }
-  /// True if one came.
+  /// Waits for so long; true if a signal came.
   bool pause(double seconds) const {
     timespec time{};
     time.tv_sec = static_cast<time_t>(seconds);
@@ -45,8 +45,8 @@ class Interrupts {
   sigset_t set_{};
 };
 
-/// What does not fit the terminal is left out at its end: a screen that scrolls cannot be redrawn,
-/// and its head is what matters most.
+/// Cuts off at the end what does not fit the terminal: a screen that scrolls cannot be redrawn, and
+/// its head is what matters most.
 std::string fitted(const std::string& screen) {
   const std::size_t rows = terminal_rows();
   if (rows == 0) return screen;
@@ -76,10 +76,10 @@ class Watcher {
     }
     if (!call_.json && isatty(STDOUT_FILENO) == 1) {
       block = "\033[H\033[J" + fitted(block);
-    } else if (!call_.json && shown_) {
+    } else if (!call_.json && printed_) {
       block = "----\n" + block;
     }
-    shown_ = true;
+    printed_ = true;
     std::fwrite(block.data(), 1, block.size(), stdout);
     std::fflush(stdout);
   }
@@ -91,7 +91,7 @@ class Watcher {
     return {{"error", {{"code", code}, {"message", what}}}};
   }
 
-  /// The document, or {"error": …}; a connection that failed is made anew the next time.
+  /// The status document, or {"error": …}; a connection that failed is made anew the next time.
   json ask() {
     if (client_ == nullptr) {
       auto client = connect_operator(call_, kAnswerTimeout);
@@ -110,7 +110,7 @@ class Watcher {
 
   const Call& call_;
   std::unique_ptr<client::Client> client_;
-  bool shown_ = false;
+  bool printed_ = false;
 };
 
 int watch(const Call& call, double seconds) {

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kWorkersShown = 16, kModelsShown = 12, kLinesShown = 12;
+constexpr std::size_t kWorkerRowsMax = 16, kModelRowsMax = 12, kQueueRowsMax = 12;
 
 std::string number(const json& object, const char* key) {
   const auto it = object.find(key);
@@ -100,9 +100,9 @@ void add_workers(Screen& s, const json& workers) {
   }
   Table table({"worker", "state", "device", "kernels", "threads", "pid", "models", "slots",
                "KV pages", "memory", "restarts"});
-  std::size_t shown = 0;
+  std::size_t rows = 0;
   for (const json& w : workers) {
-    if (++shown > kWorkersShown) break;
+    if (++rows > kWorkerRowsMax) break;
     std::string models;
     for (const json& name : part(w, "models")) {
       models += (models.empty() ? "" : ",") + name.get<std::string>();
@@ -113,7 +113,7 @@ void add_workers(Screen& s, const json& workers) {
                number(w, "pages_used") + "/" + number(w, "pages"), bytes(w, "rss_bytes"),
                number(w, "restarts")});
   }
-  s.table(table, workers.size() - std::min(workers.size(), kWorkersShown));
+  s.table(table, workers.size() - std::min(workers.size(), kWorkerRowsMax));
 }
 
 void add_models(Screen& s, const json& models) {
@@ -122,16 +122,16 @@ void add_models(Screen& s, const json& models) {
     s.out += "  none; add one with `holdfast models add NAME FILE.gguf`\n";
     return;
   }
-  // What is loaded, or failed, before what is only known.
+  // Models that are loaded or have failed come before those that are only registered.
   std::vector<const json*> order;
   for (const json& m : models) order.push_back(&m);
   std::stable_partition(order.begin(), order.end(), [](const json* m) {
     return !part(*m, "loads").empty() || text(*m, "state") == "failed";
   });
   Table table({"model", "state", "on", "context", "slots", "reserved", "measured", "reason"});
-  std::size_t shown = 0;
+  std::size_t rows = 0;
   for (const json* m : order) {
-    if (++shown > kModelsShown) break;
+    if (++rows > kModelRowsMax) break;
     const std::string state =
         text(*m, "state") + (text(*m, "breaker") != "closed" ? ", breaker open" : "");
     const std::string reason =
@@ -146,7 +146,7 @@ void add_models(Screen& s, const json& models) {
                  bytes(load, "reserved_bytes"), bytes(load, "taken_bytes"), reason});
     }
   }
-  s.table(table, order.size() - std::min(order.size(), kModelsShown));
+  s.table(table, order.size() - std::min(order.size(), kModelRowsMax));
 }
 
 void add_memory(Screen& s, const json& devices) {
@@ -177,15 +177,15 @@ void add_queue(Screen& s, const json& document) {
     return a->value("oldest_wait_ms", 0.0) > b->value("oldest_wait_ms", 0.0);
   });
   Table table({"model", "tenant", "priority", "waiting", "running", "oldest waits"});
-  std::size_t shown = 0;
+  std::size_t rows = 0;
   for (const json* line : order) {
-    if (++shown > kLinesShown) break;
+    if (++rows > kQueueRowsMax) break;
     const bool waits = line->value("waiting", 0) > 0;
     table.add({text(*line, "model"), shorten(text(*line, "tenant"), 32), text(*line, "priority"),
                number(*line, "waiting"), number(*line, "running"),
                waits ? human_duration(line->value("oldest_wait_ms", 0.0)) : "-"});
   }
-  s.table(table, order.size() - std::min(order.size(), kLinesShown));
+  s.table(table, order.size() - std::min(order.size(), kQueueRowsMax));
 }
 
 void add_times(Screen& s, const json& document) {

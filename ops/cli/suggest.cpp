@@ -7,7 +7,7 @@
 namespace holdfast::cli {
 namespace {
 
-/// A word of another tool, and what does that here.
+/// A word of another tool, and our word for it.
 struct Foreign {
   const char* word;
   const char* ours;
@@ -17,7 +17,7 @@ constexpr Foreign kForeignVerbs[] = {
     {"add", "`holdfast models add NAME FILE`"},
     {"alias", "`holdfast models alias`"},
     {"backup", "`holdfast db backup FILE`"},
-    {"batch", "POST /v1/batches of the HTTP door"},
+    {"batch", "POST /v1/batches over HTTP"},
     {"cancel", "`holdfast requests cancel ID`"},
     {"chat", "`holdfast run MODEL PROMPT`"},
     {"check", "`holdfast doctor`, or `holdfast models verify NAME`"},
@@ -71,7 +71,7 @@ constexpr Foreign kForeignVerbs[] = {
     {"verify", "`holdfast models verify NAME`"},
 };
 
-/// Words after a group ("models ls").
+/// Words after a group ("models ls"); the first that the group has is meant.
 constexpr Foreign kForeignSubverbs[] = {
     {"ls", "list"},        {"ps", "list"},       {"all", "list"},       {"rm", "remove"},
     {"delete", "remove"},  {"del", "remove"},    {"info", "show"},      {"get", "show"},
@@ -87,7 +87,8 @@ constexpr Foreign kForeignSubverbs[] = {
     {"status", "stats"},   {"list", "stats"},    {"log", "history"},    {"cordon", "drain"},
 };
 
-/// Several are tried in turn: the first that the verb has is meant.
+/// Flags of other tools. Several replacements are tried in turn: the first that the verb has is
+/// meant.
 constexpr Foreign kForeignFlags[] = {
     {"--addr", "--http HOST:PORT"},
     {"--address", "--http HOST:PORT"},
@@ -207,7 +208,7 @@ constexpr Foreign kForeignFlags[] = {
     {"-?", "--help"},
 };
 
-/// What no flag here does.
+/// Flags for things that no flag here does, and what does them.
 constexpr Foreign kElsewhere[] = {
     {"--api-key", "`holdfast keys create NAME` makes a key, which clients send"},
     {"--token", "`holdfast keys create NAME` makes a key, which clients send"},
@@ -261,7 +262,7 @@ std::string flag_of(const std::string& word) {
   return word.substr(0, word.find('='));
 }
 
-/// The flags of a verb, those of all verbs with them.
+/// The flags of a verb, global ones included.
 std::vector<std::string> flags_of(const Verb* verb) {
   std::vector<std::string> flags(std::begin(kGlobalFlags), std::end(kGlobalFlags));
   if (verb == nullptr) flags.insert(flags.end(), {"--version", "-v", "-V"});
@@ -324,7 +325,7 @@ std::string explain_verb(const std::string& word) {
   }
   const std::string near = nearest(word, first_words());
   if (!near.empty()) return start + "did you mean `holdfast " + near + "`?";
-  // "unpin" and the like: verbs of a group without it.
+  // "unpin" and the like: a verb of a group, without the group.
   std::vector<std::string> paths;
   for (const Verb& verb : verb_table()) {
     const std::string path = verb.path;
@@ -366,11 +367,11 @@ std::string explain_flag(const std::string& path, const Verb* verb, const std::s
   return start + "`holdfast " + path + (path.empty() ? "" : " ") + "--help` lists them";
 }
 
-/// The words without flags and the values of those, up to the verb.
+/// The words of a command line without flags and their values, up to the verb.
 struct Walk {
   std::string path;  // of the verb, or of the group
   const Verb* verb = nullptr;
-  std::string unknown;  // in words
+  std::string unknown;  // a message
 };
 
 /// Goes through a command line as far as it is known.

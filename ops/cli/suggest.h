@@ -1,6 +1,6 @@
 #pragma once
-// What somebody may have meant who typed a word that we do not know: near words of our own, and
-// words of other servers and their tools.
+// Suggestions for an unknown word of a command line: near words of our own, and words of other
+// servers and their tools.
 
 #include <string>
 #include <string_view>
@@ -16,12 +16,12 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// The candidate that is nearest to a word and near enough to be meant; empty if none is.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
-/// The arguments with underscores in flags as dashes where that makes a flag of the verb's own:
+/// The arguments with dashes for underscores in flags where that makes a flag of the verb:
 /// --max_tokens is --max-tokens. Values stay.
 std::vector<std::string> with_dashes(std::vector<std::string> words);
 
-/// The first unknown verb or flag of a command line, in words, with what may have been meant;
-/// empty if all of them are known. `words` are in the order in which they were typed.
+/// Names the first unknown verb or flag of a command line, and what may have been meant; empty if
+/// all of them are known. `words` are in the order in which they were typed.
 std::string explain_unknown(const std::vector<std::string>& words);
 
 /// "models add", as the words begin: a verb, a group or nothing.

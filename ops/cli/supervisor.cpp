@@ -27,7 +27,7 @@ extern char** environ;
 namespace holdfast::cli {
 namespace {
 
-constexpr std::int64_t kProbesInTime = 3;  // that may be missed before the timeout is over
+constexpr std::int64_t kProbesInTime = 3;  // probes in a timeout
 constexpr std::int64_t kAbortMs = 1'000;   // from the first signal to SIGKILL
 
 std::int64_t now_ms() {
@@ -53,13 +53,13 @@ std::int64_t oom_kill_count() {
   return 0;
 }
 
-/// Everything that the child needs between fork and exec, made beforehand: after a fork in a
-/// process with threads only async-signal-safe calls are allowed.
+/// The data that the child needs between fork and exec, made beforehand: after a fork in a process
+/// with threads only async-signal-safe calls are allowed.
 struct ExecPlan {
   std::vector<char*> argv;
   std::vector<std::string> env_text;
   std::vector<char*> env;
-  std::vector<int> keep_fds;
+  std::vector<int> inherited_fds;
   int log_fd = -1;
   int error_fd = -1;
   pid_t parent = 0;
@@ -73,7 +73,7 @@ ExecPlan make_plan(const ChildSpec& spec, int probe_fd) {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const bool replaced =
         std::any_of(spec.env.begin(), spec.env.end(),
-                    [&](const std::string& own) { return name_of(own) == name_of(*entry); });
+                    [&](const std::string& added) { return name_of(added) == name_of(*entry); });
     if (!replaced) plan.env_text.emplace_back(*entry);
   }
   plan.env_text.insert(plan.env_text.end(), spec.env.begin(), spec.env.end());
@@ -82,13 +82,13 @@ ExecPlan make_plan(const ChildSpec& spec, int probe_fd) {
   }
   for (std::string& text : plan.env_text) plan.env.push_back(text.data());
   plan.env.push_back(nullptr);
-  plan.keep_fds = spec.keep_fds;
-  if (probe_fd >= 0) plan.keep_fds.push_back(probe_fd);
+  plan.inherited_fds = spec.inherited_fds;
+  if (probe_fd >= 0) plan.inherited_fds.push_back(probe_fd);
   plan.parent = getpid();
   return plan;
 }
 
-/// In the child. Async-signal-safe.
+/// Runs in the child. Async-signal-safe.
 [[noreturn]] void become_child(const ExecPlan& plan) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // The parent may have died before prctl: then nobody would ever kill us.
@@ -101,7 +101,7 @@ ExecPlan make_plan(const ChildSpec& spec, int probe_fd) {
   if (plan.log_fd >= 0) dup2(plan.log_fd, STDERR_FILENO);
   constexpr unsigned kCloseRangeCloexec = 4;
   syscall(SYS_close_range, 3U, ~0U, kCloseRangeCloexec);  // older kernels: our own O_CLOEXEC does
-  for (const int fd : plan.keep_fds) fcntl(fd, F_SETFD, 0);
+  for (const int fd : plan.inherited_fds) fcntl(fd, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -133,7 +133,7 @@ struct Supervisor::Child {
   std::int64_t starts = 0;
   bool stopping = false;
   LivenessProbe probe;
-  std::int64_t aborted_ms = 0;  // 0: it was not told to end for its silence
+  std::int64_t aborted_ms = 0;  // 0: not told to end for its silence
 };
 
 Supervisor::Supervisor(Hooks hooks) : hooks_(std::move(hooks)), oom_kills_(oom_kill_count()) {}
@@ -146,7 +146,7 @@ Result<std::unique_ptr<Supervisor>> Supervisor::create(Hooks hooks) {
   for (const int s : {SIGTERM, SIGINT, SIGHUP, SIGCHLD}) sigaddset(&set, s);
   CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
   std::signal(SIGPIPE, SIG_IGN);
-  // Children inherit this one: a log at the limit of a file's size must not kill who writes to it.
+  // Children inherit this: a log at the limit of a file's size must not kill its writer.
   std::signal(SIGXFSZ, SIG_IGN);
   self->signal_fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (self->signal_fd_ < 0) {
@@ -164,7 +164,7 @@ Result<void> Supervisor::add(ChildSpec spec) {
   auto child = std::make_unique<Child>();
   child->policy = RestartPolicy(spec.restart_max_ms);
   child->spec = std::move(spec);
-  HF_CHECKED(spawn(*child));
+  HOLDFAST_CHECKED(spawn(*child));
   children_.push_back(std::move(child));
   if (hooks_.on_change) hooks_.on_change();
   return {};
@@ -174,7 +174,7 @@ Result<void> Supervisor::spawn(Child& child) {
   CHECK_MSG(getpid() == static_cast<pid_t>(syscall(SYS_gettid)), "main thread only");
   int probe_fd = -1;
   if (child.spec.probe_timeout_ms > 0) {
-    HF_TRY(probe_fd, child.probe.prepare());
+    HOLDFAST_TRY(probe_fd, child.probe.prepare());
   }
   ExecPlan plan = make_plan(child.spec, probe_fd);
   if (!child.spec.log_path.empty()) {
@@ -209,7 +209,7 @@ Result<void> Supervisor::spawn(Child& child) {
   return {};
 }
 
-/// Asks those who are to be asked; milliseconds until it is time to do that again.
+/// Probes the children when that is due; returns milliseconds until the next time.
 std::int64_t Supervisor::probe_children() {
   std::int64_t period_ms = 60'000;
   for (const auto& child : children_) {
@@ -228,7 +228,7 @@ std::int64_t Supervisor::probe_children() {
   return period_ms;
 }
 
-/// Ends it by a signal that says so in its exit, without a core file of all its memory.
+/// Ends a hung child by a signal that shows in its exit, without a core file of all its memory.
 void Supervisor::end_hung(Child& child) {
   const std::int64_t now = now_ms();
   if (child.aborted_ms != 0) {

@@ -1,6 +1,6 @@
 #pragma once
-// Parent of the daemon, the ingress helpers, the workers and the gateway: starts them, starts dead
-// ones again for ever, stops them in order. Knows processes and signals, nothing of the protocol.
+// The parent of the daemon, the ingress helpers, the workers and the gateway: starts them, restarts
+// dead ones for ever, stops them in order. Knows processes and signals, nothing of the protocol.
 //
 // Children die with the parent (PR_SET_PDEATHSIG). Linux ties that signal to the *thread* that
 // forked, so everything here must be called on the main thread (CHECKed).
@@ -21,20 +21,20 @@
 namespace holdfast::cli {
 
 struct ChildSpec {
-  std::string role;               // "daemon", "ingress", "worker", "gateway"
-  std::string name;               // unique: "worker-0"
-  std::vector<std::string> argv;  // argv[0] is the program's path; no shell, no PATH search
-  std::vector<std::string> env;   // "NAME=value", added to our own environment
-  std::vector<int> keep_fds;      // open in the child under the same numbers
-  std::string log_path;           // stdout and stderr are appended to it; empty = our stderr
+  std::string role;                // "daemon", "ingress", "worker", "gateway"
+  std::string name;                // unique: "worker-0"
+  std::vector<std::string> argv;   // argv[0] is the program's path; no shell, no PATH search
+  std::vector<std::string> env;    // "NAME=value", added to our own environment
+  std::vector<int> inherited_fds;  // open in the child under the same numbers
+  std::string log_path;            // stdout and stderr are appended to it; empty = our stderr
   std::int64_t restart_max_ms = RestartPolicy::kMaxMs;
-  /// Answers probes (shared/base/probe.h); a child that owes an answer for this long is ended and
-  /// started again. 0: it is not asked.
+  /// Time for which a child may owe an answer to probes (shared/base/probe.h) before it is ended
+  /// and started again. 0: it is not probed.
   std::int64_t probe_timeout_ms = 0;
-  int hung_signal = SIGABRT;  // that ends it then
+  int hung_signal = SIGABRT;  // ends a hung child
 };
 
-/// How a child ended.
+/// The end of a child, and why.
 struct ChildExit {
   std::string role;
   std::string name;
@@ -68,19 +68,19 @@ class Supervisor {
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  /// Starts a child and keeps it alive from now on. kIo if the program cannot be executed.
+  /// Starts a child and restarts it from now on. kIo if the program cannot be executed.
   Result<void> add(ChildSpec spec);
   /// Handles signals, deaths and due restarts for at most `timeout_ms`; returns at the first signal
   /// that asks us to stop (kStop), or early after any other event (kNone).
   Event wait(std::int64_t timeout_ms);
-  /// No more restarts of these; SIGTERM, then SIGKILL after the limit (or at once at a stop
-  /// signal). Returns when all are gone.
+  /// Stops the children of a role, without restarts: SIGTERM, then SIGKILL after the limit (or at
+  /// once at a stop signal). Returns when all are gone.
   void stop_role(const std::string& role, std::int64_t limit_ms);
-  /// SIGKILL for every child of every role; returns when all are gone.
+  /// Kills every child of every role (SIGKILL); returns when all are gone.
   void kill_all();
 
   std::vector<ChildState> children() const;
-  /// True unless a child that should have been ended for its silence is still there.
+  /// False while a child that should have been ended for its silence is still there.
   bool probes_hold() const;
 
  private:

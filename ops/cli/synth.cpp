@@ -32,9 +32,9 @@ struct Preset {
   std::int64_t window = 0;  // on every other layer; such models' positions are stretched by yarn
   std::int64_t shared_ff = 0, dense_layers = 0, groups = 1, groups_used = 1;
   std::int64_t rope_dims = 0;  // 0: whole heads
-  // Heads of the recurrent layers, three of four: of values, and of keys. Of 128 elements each.
+  // Heads of the recurrent layers (three of four): of values, and of keys; 128 elements each.
   std::int64_t state_heads = 0, state_groups = 0;
-  // Latent attention: its numbers, and elements of a head's query and result.
+  // Latent attention: its rank, and elements of a head's query and result.
   std::int64_t latent = 0, head_key = 0, head_value = 0;
 };
 constexpr std::int64_t kStateDim = 128, kConvTaps = 4, kAttentionStep = 4;
@@ -179,7 +179,7 @@ ModelShape shape_of(const Preset& p) {
   return shape;
 }
 
-/// What recurrent layers and latent attention have beside the others.
+/// Sets the keys of recurrent layers and of latent attention.
 void set_other_layers(gguf::Writer& writer, const Preset& p) {
   const std::string arch = std::string(p.architecture) + ".";
   const auto set = [&](const char* key, std::int64_t v) {

@@ -89,16 +89,16 @@ class TinyModel {
     constexpr std::int64_t kOddHeadDims[] = {6, 10, 18, 22, 34, 50};
     s_.architecture = f_.name;
     s_.layers = plain() ? 3 : draw(2, 7);
-    s_.layers = std::max(s_.layers, f_.window_period);  // one that sees all, too
+    s_.layers = std::max(s_.layers, f_.window_period);  // one layer without a window, too
     s_.kv_heads = plain() ? 2 : draw(1, 3);
     s_.heads = s_.kv_heads * (plain() ? 2 : draw(1, 4));
     s_.head_dim = plain() ? 32 : (odd() ? kOddHeadDims : kHeadDims)[draw(0, 5)];
     s_.width = s_.heads * s_.head_dim;
-    // Where the published models have heads of their own size, the width need not be theirs.
-    const bool own_heads =
+    // Where published models have a head size of their own, the width need not be heads times it.
+    const bool independent_head_dim =
         is_one_of({"gpt-oss", "seed_oss", "ernie4_5", "glm4moe", "minimax-m2"}) ||
         f_.name.starts_with("gemma") || f_.name.starts_with("qwen3");
-    if (own_heads && !plain()) s_.width = odd() ? draw(33, 99) : 8 * draw(6, 20);
+    if (independent_head_dim && !plain()) s_.width = odd() ? draw(33, 99) : 8 * draw(6, 20);
     if (f_.rope == plan::RopeStyle::kNone) s_.kv_heads = s_.heads;
     s_.ff = plain() ? 2 * s_.width : rows(6, 30);
     s_.vocab = 259 + (plain() ? 61 : draw(0, 90));
@@ -125,7 +125,7 @@ class TinyModel {
   bool names_expert_ff() const {
     return f_.name.starts_with("qwen") || f_.dense_first || is_one_of({"gpt-oss", "minimax-m2"});
   }
-  /// The shared expert is so many times as wide as one of the others.
+  /// True if a file gives the shared expert's width as a multiple of the others' width.
   bool counts_shared() const { return f_.dense_first && f_.name != "ernie4_5-moe"; }
   bool wants(Use use) const { return use == Use::kMust || (use == Use::kMay && seed_ % 2 == 1); }
 
@@ -140,17 +140,17 @@ class TinyModel {
     d_.position_rows = f_.positions ? s_.context : 0;
     d_.type_rows = f_.token_types ? 2 : 0;
     if (windows) d_.window = plain() ? 20 : draw(3, 70);
-    if (!experts || f_.experts_beside) return;
+    if (!experts || f_.experts_with_dense_ffn) return;
     s_.experts = plain() ? 4 : draw(3, 9);
     s_.experts_used = plain() ? 2 : draw(1, 3);
-    if (f_.expert_groups) {  // so many of each two, three or four groups
+    if (f_.expert_groups) {  // 2 to 4 groups of so many
       d_.expert_groups = plain() ? 2 : draw(2, 4);
-      // All of them is what no file says of those with latent attention.
+      // No file of a model with latent attention uses all of its groups.
       d_.expert_groups_used = draw(1, d_.expert_groups - (f_.latent ? 1 : 0));
       s_.experts *= d_.expert_groups;
     }
     s_.expert_ff = plain() ? 64 : rows(3, 10);
-    // Files of the others have no key for it: experts are as wide as the dense layers would be.
+    // Files of other families have no key for it: experts are as wide as dense layers would be.
     if (!names_expert_ff() || f_.name == "minimax-m2") s_.expert_ff = s_.ff;
     const bool shared = f_.shared_expert == Use::kMust || wants(f_.shared_expert);
     if (shared) s_.shared_ff = plain() ? 96 : rows(3, 10);
@@ -165,18 +165,18 @@ class TinyModel {
   void draw_scaling(std::string_view scaling) {
     if (s_.rope_dims == 0) return;
     const auto names = synth_scalings();
-    const std::string pick = f_.uneven         ? "llama3"  // by the file's own numbers
-                             : scaling.empty() ? names[seed_ % names.size()]
-                                               : std::string(scaling);
+    const std::string scaling_name = f_.uneven         ? "llama3"  // by the file's own numbers
+                                     : scaling.empty() ? names[seed_ % names.size()]
+                                                       : std::string(scaling);
     plan::RopeSpec& r = d_.rope;
     r.base = plain() || seed_ % 2 == 0 ? 10000 : 1000;
-    if (pick == "linear") r.scaling = RopeScaling::kLinear;
-    if (pick == "yarn") r.scaling = RopeScaling::kYarn;
-    if (pick == "llama3") r.scaling = RopeScaling::kLlama3;
-    if (pick == "longrope") r.scaling = RopeScaling::kLongrope;
-    if (pick == "linear") r.factor = 2.5;
-    if (pick == "yarn") r.factor = 4;
-    s_.has_rope_freqs = pick == "llama3";
+    if (scaling_name == "linear") r.scaling = RopeScaling::kLinear;
+    if (scaling_name == "yarn") r.scaling = RopeScaling::kYarn;
+    if (scaling_name == "llama3") r.scaling = RopeScaling::kLlama3;
+    if (scaling_name == "longrope") r.scaling = RopeScaling::kLongrope;
+    if (scaling_name == "linear") r.factor = 2.5;
+    if (scaling_name == "yarn") r.factor = 4;
+    s_.has_rope_freqs = scaling_name == "llama3";
   }
 
   void write_sizes(gguf::Writer& w) const {
@@ -238,7 +238,7 @@ class TinyModel {
     }
   }
 
-  /// Before the other sizes of positions are drawn: a part of each head alone turns.
+  /// Draws latent attention, before other sizes of positions: only a part of each head is rotated.
   void draw_latent() {
     if (!f_.latent) return;
     s_.kv_heads = 1;
@@ -267,8 +267,8 @@ class TinyModel {
     w.set_f32(key("rope.scaling.yarn_log_multiplier"), 0.0707f);
   }
 
-  /// By the seed with keys for values where no window is, and of models without experts with layers
-  /// that read others' pages.
+  /// Draws layers of unlike shape; by the seed, layers without a window have keys as values, and
+  /// models without experts have layers that read others' pages.
   void draw_uneven(bool experts) {
     constexpr std::int64_t kHeadDims[] = {16, 24, 32, 40, 64, 20};
     constexpr std::int64_t kOddHeadDims[] = {6, 10, 18, 22, 34, 50};
@@ -291,9 +291,9 @@ class TinyModel {
     d_.layer_scale = seed_ % 4 != 1;
     for (std::int64_t l = 0; l < s_.layers; ++l) {
       d_.windowed.push_back(l % 3 != 2);
-      const bool own = plan::has_own_pages(s_, l);
-      s_.window_layers += own && d_.windowed.back() ? 1 : 0;
-      d_.ff.push_back(own ? s_.ff : 2 * s_.ff);
+      const bool has_kv = plan::has_kv_pages(s_, l);
+      s_.window_layers += has_kv && d_.windowed.back() ? 1 : 0;
+      d_.ff.push_back(has_kv ? s_.ff : 2 * s_.ff);
       d_.keys_for_values.push_back(seed_ % 2 == 1 && !d_.windowed.back());
     }
   }
@@ -392,7 +392,7 @@ class TinyModel {
       if (tensor.name.starts_with("rope_f")) {
         std::vector<float> factors(tensor.dims[0]);
         for (float& f : factors) f = 1 + std::abs(2 * random.normal());
-        // What a file says of elements that do not turn.
+        // A factor by which files mark elements that are not rotated.
         if (still_from_half) std::fill(factors.begin() + factors.size() / 2, factors.end(), 1e30f);
         return sink(std::as_bytes(std::span(factors)));
       }
@@ -443,9 +443,9 @@ Result<void> synth_family(std::string_view architecture, const std::string& out_
     for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
     return out;
   };
-  const auto usage = [](const char* what, std::string_view name, const std::string& known) {
+  const auto usage = [](const char* what, std::string_view name, const std::string& supported) {
     return Error{Errc::kUsage, "synth: " + std::string(what) + " \"" + std::string(name) +
-                                   "\" is unknown, expected one of " + known};
+                                   "\" is unknown, expected one of " + supported};
   };
   if (family == nullptr) {
     return usage("architecture", architecture, list(synth_architectures()));
@@ -464,7 +464,7 @@ Result<void> synth_family(std::string_view architecture, const std::string& out_
   gguf::Writer writer;
   model.write_keys(writer, architecture, *mix);
   set_synth_tokenizer(writer, model.vocab());
-  HF_CHECKED(model.write_tensors(writer, *mix));
+  HOLDFAST_CHECKED(model.write_tensors(writer, *mix));
   return writer.write(out_path, {});
 }
 

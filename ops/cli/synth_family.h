@@ -16,15 +16,15 @@ namespace holdfast::cli {
 /// gemma4 with experts.
 std::vector<std::string> synth_architectures();
 
-/// The ways of stretching positions that `synth_family` knows; "" lets the seed choose.
+/// The kinds of position scaling that `synth_family` knows; "" lets the seed choose.
 std::vector<std::string> synth_scalings();
 
 /// Writes `out_path` atomically. `type` is one of synth_types(); rows that blocks do not fill fall
-/// back as everywhere. The bytes depend on the arguments alone. kUsage: unknown name.
+/// back as in `quantize`. The bytes depend on the arguments alone. kUsage: unknown name.
 Result<void> synth_family(std::string_view architecture, const std::string& out_path,
                           std::string_view type, std::uint64_t seed, std::string_view scaling = "");
 
-/// The vocabulary of synthetic models: 256 bytes and made-up words, at least 259 tokens.
+/// Sets the vocabulary of synthetic models: 256 bytes and made-up words, at least 259 tokens.
 void set_synth_tokenizer(gguf::Writer& writer, std::int64_t vocab);
 
 }  // namespace holdfast::cli

@@ -11,8 +11,8 @@ constexpr const char* kChatTemplate = "{% for m in messages %}{{ m['content'] }}
 
 }  // namespace
 
-/// A vocabulary of the SentencePiece kind: the 256 bytes, then made-up words, none of which merge
-/// from others, so that any text encodes to its bytes.
+/// Sets a vocabulary of the SentencePiece kind: the 256 bytes, then made-up words, none of which
+/// merge from others, so that any text encodes to its bytes.
 void set_synth_tokenizer(gguf::Writer& writer, std::int64_t vocab) {
   constexpr std::int32_t kNormalToken = 1, kUnknown = 2, kControl = 3, kByte = 6;
   std::vector<std::string> tokens = {"<unk>", "<s>", "</s>"};

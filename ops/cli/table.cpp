@@ -1,4 +1,4 @@
-// Tables, and how they are made to fit a terminal.
+// Tables, and how they are fitted to a terminal.
 
 #include <algorithm>
 
@@ -17,7 +17,7 @@ constexpr std::size_t kNameLeast = 32;  // ids are shorter
 
 using Row = std::vector<std::string>;
 
-/// States of requests, models and workers, by what they mean to the one who looks.
+/// The colour of a state of a request, model or worker, by what it means to people.
 std::string_view colour_of(std::string_view cell) {
   for (const char* good : {"ready", "succeeded", "running", "ok", "idle", "yes", "connected"}) {
     if (cell == good) return kGreen;
@@ -40,15 +40,15 @@ bool is_number(std::string_view cell) {
 
 struct Column {
   std::size_t index = 0;
-  std::size_t title = 0;  // columns of its title
+  std::size_t title = 0;  // terminal columns of its title
   std::size_t cells = 0;  // of its widest cell
   bool number = true;     // or "-" in each row
   bool says_nothing = true;
   std::size_t width = 0;
 
   std::size_t natural() const { return std::max(title, cells); }
-  /// Numbers are whole or not there; texts may lose their middle, but for the first, by which other
-  /// verbs are told what is meant.
+  /// The least width: numbers stay whole; texts may lose their middle, those of the first column
+  /// less, because other verbs name things by them.
   std::size_t least() const {
     if (index == 0) return std::min(natural(), kNameLeast);
     if (number) return std::max(cells, std::min(title, kTitleLeast));
@@ -73,7 +73,7 @@ std::vector<Column> measure(const Row& header, const std::vector<Row>& rows) {
   return columns;
 }
 
-/// The columns' widths and the gaps between them.
+/// Sums the columns' widths and the gaps between them.
 template <class Width>
 std::size_t sum_of(const std::vector<Column>& columns, Width width) {
   std::size_t sum = columns.empty() ? 0 : (columns.size() - 1) * kGap;
@@ -81,8 +81,8 @@ std::size_t sum_of(const std::vector<Column>& columns, Width width) {
   return sum;
 }
 
-/// Leaves out columns that do not fit even at their least: those that say nothing first, then from
-/// the right. The first stays, and a state does as long as there are others.
+/// Leaves out columns that do not fit even at their least width: empty ones first, then from the
+/// right. The first stays, and a state does as long as there are others.
 Row leave_out(std::vector<Column>& columns, const Row& header, std::size_t width) {
   Row left_out;
   while (columns.size() > 1 && sum_of(columns, [](const Column& c) { return c.least(); }) > width) {
@@ -101,13 +101,13 @@ Row leave_out(std::vector<Column>& columns, const Row& header, std::size_t width
   return left_out;
 }
 
-/// Gives each column between its least and its natural width: the widest texts give first.
+/// Sets each column between its least and its natural width: the widest texts give way first.
 void share(std::vector<Column>& columns, std::size_t width) {
   for (Column& column : columns) column.width = column.natural();
   while (sum_of(columns, [](const Column& c) { return c.width; }) > width) {
     Column* widest = nullptr;
     for (Column& column : columns) {
-      // Among equals the last one gives: the first column names the row.
+      // Among equals the last one gives way: the first column names the row.
       const bool may_give = column.width > column.least();
       if (may_give && (widest == nullptr || column.width >= widest->width)) widest = &column;
     }
@@ -117,7 +117,7 @@ void share(std::vector<Column>& columns, std::size_t width) {
   if (columns.size() == 1) columns[0].width = std::min(columns[0].width, width);
 }
 
-/// Control characters would move the cursor, or change the terminal.
+/// Replaces control characters: they would move the cursor, or change the terminal.
 std::string printable(std::string_view cell) {
   std::string text(cell);
   for (char& c : text) {

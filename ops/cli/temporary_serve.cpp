@@ -17,7 +17,7 @@
 namespace holdfast::cli {
 namespace {
 
-/// Everything up to the end of the first line, or up to the end of the stream.
+/// Reads up to the end of the first line, or up to the end of the stream.
 std::string read_line(int fd) {
   std::string line;
   char c = 0;

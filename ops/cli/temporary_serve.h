@@ -1,5 +1,5 @@
 #pragma once
-// A `holdfast serve` of our own for the time of one command, in a state directory that goes away.
+// A `holdfast serve` of our own for the time of one command, in a temporary state directory.
 
 #include <sys/types.h>
 
@@ -12,7 +12,7 @@ namespace holdfast::cli {
 
 class TemporaryServe {
  public:
-  /// Starts it with one model and waits until that is ready. Its errors are on stderr already.
+  /// Starts it with one model and waits until that is ready. Its errors appear on stderr.
   static Result<std::unique_ptr<TemporaryServe>> start(const std::string& model_name,
                                                        const std::string& model_path);
   ~TemporaryServe();  // SIGTERM, wait, remove the directory

@@ -42,7 +42,7 @@ Result<std::string> text_argument(const Call& call, std::string_view name) {
     return Error{Errc::kUsage,
                  "expected " + std::string(name) + ", or text on stdin (- reads a terminal too)"};
   }
-  HF_TRY(std::string text, read_stdin());
+  HOLDFAST_TRY(std::string text, read_stdin());
   text = without_line_break(std::move(text));
   if (text.empty()) {
     return Error{Errc::kUsage, "expected " + std::string(name) +
@@ -55,7 +55,7 @@ Result<std::string> file_text_argument(const Call& call, std::string_view flag) 
   if (call.has(flag)) return read_text_argument(call.text(flag));
   std::string text;
   if (isatty(STDIN_FILENO) != 1) {
-    HF_TRY(text, read_stdin());
+    HOLDFAST_TRY(text, read_stdin());
   }
   if (!text.empty()) return text;
   return Error{Errc::kUsage, "expected --" + std::string(flag) + " FILE, or text on stdin"};

@@ -20,7 +20,7 @@ void emit(const std::string& text) {
   std::fflush(stdout);
 }
 
-/// Text of the choices, released by the one rule (shared/text/releaser.h).
+/// Prints the text of the choices as the releaser (shared/text/releaser.h) allows it.
 class Printer {
  public:
   Printer(const wire::RequestInfo& info, bool print) : print_(print) {
@@ -67,11 +67,11 @@ class Printer {
 };
 
 nlohmann::json token_json(const wire::PromptScores& scores, wire::TokenId id) {
-  const auto piece = scores.pieces.find(id);
-  return {{"id", id}, {"text", piece == scores.pieces.end() ? "" : piece->second.bytes}};
+  const auto entry = scores.token_bytes.find(id);
+  return {{"id", id}, {"text", entry == scores.token_bytes.end() ? "" : entry->second.bytes}};
 }
 
-/// Of each token of the prompt; nothing foretells the first.
+/// The scores of each token of the prompt; the first has none, nothing precedes it.
 nlohmann::json scores_json(const wire::PromptScores& scores) {
   nlohmann::json out = nlohmann::json::array();
   for (std::size_t i = 0; i < scores.ids.size(); ++i) {

@@ -28,14 +28,14 @@ struct Streamed {
 /// whole.
 client::Answer<Streamed> follow(client::Client& client, const wire::RequestInfo& info, bool print);
 
-/// What came of it as JSON, for --json.
+/// The result as JSON, for --json.
 std::string streamed_json(const Streamed& streamed);
 
-/// kExitDone if the request succeeded; else says on stderr how it ended.
+/// Returns kExitDone if the request succeeded; else says on stderr how it ended.
 int report_end(const Call& call, const Streamed& streamed);
 
-/// From now on SIGINT and SIGTERM cancel the request (and its stream ends by itself); a second one
-/// ends this process. To be called before other threads exist: it blocks the two signals.
+/// Makes SIGINT and SIGTERM cancel the request (its stream then ends by itself); a second one ends
+/// this process. To be constructed before other threads exist: it blocks the two signals.
 class CancelOnSignal {
  public:
   CancelOnSignal();

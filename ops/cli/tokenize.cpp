@@ -8,7 +8,7 @@
 #include <iterator>
 
 #include "ops/cli/text_input.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 #include "shared/text/releaser.h"
 #include "shared/text/tokenizer.h"
 
@@ -16,7 +16,7 @@ namespace holdfast::cli {
 namespace {
 
 Result<std::shared_ptr<const text::Tokenizer>> load_tokenizer(const std::string& path) {
-  HF_TRY(const auto file, hf::open_model(path, hf::Contents::kShapes));
+  HOLDFAST_TRY(const auto file, huggingface::open_model(path, huggingface::Contents::kShapes));
   return text::Tokenizer::load(*file);
 }
 
@@ -28,7 +28,7 @@ bool separates(char c) {
 
 Result<std::string> read_text_argument(const std::string& argument) {
   if (argument == "-") return read_stdin();
-  std::error_code error;  // a text that is too long for a path, for one, is simply not a file
+  std::error_code error;  // a text that is too long for a path, say, is not a file
   if (!std::filesystem::is_regular_file(argument, error)) return argument;
   std::ifstream in(argument, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
@@ -63,13 +63,13 @@ Result<std::vector<std::int32_t>> parse_ids(std::string_view argument) {
 
 Result<std::vector<std::int32_t>> tokenize_file(const std::string& model_path,
                                                 std::string_view text, const TokenizeFlags& flags) {
-  HF_TRY(const auto tokenizer, load_tokenizer(model_path));
+  HOLDFAST_TRY(const auto tokenizer, load_tokenizer(model_path));
   return tokenizer->encode(text, {.add_special = flags.bos, .parse_special = flags.special});
 }
 
 Result<std::string> detokenize_file(const std::string& model_path,
                                     const std::vector<std::int32_t>& ids, bool special) {
-  HF_TRY(const auto tokenizer, load_tokenizer(model_path));
+  HOLDFAST_TRY(const auto tokenizer, load_tokenizer(model_path));
   for (const std::int32_t id : ids) {
     if (id >= 0 && id < tokenizer->vocab_size()) continue;
     return Error{Errc::kInvalidRequest, "detokenize with " + model_path + ": token id " +

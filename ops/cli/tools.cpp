@@ -32,7 +32,7 @@ int print_names(const Call& call, const char* key, const std::vector<std::string
   return kExitDone;
 }
 
-/// "\r  43% of 1.2 GiB" on a terminal, nothing elsewhere.
+/// Draws "\r  43% of 1.2 GiB" on a terminal, nothing elsewhere.
 void show_progress(std::uint64_t done, std::uint64_t total) {
   if (isatty(STDERR_FILENO) != 1 || total == 0) return;
   std::fprintf(stderr, "\r\033[K%3.0f%% of %s", 100.0 * double(done) / double(total),
@@ -102,7 +102,7 @@ int detokenize(const Call& call) {
 
 namespace {
 
-/// `synth --arch A OUT`: the one name is the file.
+/// Runs `synth --arch A OUT`: the one name is the file.
 int synth_architecture(const Call& call) {
   const std::string arch = call.text("arch");
   if (arch == "list") return print_names(call, "architectures", synth_architectures());

@@ -44,7 +44,7 @@ const Verb kServe = {
     {{"--model", kList, "NAME=PATH of a GGUF file to register and load; may be repeated", true,
       kNamedFile},
      {"--http", kText,
-      "HOST:PORT of the HTTP door (default 127.0.0.1:8080; *:PORT is every address, port 0 picks a "
+      "HOST:PORT of HTTP (default 127.0.0.1:8080; *:PORT is every address, port 0 picks a "
       "free one; none)"},
      {"--tls-cert", kText, "HTTPS instead of HTTP: the certificate chain, PEM", true, kFile},
      {"--tls-key", kText, "its key, PEM without a passphrase", true, kFile},

@@ -1,5 +1,5 @@
 #pragma once
-// The verb table: every verb of the CLI, its arguments and the function that does it, in one place.
+// The verb table: every verb of the CLI, its arguments and its function, in one place.
 
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ enum class Kind : std::uint8_t {
   kList,
 };
 
-/// What an argument's value names, for completion. Beyond these, `values` lists them.
+/// The kind of value that an argument takes, for completion. `values` lists other ones.
 enum class Source : std::uint8_t {
   kNothing,
   kFile,
@@ -46,7 +46,7 @@ struct Argument {
   const char* help = "";
   bool optional = true;
   Source source = Source::kNothing;
-  const char* values = "";  // the known ones, separated by blanks
+  const char* values = "";  // the valid ones, separated by blanks
 };
 
 struct Verb {
@@ -59,12 +59,12 @@ struct Verb {
 
 const std::vector<Verb>& verb_table();
 
-/// A verb as it is used, and what that does.
+/// A use of a verb, and what it does.
 struct Example {
   const char* command;  // "holdfast …"
   const char* what;
 };
-/// Examples of a verb, at least one; manual.cpp has them.
+/// Examples of a verb, at least one, from manual.cpp.
 const std::vector<Example>& examples_of(const std::string& path);
 /// More than the one line of help, as paragraphs separated by empty lines; may be empty.
 const char* description_of(const std::string& path);
@@ -81,7 +81,8 @@ const char* group_help(const std::string& group);
 /// The name by which Call knows an argument: "-p,--prompt-tokens" -> "prompt-tokens".
 std::string argument_key(const char* name);
 
-/// Parses, runs, returns the exit code. Errors of use are one line on stderr, exit 2.
+/// Parses and runs a command line; returns the exit code. Errors of use are one line on stderr,
+/// exit 2.
 int run_cli(int argc, char** argv);
 
 }  // namespace holdfast::cli

@@ -1,5 +1,5 @@
-// models verify: the file against its hashes, the envelope against measured memory, and one fixed
-// generation against the first one.
+// The verb `models verify`: the file against its hashes, the envelope against measured memory, and
+// one fixed generation against the first one.
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -44,7 +44,7 @@ wire::Submit golden_submit(const std::string& model) {
   return submit;
 }
 
-/// The numbers of the fixed prompt's vector, all of them in each id.
+/// Ids that stand for the vector of the fixed prompt: all its numbers count in each id.
 std::vector<wire::TokenId> vector_ids(const std::string& extra) {
   std::vector<wire::TokenId> ids;
   std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
@@ -53,7 +53,7 @@ std::vector<wire::TokenId> vector_ids(const std::string& extra) {
   return ids;
 }
 
-/// The answer to the fixed prompt, compared by the daemon. The error is already a part's text.
+/// Lets the daemon compare the answer to the fixed prompt. Errors become the part's text.
 Part check_golden(const Call& call) {
   Part part{"golden answer", false, {}};
   auto connected = connect_clients(call);
@@ -81,9 +81,9 @@ Part check_golden(const Call& call) {
                 "; see `holdfast requests show " + id + "`";
     return part;
   }
-  const auto shown = operate(call, "requests.show", {{"id", id}}, exit);
-  if (!shown) return part.text = "request " + id + " cannot be shown", part;
-  const std::string numerics = shown->value("class", "");
+  const auto record = operate(call, "requests.show", {{"id", id}}, exit);
+  if (!record) return part.text = "request " + id + " cannot be shown", part;
+  const std::string numerics = record->value("class", "");
   auto client = connect_operator(call, std::chrono::seconds(30));
   if (!client) return part.text = client.error().what, part;
   const json args = {{"name", call.text("NAME")},
@@ -130,13 +130,13 @@ Part check_header(const json& found) {
   return part;
 }
 
-/// Each load of the model: what it took against what was reserved.
+/// Compares each load of the model with its reservation.
 Part check_memory(const Call& call) {
   Part part{"memory", true, {}};
   int exit = kExitDone;
-  const auto shown = operate(call, "models.show", {{"name", call.text("NAME")}}, exit);
-  if (!shown) return {"memory", false, "models show failed"};
-  for (const json& load : shown->value("loads", json::array())) {
+  const auto record = operate(call, "models.show", {{"name", call.text("NAME")}}, exit);
+  if (!record) return {"memory", false, "models show failed"};
+  for (const json& load : record->value("loads", json::array())) {
     const double taken = load.value("taken_bytes", 0.0);
     if (taken <= 0) continue;
     char percent[32];

@@ -1,5 +1,5 @@
-// webhooks: who is told of the ends of batches and background responses, and how that goes. Targets
-// and deliveries are objects in the database; secrets are shown once.
+// webhooks: targets that are told of the ends of batches and background responses, and the
+// deliveries. Both are objects in the database; secrets are shown once.
 
 #include <algorithm>
 #include <cstdio>
@@ -51,7 +51,7 @@ std::optional<json> find_target(const Call& call, const char* verb, int& exit) {
   return std::nullopt;
 }
 
-json shown(const json& object) {
+json webhook_row(const json& object) {
   const json& body = object.at("body");
   std::string events;
   for (const json& event : body.value("events", json::array())) {
@@ -74,10 +74,10 @@ std::optional<json> read_events(const Call& call, int& exit) {
     const std::size_t comma = rest.find(',');
     const std::string one = rest.substr(0, comma);
     rest = comma == std::string::npos ? std::string() : rest.substr(comma + 1);
-    const bool known =
+    const bool recognised =
         std::any_of(std::begin(client::kWebhookEvents), std::end(client::kWebhookEvents),
                     [&](const char* event) { return one == event; });
-    if (!known) {
+    if (!recognised) {
       std::string all;
       for (const char* event : client::kWebhookEvents) all += std::string(" ") + event;
       exit = report_error(
@@ -138,7 +138,7 @@ int webhooks_list(const Call& call) {
   const auto objects = list_objects(call, client::kWebhookKind, exit);
   if (!objects) return exit;
   json list = json::array();
-  for (const json& object : *objects) list.push_back(shown(object));
+  for (const json& object : *objects) list.push_back(webhook_row(object));
   RenderOptions options;
   options.columns = {"id", "url", "events", "tenant", "private", "created_ms"};
   options.when_empty = "no webhooks: nobody is told of anything";

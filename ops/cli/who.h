@@ -1,5 +1,5 @@
 #pragma once
-// Who runs the CLI, for the record of a change.
+// The user who runs the CLI, for the record of a change.
 
 #include <string>
 

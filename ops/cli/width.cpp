@@ -36,7 +36,8 @@ std::pair<wchar_t, std::size_t> decode(std::string_view text) {
   return {point, size};
 }
 
-/// By the C library's table, which is that of most terminals; whatever LANG says.
+/// Columns of a code point by the C library's table, which is that of most terminals, whatever LANG
+/// says.
 std::size_t width_of(wchar_t point) {
   if (point < 0x300) return 1;
   static const locale_t utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr);
@@ -60,7 +61,7 @@ Glyph first_glyph(std::string_view text) {
   return {text.substr(0, size), width_of(point)};
 }
 
-/// As many bytes as fit the columns, from the front.
+/// Bytes of the longest beginning that fits the columns.
 std::size_t fitting(std::string_view text, std::size_t width) {
   std::size_t at = 0, used = 0;
   while (at < text.size()) {
@@ -72,7 +73,7 @@ std::size_t fitting(std::string_view text, std::size_t width) {
   return at;
 }
 
-/// Where a tail begins that fits the columns.
+/// The offset of the longest tail that fits the columns.
 std::size_t tail_at(std::string_view text, std::size_t width) {
   std::size_t at = 0, left = display_width(text);
   while (at < text.size()) {
@@ -84,8 +85,8 @@ std::size_t tail_at(std::string_view text, std::size_t width) {
   return at;
 }
 
-/// Where a line is best broken that may have so many bytes: behind a blank, else behind a sign that
-/// parts words, else there.
+/// The best offset, `most` or less, to break a line at: after a blank, else after a sign that
+/// separates words, else at `most`.
 std::size_t break_at(std::string_view line, std::size_t most, std::size_t least) {
   for (const char* signs : {" ", ",;/|"}) {
     const std::size_t at = line.substr(0, most).find_last_of(signs);
@@ -96,13 +97,13 @@ std::size_t break_at(std::string_view line, std::size_t most, std::size_t least)
 
 void append_wrapped(std::string& out, std::string_view line, std::size_t width,
                     std::size_t indent) {
-  const std::size_t own = std::min(line.find_first_not_of(' '), line.size());
-  const std::size_t further = std::min(indent > 0 ? indent : own + 2, width / 2);
-  std::size_t room = width;
-  while (display_width(line) > room) {
-    std::size_t most = fitting(line, room);
+  const std::size_t leading_spaces = std::min(line.find_first_not_of(' '), line.size());
+  const std::size_t further = std::min(indent > 0 ? indent : leading_spaces + 2, width / 2);
+  std::size_t available = width;
+  while (display_width(line) > available) {
+    std::size_t most = fitting(line, available);
     if (most < line.size() && line[most] == ' ') ++most;  // a blank at the edge is not shown
-    const std::size_t at = std::max<std::size_t>(break_at(line, most, own), 1);
+    const std::size_t at = std::max<std::size_t>(break_at(line, most, leading_spaces), 1);
     std::string_view head = line.substr(0, at);
     while (head.ends_with(' ')) head.remove_suffix(1);
     out += head;
@@ -110,7 +111,7 @@ void append_wrapped(std::string& out, std::string_view line, std::size_t width,
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     if (line.empty()) return;
     out += '\n' + std::string(further, ' ');
-    room = width - further;
+    available = width - further;
   }
   out += line;
 }

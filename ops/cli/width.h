@@ -1,5 +1,5 @@
 #pragma once
-// How much room there is on a terminal, how much a text takes there, and texts made to fit.
+// The size of a terminal, the columns that a text takes there, and texts cut to fit.
 
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// queue and workers: what the daemon says, for people or as JSON.
+// The verbs queue and workers: the daemon's answers, for people or as JSON.
 
 #include <nlohmann/json.hpp>
 

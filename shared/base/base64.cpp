@@ -24,7 +24,7 @@ constexpr std::array<std::uint8_t, 256> kValues = values_of_digits();
 
 }  // namespace
 
-// Contents of files pass here in the daemon's one thread: bytes are written in place.
+// Writes the bytes in place: contents of files pass here in the daemon's only thread.
 std::string to_base64(std::string_view bytes) {
   std::string out((bytes.size() + 2) / 3 * 4, '=');
   char* to = out.data();

@@ -1,5 +1,5 @@
 #pragma once
-// Base64 with padding, as RFC 4648 section 4 has it.
+// Base64 with padding, as in RFC 4648 section 4.
 
 #include <optional>
 #include <string>
@@ -7,8 +7,10 @@
 
 namespace holdfast {
 
+/// Returns the bytes in base64, with padding.
 std::string to_base64(std::string_view bytes);
-/// nullopt for what is no base64: another character, a wrong length, padding in the middle.
+/// Returns nullopt for text that is not base64: another character, a wrong length, padding in the
+/// middle.
 std::optional<std::string> from_base64(std::string_view text);
 
 }  // namespace holdfast

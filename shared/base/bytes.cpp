@@ -23,7 +23,7 @@ bool is_valid_utf8(std::string_view text) {
       ++i;
       continue;
     }
-    // Smallest code point that may use this length, so that overlong forms are refused.
+    // The smallest code point that may have this length, so that overlong forms are refused.
     std::size_t length = 0;
     std::uint32_t point = 0;
     std::uint32_t least = 0;

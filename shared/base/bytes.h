@@ -1,5 +1,5 @@
 #pragma once
-// Little-endian reads that never look past the end, and checked size arithmetic.
+// Little-endian reads that never go past the end, and checked arithmetic on sizes.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace holdfast {
 
 using ByteSpan = std::span<const std::byte>;
 
-/// a * b and a + b, or nullopt on overflow. For every size that a file or a peer names.
+/// Returns a * b or a + b, or nullopt on overflow. Used for every size that a file or a peer names.
 inline std::optional<std::uint64_t> checked_mul(std::uint64_t a, std::uint64_t b) {
   std::uint64_t r = 0;
   if (__builtin_mul_overflow(a, b, &r)) return std::nullopt;
@@ -25,7 +25,7 @@ inline std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b
   return r;
 }
 
-/// A cursor over bytes that it does not own. A read past the end gives nullopt and moves nothing.
+/// A cursor over bytes that it does not own. A read past the end returns nullopt and moves nothing.
 class ByteReader {
  public:
   explicit ByteReader(ByteSpan bytes) : bytes_(bytes) {}
@@ -53,10 +53,10 @@ class ByteReader {
   std::size_t offset_ = 0;
 };
 
-/// Lower-case hexadecimal of the bytes.
+/// Returns the bytes in lower-case hexadecimal.
 std::string to_hex(ByteSpan bytes);
 
-/// True if the whole of `text` is well-formed UTF-8 (no surrogates, no overlong forms).
+/// Returns true if all of `text` is well-formed UTF-8: no surrogates, no overlong forms.
 bool is_valid_utf8(std::string_view text);
 
 }  // namespace holdfast

@@ -5,17 +5,17 @@
 namespace holdfast {
 namespace {
 
-/// Groups of version 1 without a limit have about 2^63 here.
+/// The least value that means "no limit": groups of version 1 without one have about 2^63 here.
 constexpr std::int64_t kUnlimited = std::int64_t{1} << 60;
 
-/// 0 for "max" and for what is not there.
+/// Returns 0 for "max" and for a missing file.
 std::int64_t number_in(const std::string& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
   return file >> value ? value : 0;
 }
 
-/// `group` and those above it, below the mount.
+/// Adds `group` and those above it, below the mount.
 void add_upwards(const std::string& mount, std::string group, bool v2,
                  std::vector<ControlGroup>& out) {
   for (;;) {
@@ -35,7 +35,7 @@ GroupMemory memory_of(const ControlGroup& group) {
   return {limit < kUnlimited ? limit : 0, number_in(group.folder + "/memory.usage_in_bytes")};
 }
 
-/// 0: no limit ("max 100000", or a quota of -1).
+/// Returns 0 where there is no limit ("max 100000", or a quota of -1).
 double processors_of(const ControlGroup& group) {
   double quota = 0, period = 0;
   if (group.v2) {
@@ -52,7 +52,7 @@ double processors_of(const ControlGroup& group) {
 
 std::vector<ControlGroup> control_groups(std::string_view controller, const std::string& root) {
   std::vector<ControlGroup> all;
-  const std::string wanted = "," + std::string(controller) + ",";
+  const std::string pattern = "," + std::string(controller) + ",";
   std::ifstream membership(root + "/proc/self/cgroup");
   for (std::string line; std::getline(membership, line);) {
     const std::size_t first = line.find(':');
@@ -63,7 +63,7 @@ std::vector<ControlGroup> control_groups(std::string_view controller, const std:
     if (controllers == ",,") {
       add_upwards(root + "/sys/fs/cgroup", group, true, all);
       add_upwards(root + "/sys/fs/cgroup/unified", group, true, all);
-    } else if (controllers.find(wanted) != std::string::npos) {
+    } else if (controllers.find(pattern) != std::string::npos) {
       add_upwards(root + "/sys/fs/cgroup/" + std::string(controller), group, false, all);
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
-// CHECK: our own bugs abort loudly, in every build. The world's faults are `Result`s (result.h).
+// CHECK aborts loudly on our own bugs, in every build. Faults from outside are `Result`s
+// (result.h).
 
 namespace holdfast {
 
@@ -9,13 +10,13 @@ namespace holdfast {
 
 }  // namespace holdfast
 
-#define CHECK(condition) \
+#define CHECK(condition)              \
   (__builtin_expect(!!(condition), 1) \
-       ? static_cast<void>(0) \
+       ? static_cast<void>(0)         \
        : ::holdfast::check_failed(#condition, __FILE__, __LINE__, nullptr))
 
-/// As CHECK, with a C string that says what was expected.
-#define CHECK_MSG(condition, note) \
+/// Like CHECK, with a C string that says what was expected.
+#define CHECK_MSG(condition, note)    \
   (__builtin_expect(!!(condition), 1) \
-       ? static_cast<void>(0) \
+       ? static_cast<void>(0)         \
        : ::holdfast::check_failed(#condition, __FILE__, __LINE__, note))

@@ -1,22 +1,22 @@
 #pragma once
-// Time enters as an argument: only adapters and main() own a Clock, pure code gets numbers.
+// Time is an argument: only adapters and main() own a Clock, pure code gets numbers.
 
 #include <cstdint>
 
 namespace holdfast {
 
-/// Both readings of one instant. Deadlines are kept on the monotonic clock; wall time is for people
-/// and for what must outlive a process.
+/// Both readings of one instant. Deadlines use the monotonic clock; wall time is for people and for
+/// data that outlives a process.
 struct Clock {
   virtual ~Clock() = default;
   virtual std::int64_t monotonic_us() const = 0;  // CLOCK_MONOTONIC, microseconds
   virtual std::int64_t wall_ms() const = 0;       // Unix time, milliseconds
 };
 
-/// The machine's clocks. Thread-safe; lives for the whole process.
+/// Returns the machine's clocks. Thread-safe; lives for the whole process.
 const Clock& system_clock();
 
-/// Moves only when told to, for tests.
+/// A clock for tests, which moves only when told to.
 struct ManualClock final : Clock {
   std::int64_t now_us = 0;
   std::int64_t wall_base_ms = 1'700'000'000'000;

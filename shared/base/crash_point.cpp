@@ -19,7 +19,7 @@ bool armed = false;
 namespace {
 
 constexpr CrashPointInfo kPoints[] = {
-#define HOLDFAST_CRASH_POINT(id, name, place) {CrashPoint::id, name, place},
+#define HOLDFAST_CRASH_POINT(id, name, description) {CrashPoint::id, name, description},
 #include "shared/base/crash_points.inc"
 #undef HOLDFAST_CRASH_POINT
 };
@@ -28,7 +28,7 @@ struct Armed {
   CrashPoint point{};
   std::string_view name;
   bool aborts = false;  // SIGABRT instead of SIGKILL
-  int fired_fd = -1;  // open before the process gives up opening files; -1: nobody is told
+  int fired_fd = -1;    // open before the process gives up opening files; -1: no file to report to
   std::atomic<long> passes_left{0};
 };
 Armed g_armed;
@@ -74,18 +74,18 @@ std::span<const CrashPointInfo> crash_points() {
 }
 
 void arm_crash_points(std::string_view program) {
-  const char* wish = std::getenv("HOLDFAST_CRASH_AT");
-  if (wish == nullptr || wish[0] == '\0') return;
-  const std::string base = wish[0] == '@' ? wish + 1 : "";
+  const char* setting = std::getenv("HOLDFAST_CRASH_AT");
+  if (setting == nullptr || setting[0] == '\0') return;
+  const std::string base = setting[0] == '@' ? setting + 1 : "";
   const std::string file = base.empty() ? "" : base + "." + std::string(program);
-  std::string text = file.empty() ? wish : read_small_file(file);
-  if (text.empty()) return;  // nothing (any more) to die at
+  std::string text = file.empty() ? setting : read_small_file(file);
+  if (text.empty()) return;  // no crash point (any more)
   const bool aborts = text.back() == '!';
   if (aborts) text.pop_back();
   long passes = 0;
   const CrashPointInfo* info = find_point(text, &passes);
   if (info->name.substr(0, info->name.find('.')) != program) return;
-  // Only one process can take the file away: that one dies.
+  // Only one process can unlink the file, and that one dies.
   if (!file.empty() && unlink(file.c_str()) != 0) return;
   g_armed.point = info->point;
   g_armed.name = info->name;

@@ -22,20 +22,20 @@ void Histogram::merge(const Histogram& other) {
 
 std::int64_t Histogram::quantile(double q) const {
   if (count_ == 0) return 0;
-  const double wanted = std::ceil(std::clamp(q, 0.0, 1.0) * static_cast<double>(count_));
-  const auto rank = std::max<std::uint64_t>(static_cast<std::uint64_t>(wanted), 1);
-  std::uint64_t seen = 0;
+  const double target = std::ceil(std::clamp(q, 0.0, 1.0) * static_cast<double>(count_));
+  const auto rank = std::max<std::uint64_t>(static_cast<std::uint64_t>(target), 1);
+  std::uint64_t cumulative = 0;
   for (std::size_t i = 0; i + 1 < kBuckets; ++i) {
-    seen += counts_[i];
-    if (seen >= rank) return std::min(upper_end(i), max_);
+    cumulative += counts_[i];
+    if (cumulative >= rank) return std::min(upper_end(i), max_);
   }
   return max_;
 }
 
 std::uint64_t Histogram::count_up_to(std::int64_t limit) const {
-  std::uint64_t seen = 0;
-  for (std::size_t i = 0; i + 1 < kBuckets && upper_end(i) <= limit; ++i) seen += counts_[i];
-  return seen;
+  std::uint64_t cumulative = 0;
+  for (std::size_t i = 0; i + 1 < kBuckets && upper_end(i) <= limit; ++i) cumulative += counts_[i];
+  return cumulative;
 }
 
 }  // namespace holdfast

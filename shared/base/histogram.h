@@ -1,6 +1,6 @@
 #pragma once
-// How long things took, in fixed logarithmic buckets: an add is an increment, two histograms with
-// the same buckets merge by addition, and a quantile is known to an eighth of an octave.
+// Durations in fixed logarithmic buckets: adding is one increment, histograms merge by addition,
+// and a quantile is exact to an eighth of an octave.
 
 #include <array>
 #include <bit>
@@ -9,9 +9,10 @@
 
 namespace holdfast {
 
-/// Counts of whole numbers (we use microseconds). Values below 8 have a bucket each; above, each
+/// Counts of integers (we use microseconds). Values below 8 have a bucket each; above, each
 /// doubling is cut into 8, so that a bucket is at most 12.5 % wide. Negative values count as 0,
-/// values from 2^40 on (12 days) into the last bucket. 2.4 KiB; never allocates; not thread-safe.
+/// values from 2^40 on (12 days) go into the last bucket. 2.4 KiB; never allocates; not
+/// thread-safe.
 class Histogram {
  public:
   static constexpr int kPerOctave = 8;
@@ -29,10 +30,10 @@ class Histogram {
   std::uint64_t count() const { return count_; }
   std::int64_t sum() const { return sum_; }
   std::int64_t max() const { return max_; }  // exact; 0 if nothing was added
-  /// A value that at least the share `q` (0 to 1) of what was added does not exceed: the upper end
-  /// of its bucket, at most max(). 0 if nothing was added.
+  /// Returns a value that at least the share `q` (0 to 1) of the added values does not exceed: the
+  /// upper end of its bucket, at most max(). 0 if nothing was added.
   std::int64_t quantile(double q) const;
-  /// How many of what was added are at most `limit`; buckets that `limit` cuts are left out.
+  /// Returns how many added values are at most `limit`; a bucket that `limit` cuts is left out.
   std::uint64_t count_up_to(std::int64_t limit) const;
 
   static std::size_t bucket_of(std::int64_t value) {
@@ -42,7 +43,7 @@ class Histogram {
     const auto step = static_cast<std::size_t>((value >> (octave - 3)) & (kPerOctave - 1));
     return static_cast<std::size_t>(octave - 2) * kPerOctave + step;
   }
-  /// The largest value of a bucket; of the last one, what it is said to hold.
+  /// Returns the largest value of a bucket; for the last one, its nominal end.
   static std::int64_t upper_end(std::size_t bucket);
 
  private:

@@ -14,7 +14,7 @@
 namespace holdfast {
 namespace {
 
-/// "name value" lines, as /proc and control groups write them.
+/// Reads "name value" lines, as /proc and control groups write them.
 std::map<std::string, std::int64_t> numbers_in(const std::string& path) {
   std::map<std::string, std::int64_t> found;
   std::ifstream file(path);
@@ -23,14 +23,14 @@ std::map<std::string, std::int64_t> numbers_in(const std::string& path) {
   return found;
 }
 
-/// nullopt-like 0 for "max" and for what is not there.
+/// Returns 0 for "max" and for a missing file.
 std::int64_t number_in(const std::string& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
   return file >> value && value > 0 ? value : 0;
 }
 
-/// "full avg10=0.12 …" in hundredths of a percent; 0 where the kernel does not count it.
+/// Reads "full avg10=0.12 …" in hundredths of a percent; 0 where the kernel does not count it.
 std::int32_t stall_in(const std::string& path) {
   std::ifstream file(path);
   for (std::string word; file >> word;) {
@@ -44,12 +44,12 @@ std::int32_t stall_in(const std::string& path) {
   return 0;
 }
 
-/// Bytes that the kernel gives back before it refuses: clean pages of files, half of those in use.
+/// Bytes that the kernel frees before it refuses: clean pages of files, half of the active ones.
 std::int64_t reclaimable(std::int64_t inactive, std::int64_t active, std::int64_t slab) {
   return inactive + active / 2 + slab;
 }
 
-/// A group without a limit below `most` bounds nothing: total stays 0.
+/// Returns total = 0 for a group without a limit below `most`, which bounds nothing.
 MemoryPool pool_of(const ControlGroup& group, const std::string& boot, std::int64_t most) {
   MemoryPool pool;
   struct stat st {};
@@ -62,7 +62,8 @@ MemoryPool pool_of(const ControlGroup& group, const std::string& boot, std::int6
     return it == stat_numbers.end() ? 0 : it->second;
   };
   if (group.v2) {
-    // Above `high` a group is slowed down until it has given back: no place for weights either.
+    // Above `high` the kernel slows a group down until it frees memory: not usable for weights
+    // either.
     for (const char* file : {"/memory.max", "/memory.high"}) {
       const std::int64_t bound = number_in(group.folder + file);
       if (bound > 0) limit = std::min(limit, bound);
@@ -110,9 +111,9 @@ std::vector<MemoryPool> host_memory_pools(const std::string& root) {
   std::vector<MemoryPool> pools = {machine};
   for (const ControlGroup& group : control_groups("memory", root)) {
     MemoryPool pool = pool_of(group, machine.key, machine.total);
-    const bool known = std::any_of(pools.begin(), pools.end(),
-                                   [&](const MemoryPool& p) { return p.key == pool.key; });
-    if (pool.total > 0 && !known) pools.push_back(std::move(pool));
+    const bool duplicate = std::any_of(pools.begin(), pools.end(),
+                                       [&](const MemoryPool& p) { return p.key == pool.key; });
+    if (pool.total > 0 && !duplicate) pools.push_back(std::move(pool));
   }
   return pools;
 }

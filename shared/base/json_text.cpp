@@ -14,13 +14,13 @@ Error beyond(const std::string& what, std::size_t at) {
   return {Errc::kInvalidRequest, what + ", at byte " + std::to_string(at)};
 }
 
-/// Counts brackets and commas outside of strings. Until the first error of syntax that is exactly
-/// what a parser builds, and there the parser stops.
+/// Counts brackets and commas outside of strings. Until the first syntax error that is exactly what
+/// a parser builds, and there the parser stops.
 class Measure {
  public:
   explicit Measure(const JsonLimits& limits) : limits_(limits) {}
 
-  /// False: `problem` says which bound is exceeded.
+  /// Returns false if a bound is exceeded, which `problem` then names.
   bool feed(char c) {
     if (in_string_) {
       if (escaped_) {
@@ -71,7 +71,7 @@ class Measure {
     if (size.depth > limits_.depth_max) {
       return fail("nested deeper than " + std::to_string(limits_.depth_max) + " levels");
     }
-    return one_more();  // the first one inside, if there is one
+    return one_more();  // the first element, if there is one
   }
   bool next() {
     if (!one_more()) return false;
@@ -96,8 +96,9 @@ class Measure {
 
 constexpr std::size_t kWordsMax = 300;
 
-/// "[json.exception.parse_error.101] parse error at line 1, column 2: …" without its number. The
-/// library says the whole token again, which may be as long as the text and end inside a character.
+/// Returns "[json.exception.parse_error.101] parse error at line 1, column 2: …" without its
+/// number. The library repeats the whole token, which may be as long as the text and end inside a
+/// character.
 std::string words_of(const std::exception& e) {
   const std::string what = e.what();
   const std::size_t bracket = what.find("] ");
@@ -105,7 +106,7 @@ std::string words_of(const std::exception& e) {
                   kWordsMax);
 }
 
-/// Stops at the wanted member of the outermost object.
+/// Stops at the member of the outermost object that has the name.
 class MemberFinder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit MemberFinder(std::string_view name) : name_(name) {}
@@ -117,19 +118,19 @@ class MemberFinder final : public nlohmann::json_sax<nlohmann::json> {
   bool number_unsigned(number_unsigned_t) override { return true; }
   bool number_float(number_float_t, const string_t&) override { return true; }
   bool string(string_t& text) override {
-    if (depth_ != 1 || !wanted_) return true;
+    if (depth_ != 1 || !key_matches_) return true;
     found = std::move(text);
     return false;
   }
   bool binary(binary_t&) override { return true; }
   bool start_object(std::size_t) override { return ++depth_ > 0; }
   bool key(string_t& name) override {
-    wanted_ = depth_ == 1 && name == name_;
+    key_matches_ = depth_ == 1 && name == name_;
     return true;
   }
   bool end_object() override { return leave(); }
   bool start_array(std::size_t) override {
-    // A list on the outside has no members.
+    // An array on the outside has no members.
     return ++depth_ > 1;
   }
   bool end_array() override { return leave(); }
@@ -140,12 +141,12 @@ class MemberFinder final : public nlohmann::json_sax<nlohmann::json> {
  private:
   bool leave() {
     --depth_;
-    wanted_ = false;
+    key_matches_ = false;
     return true;
   }
   const std::string_view name_;
   std::size_t depth_ = 0;
-  bool wanted_ = false;
+  bool key_matches_ = false;
 };
 
 }  // namespace
@@ -166,7 +167,7 @@ Result<JsonSize> measure_json(std::string_view text, const JsonLimits& limits) {
 
 template <class Json>
 Result<Json> parse_json(std::string_view text, const JsonLimits& limits) {
-  HF_TRY(const JsonSize size, measure_json(text, limits));
+  HOLDFAST_TRY(const JsonSize size, measure_json(text, limits));
   (void)size;
   try {
     return Json::parse(text);

@@ -12,8 +12,8 @@ LineBound::Line LineBound::count(std::string_view subject, std::int64_t now_us) 
         return item.second.silent == 0 && now_us - item.second.written_us >= kPeriodUs;
       });
     }
-    const bool room = entries_.size() < kSubjectsMax;
-    const auto [at, fresh] = entries_.try_emplace(std::string(room ? subject : kOthers));
+    const bool has_capacity = entries_.size() < kSubjectsMax;
+    const auto [at, fresh] = entries_.try_emplace(std::string(has_capacity ? subject : kOthers));
     entry = at;
     if (fresh) entry->second.written_us = now_us - kPeriodUs;
   }

@@ -1,6 +1,7 @@
 #pragma once
-// Bounds how often what comes from outside may write to a log: one line a minute for each subject,
-// with how many there were. Whoever sends a million malformed messages gets a number, not the disk.
+// Bounds how often a peer may cause a log line: one line a minute for each subject, with the number
+// of events. A peer that sends a million malformed messages gets a number and does not fill the
+// disk.
 
 #include <cstdint>
 #include <map>
@@ -10,7 +11,8 @@
 
 namespace holdfast::log {
 
-/// One thread at a time. Keeps kSubjectsMax subjects; what comes beyond them is counted as one.
+/// Bounds log lines by subject: up to kSubjectsMax subjects; events of further ones count as one
+/// subject. Not thread-safe.
 class LineBound {
  public:
   static constexpr std::int64_t kPeriodUs = 60'000'000;
@@ -19,17 +21,17 @@ class LineBound {
 
   struct Line {
     std::string subject;
-    std::uint64_t count = 0;  // since the subject's line before
+    std::uint64_t count = 0;  // since the subject's previous line
   };
-  /// Counts one. The line to write now, with count 0 if there is none to write.
+  /// Counts one event. Returns the line to write now, with count 0 if there is none.
   Line count(std::string_view subject, std::int64_t now_us);
-  /// Lines for what was counted and not written, of subjects whose minute is over.
+  /// Returns lines for events that were counted and not written, of subjects whose minute is over.
   std::vector<Line> due(std::int64_t now_us);
 
  private:
   struct Entry {
     std::int64_t written_us = 0;
-    std::uint64_t silent = 0;  // counted since
+    std::uint64_t silent = 0;  // events since the last line
   };
   std::map<std::string, Entry, std::less<>> entries_;
 };

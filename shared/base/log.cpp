@@ -23,8 +23,9 @@ struct Sink {
                                               std::make_shared<spdlog::sinks::stderr_sink_mt>());
     logger->set_pattern("%v");
     logger->flush_on(spdlog::level::debug);
-    const char* wanted = std::getenv("HOLDFAST_LOG");
-    logger->set_level(wanted != nullptr ? spdlog::level::from_str(wanted) : spdlog::level::info);
+    const char* level_name = std::getenv("HOLDFAST_LOG");
+    logger->set_level(level_name != nullptr ? spdlog::level::from_str(level_name)
+                                            : spdlog::level::info);
   }
 };
 
@@ -33,7 +34,7 @@ Sink& sink() {
   return s;
 }
 
-/// The length of the UTF-8 sequence at text[i], 0 if there is none.
+/// Returns the length of the UTF-8 sequence at text[i], 0 if there is none.
 std::size_t sequence_length(std::string_view text, std::size_t i) {
   const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
   const unsigned char lead = byte(i);
@@ -43,35 +44,35 @@ std::size_t sequence_length(std::string_view text, std::size_t i) {
     if ((byte(i + k) & 0xC0) != 0x80) return 0;
   }
   if (n < 3) return n;
-  // Overlong forms, surrogates and what lies beyond U+10FFFF.
+  // Refuses overlong forms, surrogates and code points above U+10FFFF.
   const unsigned char second = byte(i + 1);
   const bool bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
                    (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F);
   return bad ? 0 : n;
 }
 
-/// As a JSON string that adds no more than `room` bytes and the closing quote: a line that was cut
-/// is still one object, and whatever the bytes were, it is UTF-8.
-void append_json_string(std::string& out, std::string_view text, std::size_t room) {
-  const std::size_t end = out.size() + room;
+/// Appends a JSON string of at most `bytes_max` bytes and the closing quote: a line that was cut is
+/// still one object, and it is UTF-8 whatever the bytes are.
+void append_json_string(std::string& out, std::string_view text, std::size_t bytes_max) {
+  const std::size_t end = out.size() + bytes_max;
   out.push_back('"');
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t n = sequence_length(text, i);
     const auto u = static_cast<unsigned char>(text[i]);
     char buffer[8];
-    std::string_view piece = text.substr(i, n);
+    std::string_view escaped = text.substr(i, n);
     if (n == 0) {
-      piece = "\xEF\xBF\xBD";  // U+FFFD
+      escaped = "\xEF\xBF\xBD";  // U+FFFD
     } else if (u == '"' || u == '\\') {
       buffer[0] = '\\';
       buffer[1] = text[i];
-      piece = {buffer, 2};
+      escaped = {buffer, 2};
     } else if (u < 0x20) {
       std::snprintf(buffer, sizeof buffer, "\\u%04x", u);
-      piece = {buffer, 6};
+      escaped = {buffer, 6};
     }
-    if (out.size() + piece.size() > end) break;
-    out += piece;
+    if (out.size() + escaped.size() > end) break;
+    out += escaped;
     i += std::max<std::size_t>(n, 1);
   }
   out.push_back('"');
@@ -115,7 +116,7 @@ void write_line(Level level, std::string_view event, const Fields& fields) {
     line += "\",\"program\":\"" + s.program + "\",\"event\":";
     append_json_string(line, event, kLineBytesMax / 2);
     for (const Field& f : fields) {
-      // Its name, quotes and the end of the object must fit too.
+      // The field's name, quotes and the end of the object must fit too.
       const std::size_t around = line.size() + f.key.size() + 16;
       if (around >= kLineBytesMax) break;
       line += ",";

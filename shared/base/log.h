@@ -1,5 +1,5 @@
 #pragma once
-// Logging for every program of the house: one JSON object a line on stderr (or text on a terminal).
+// Logging for every Holdfast program: one JSON object a line on stderr (or text on a terminal).
 // spdlog does the work behind this header, so that callers do not pay for its templates.
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace holdfast::log {
 
 enum class Level : std::uint8_t { kDebug, kInfo, kWarn, kError };
 
-/// One named value of a log line.
+/// A named value of a log line.
 struct Field {
   std::string_view key;
   std::string value;
@@ -24,12 +24,12 @@ struct Field {
   Field(std::string_view k, double v) : key(k), value(std::to_string(v)) {}
 };
 
-/// Once, from main(): the program's name stands in each line. `json` false writes text.
-/// HOLDFAST_LOG=debug|info|warn|error sets the level (default info).
+/// Sets up logging; called once, from main(). Each line has the program's name. `json` = false
+/// writes text. HOLDFAST_LOG=debug|info|warn|error sets the level (default info).
 void init(std::string_view program, bool json);
 
-/// Thread-safe. `event` is a short constant phrase; what varies goes into the fields.
-/// Lines are cut at 8 KiB. Before init() lines go to stderr as text.
+/// Writes a line. Thread-safe. `event` is a short constant phrase; what varies goes into the
+/// fields. Lines are cut at 8 KiB. Before init() lines go to stderr as text.
 void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 
 inline void debug(std::string_view e, std::initializer_list<Field> f = {}) {

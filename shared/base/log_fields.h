@@ -1,5 +1,5 @@
 #pragma once
-// Log lines whose fields are put together at run time. Apart from log.h, which everybody includes.
+// Log lines whose fields are made at run time. A header of its own, as everybody includes log.h.
 
 #include <vector>
 
@@ -7,10 +7,10 @@
 
 namespace holdfast::log {
 
-/// As write(), each field by its own name.
+/// Writes a line like write(), with each field under its own name.
 void write_fields(Level level, std::string_view event, const std::vector<Field>& fields);
 
-/// Whether a line of this level would be written: asked before fields that cost something.
+/// Returns true if a line of this level is written. Ask before computing fields that are expensive.
 bool enabled(Level level);
 
 }  // namespace holdfast::log

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr int kNodesMost = 1024;
 constexpr int kInterleave = 3;  // MPOL_INTERLEAVE of <linux/mempolicy.h>
 
-/// Before any thread was sent to a node: those that it starts begin where it is.
+/// The process's affinity before any thread is bound to a node: new threads inherit it.
 const cpu_set_t g_allowed = [] {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -93,14 +93,14 @@ std::vector<std::size_t> nodes_of_workers(const std::vector<MemoryNode>& nodes, 
   return out;
 }
 
-WorkerPlaces::WorkerPlaces(int workers) {
+WorkerNumaNodes::WorkerNumaNodes(int workers) {
   const char* folder = std::getenv("HOLDFAST_TEST_NODES");
   nodes_ = memory_nodes(folder != nullptr ? folder : "");
   const bool on_each = nodes_.size() > 1 && workers >= static_cast<int>(nodes_.size());
   if (on_each) node_of_ = nodes_of_workers(nodes_, workers);
 }
 
-void WorkerPlaces::settle(std::size_t node) const {
+void WorkerNumaNodes::settle(std::size_t node) const {
   static thread_local int at = -1;  // the node's number
   if (at == nodes_[node].number) return;
   cpu_set_t set;
@@ -110,7 +110,7 @@ void WorkerPlaces::settle(std::size_t node) const {
   at = nodes_[node].number;
 }
 
-void WorkerPlaces::spread(void* at, std::size_t bytes) const {
+void WorkerNumaNodes::spread(void* at, std::size_t bytes) const {
   if (node_of_.empty() || bytes == 0) return;
   constexpr int kBits = sizeof(unsigned long) * CHAR_BIT;
   unsigned long mask[kNodesMost / kBits] = {};

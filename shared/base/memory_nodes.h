@@ -1,7 +1,7 @@
 #pragma once
 // Memory nodes (NUMA): processors that are near one part of the memory. A thread reads its own
-// node's memory faster than another's, so threads stay on a node, what each of them reads again and
-// again comes into being there, and what all of them read lies on all nodes in turn.
+// node's memory faster than another's. So threads stay on a node, data that one thread reads often
+// is allocated there, and data that all read is interleaved over all nodes.
 
 #include <cstddef>
 #include <string>
@@ -10,31 +10,33 @@
 
 namespace holdfast {
 
-/// "0-3,8" as numbers; empty where it is no such list (the format of /sys and of cpusets).
+/// Returns "0-3,8" as numbers; empty for another format. (It is that of /sys and of cpusets.)
 std::vector<int> parse_number_list(std::string_view text);
 
+/// A memory node with its processors.
 struct MemoryNode {
   int number = 0;
-  std::vector<int> cpus;  // that this process could use when it started
+  std::vector<int> cpus;  // that this process may use when it starts
 };
-/// Those with a processor for this process, by number; empty where the system names none. `folder`:
-/// another one than /sys/devices/system/node.
+/// Returns the nodes with a processor for this process, by number; empty where the system names
+/// none. `folder` replaces /sys/devices/system/node.
 std::vector<MemoryNode> memory_nodes(const std::string& folder = "");
 
-/// The node (an index) of each worker of a pool: neighbours together, in proportion to processors.
+/// Returns the node (an index) of each worker of a pool: neighbours share one, in proportion to
+/// processors.
 std::vector<std::size_t> nodes_of_workers(const std::vector<MemoryNode>& nodes, int workers);
 
-/// Where the workers of a pool run. With one node, or fewer workers than nodes: anywhere, and
-/// nothing is done. All of it is a wish, which a system may refuse without harm.
-/// HOLDFAST_TEST_NODES names a folder to be taken for that of the system.
-class WorkerPlaces {
+/// The nodes that the workers of a pool run on. With one node, or fewer workers than nodes, nothing
+/// is bound. All of it is a request, which a system may refuse without harm. HOLDFAST_TEST_NODES
+/// names a folder that replaces the system's.
+class WorkerNumaNodes {
  public:
-  explicit WorkerPlaces(int workers);
-  /// The calling thread is this worker: it stays on its node from now on. Cheap when it does.
+  explicit WorkerNumaNodes(int workers);
+  /// Binds the calling thread, which is this worker, to its node. Cheap when it is bound already.
   void enter(int worker) const {
     if (!node_of_.empty()) settle(node_of_[static_cast<std::size_t>(worker)]);
   }
-  /// Memory that all workers use, before it is touched: its pages come from all nodes in turn.
+  /// Interleaves memory that all workers use over all nodes. Called before the memory is touched.
   void spread(void* at, std::size_t bytes) const;
 
  private:

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
 
-std::optional<std::map<std::string, int>>& kept_files() {
+std::optional<std::map<std::string, int>>& preopened_files() {
   static std::optional<std::map<std::string, int>> files;
   return files;
 }
@@ -22,10 +22,10 @@ std::optional<std::map<std::string, int>>& kept_files() {
 }  // namespace
 
 int open_to_read(const std::string& path) {
-  const auto& kept = kept_files();
-  if (!kept) return ::open(path.c_str(), kFlags);
-  const auto found = kept->find(path);
-  if (found == kept->end()) {
+  const auto& preopened = preopened_files();
+  if (!preopened) return ::open(path.c_str(), kFlags);
+  const auto found = preopened->find(path);
+  if (found == preopened->end()) {
     errno = ENOENT;
     return -1;
   }
@@ -38,7 +38,7 @@ int open_to_read(const std::string& path) {
   return fd;
 }
 
-Result<void> keep_open_files(const std::vector<std::string>& paths, std::size_t most) {
+Result<void> preopen_files(const std::vector<std::string>& paths, std::size_t most) {
   std::map<std::string, int> files;  // a descriptor, or an errno below zero
   for (const std::string& path : paths) {
     struct stat st = {};
@@ -53,7 +53,7 @@ Result<void> keep_open_files(const std::vector<std::string>& paths, std::size_t 
     }
     files.emplace(path, fd >= 0 ? fd : -errno);
   }
-  kept_files() = std::move(files);
+  preopened_files() = std::move(files);
   return {};
 }
 

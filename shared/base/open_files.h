@@ -1,6 +1,6 @@
 #pragma once
-// Files that are opened to be read, in a process that may lose the right to open any: what it will
-// need is opened before and handed out by name afterwards.
+// Files that a process reads after it has lost the right to open any: they are opened before and
+// found by name.
 
 #include <string>
 #include <vector>
@@ -9,14 +9,14 @@
 
 namespace holdfast {
 
-/// A descriptor at the beginning of the file, closed by exec; -1 and errno. A FIFO does not make it
-/// wait. After keep_open_files() it is a duplicate of the one that was opened then, so two readers
-/// of one file must not take turns; another name is ENOENT.
+/// Returns a descriptor at the beginning of the file, closed by exec; -1 and errno on failure. Does
+/// not wait for a FIFO. After preopen_files() it is a duplicate of the descriptor that was opened
+/// then, so two readers must not interleave reads of one file; another name is ENOENT.
 int open_to_read(const std::string& path);
 
-/// From now on these files alone can be read by open_to_read(), under exactly these names; one that
-/// is missing, and a directory, is passed over. Once in a process, before it has threads. kIo
-/// if there are more than `most` or too few descriptors.
-Result<void> keep_open_files(const std::vector<std::string>& paths, std::size_t most);
+/// Opens these files; from then on open_to_read() reads them alone, under exactly these names.
+/// Missing files and directories are passed over. Called once in a process, before it has threads.
+/// kIo if there are more than `most` or too few descriptors.
+Result<void> preopen_files(const std::vector<std::string>& paths, std::size_t most);
 
 }  // namespace holdfast

@@ -23,7 +23,8 @@ ProbeAnswer::~ProbeAnswer() {
 void ProbeAnswer::answer() {
   char probe = 0;
   while (fd_ >= 0 && read(fd_, &probe, 1) == 1) {
-    // Full only when the supervisor has not read our last answers, and those say the same.
+    // The socket is full only when the supervisor has not read our last answers, which say the
+    // same.
     [[maybe_unused]] const ssize_t written = write(fd_, &probe, 1);
   }
 }

@@ -1,16 +1,16 @@
 #pragma once
-// Liveness probes: the supervisor asks each child over a socket of its own whether its loop still
-// turns, and the loop answers. The socket is no door for work, so a flood there delays no answer.
+// Liveness probes: the supervisor asks each child over a socket of its own whether its loop runs,
+// and the loop answers. The socket carries no requests, so that a flood of them delays no answer.
 
 #include <cstdint>
 
 namespace holdfast {
 
-/// Names the child's end of the socket, a descriptor that is handed down.
+/// The environment variable with the child's end of the socket, an inherited descriptor.
 inline constexpr const char* kProbeFdVariable = "HOLDFAST_PROBE_FD";
 
-/// The child's end. Used by the loop that serves, and by no other thread: an answer means that this
-/// loop turns.
+/// The child's end. Only the thread of the serving loop uses it: an answer means that this loop
+/// runs.
 class ProbeAnswer {
  public:
   /// Takes the descriptor out of the environment, so that no child of ours answers for us.
@@ -19,9 +19,10 @@ class ProbeAnswer {
   ProbeAnswer(const ProbeAnswer&) = delete;
   ProbeAnswer& operator=(const ProbeAnswer&) = delete;
 
-  /// Readable when there is a probe to answer; -1: nobody asks.
+  /// Returns a descriptor that is readable when there is a probe to answer; -1: there are no
+  /// probes.
   int fd() const { return fd_; }
-  /// Answers what was asked, if anything was. Never blocks.
+  /// Answers the pending probes. Never blocks.
   void answer();
 
  private:

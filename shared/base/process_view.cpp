@@ -26,14 +26,14 @@ OwnedFd open_file(const std::string& path) {
   return OwnedFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-/// Content of a file of /proc now; empty: its process has been reaped.
+/// Reads a file of /proc again from its beginning; empty: its process has been reaped.
 std::string read_again(int fd) {
   std::array<char, 1024> bytes;
   const ssize_t n = fd < 0 ? -1 : pread(fd, bytes.data(), bytes.size(), 0);
   return n <= 0 ? std::string() : std::string(bytes.data(), static_cast<std::size_t>(n));
 }
 
-/// Field of a stat line from the state on; behind the name, which may hold anything.
+/// Returns a field of a stat line, from the state on. The name before it may hold any bytes.
 std::string_view field(std::string_view stat, int number) {
   std::size_t at = stat.rfind(')');
   for (int i = kStateField; at != std::string_view::npos; ++i) {
@@ -56,13 +56,13 @@ std::int64_t start_ticks_of(const std::string& stat) {
   return text.empty() ? 0 : std::strtoll(text.c_str(), nullptr, 10);
 }
 
-/// Time on a processor and time spent waiting for one, in nanoseconds.
+/// Returns the time on a processor and the time spent waiting for one, in nanoseconds.
 std::pair<std::int64_t, std::int64_t> run_times(int schedstat_fd) {
-  long long ran = 0;
+  long long on_cpu = 0;
   long long delayed = 0;
   const std::string text = read_again(schedstat_fd);
-  if (std::sscanf(text.c_str(), "%lld %lld", &ran, &delayed) != 2) return {0, 0};
-  return {ran, delayed};
+  if (std::sscanf(text.c_str(), "%lld %lld", &on_cpu, &delayed) != 2) return {0, 0};
+  return {on_cpu, delayed};
 }
 
 }  // namespace
@@ -85,8 +85,8 @@ std::optional<ProcessView> ProcessView::open(pid_t pid, std::int64_t started_tic
   if (pid <= 0) return std::nullopt;
   OwnedFd stat = open_file("/proc/" + std::to_string(pid) + "/stat");
   OwnedFd exit(static_cast<int>(syscall(SYS_pidfd_open, pid, 0U)));
-  // Read after both were opened: the file is that of one process for good, and as it was not
-  // reaped yet, the pid was not given to another one before.
+  // Read after both were opened: the file belongs to one process for good, and as that was not
+  // reaped yet, no other process has had the pid before.
   const std::string line = read_again(stat.get());
   if (line.empty()) return std::nullopt;
   if (started_ticks != 0 && start_ticks_of(line) != started_ticks) return std::nullopt;
@@ -127,7 +127,7 @@ void ProcessView::find_threads() {
 void ProcessView::begin_count(std::int64_t now_us) {
   if (threads_.empty()) find_threads();
   for (Thread& thread : threads_) {
-    std::tie(thread.ran_ns, thread.delayed_ns) = run_times(thread.schedstat.get());
+    std::tie(thread.on_cpu_ns, thread.delayed_ns) = run_times(thread.schedstat.get());
   }
   counted_to_us_ = now_us;
 }
@@ -141,15 +141,16 @@ std::int64_t ProcessView::held_up_us(std::int64_t now_us) {
 }
 
 std::int64_t ProcessView::held_up_ns(Thread& thread, std::int64_t elapsed_ns) {
-  const auto [ran, delayed] = run_times(thread.schedstat.get());
-  const std::int64_t ran_ns = ran - std::exchange(thread.ran_ns, ran);
+  const auto [on_cpu, delayed] = run_times(thread.schedstat.get());
+  const std::int64_t on_cpu_ns = on_cpu - std::exchange(thread.on_cpu_ns, on_cpu);
   const std::int64_t delayed_ns = delayed - std::exchange(thread.delayed_ns, delayed);
   switch (state_of(read_again(thread.stat.get()))) {
     case 'R':
-      // The kernel counts a delay when it is over; one that lasts shows in the time not run.
-      return std::max(delayed_ns, elapsed_ns - ran_ns);
+      // The kernel counts a delay when it is over; a delay that lasts shows as time that did not
+      // run.
+      return std::max(delayed_ns, elapsed_ns - on_cpu_ns);
     case 'D':
-      return elapsed_ns;  // a disk or memory holds it up, and nobody can end that
+      return elapsed_ns;  // waits for a disk or memory, and nobody can end that
     default:
       return delayed_ns;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// One process of this host seen from outside: has it ended, is it stopped, was it held up. Holds it
-// by descriptors, so that another process with a reused pid is never taken for it. One thread.
+// One process of this host seen from outside: it has ended, is stopped, or was delayed. Held by
+// descriptors, so that another process with a reused pid is never taken for it. Not thread-safe.
 
 #include <sys/types.h>
 
@@ -24,6 +24,7 @@ class OwnedFd {
   int fd_;
 };
 
+/// A process, held by descriptors. Not thread-safe.
 class ProcessView {
  public:
   enum class State : std::uint8_t {
@@ -32,26 +33,29 @@ class ProcessView {
     kEnded,
   };
 
-  /// `started_ticks`: when it was started, as it says itself; 0 is not compared. nullopt: there is
-  /// no such process here (it is in another container or on another host, or it has ended).
+  /// Opens a process. `started_ticks` is its start time as it reports it itself; 0 is not compared.
+  /// nullopt: there is no such process here (it is in another container or on another host, or it
+  /// has ended).
   static std::optional<ProcessView> open(pid_t pid, std::int64_t started_ticks = 0);
 
-  /// Readable from the moment of its end; -1 where the kernel has no such descriptors.
+  /// Returns a descriptor that is readable once the process has ended; -1 where the kernel has
+  /// none.
   int exit_fd() const { return exit_fd_.get(); }
-  /// Costs one read of /proc.
+  /// Returns the state. Costs one read of /proc.
   State state() const;
 
-  /// Begins to count how long it is held up.
+  /// Begins to count the process's delays.
   void begin_count(std::int64_t now_us);
-  /// Time since the last call of one of these two in which the threads that answer for it (its main
-  /// thread, and those of libzmq that carry its messages) waited for a processor, for a disk or for
-  /// memory; at most the time between the calls. 0 where the kernel does not say.
+  /// Returns the time since the last call of this or begin_count() in which the threads that answer
+  /// for the process (its main thread, and those of libzmq that carry its messages) waited for a
+  /// processor, a disk or memory; at most the time between the calls. 0 where the kernel does not
+  /// say.
   std::int64_t held_up_us(std::int64_t now_us);
 
  private:
   struct Thread {
     OwnedFd stat, schedstat;
-    std::int64_t ran_ns = 0, delayed_ns = 0;
+    std::int64_t on_cpu_ns = 0, delayed_ns = 0;
   };
   ProcessView(pid_t pid, OwnedFd exit, OwnedFd stat);
   void find_threads();
@@ -63,7 +67,8 @@ class ProcessView {
   std::int64_t counted_to_us_ = 0;
 };
 
-/// Start of the calling process, as ProcessView::open compares it; 0 without /proc.
+/// Returns the start time of the calling process, as ProcessView::open compares it; 0 without
+/// /proc.
 std::int64_t own_start_ticks();
 
 }  // namespace holdfast

@@ -1,5 +1,5 @@
 #pragma once
-// Signs of life of the compute thread. Executors count an operation of a step when it is done; a
+// Signs of life of the compute thread. Executors count each finished operation of a step. A
 // watchdog that sees no count for long takes the thread for stuck and ends the process. Long steps
 // are fine as long as their operations end.
 
@@ -7,13 +7,13 @@
 
 namespace holdfast {
 
-/// Exit status of a process that its own watchdog ended. Counts as a death by what was running.
+/// Exit status of a process that its own watchdog ended. The running requests are blamed.
 inline constexpr int kExitStuck = 86;
-/// Exit status of a worker whose device failed in a step. Counts against nobody: its requests go on
+/// Exit status of a worker whose device failed in a step. No request is blamed; they go on
 /// elsewhere.
 inline constexpr int kExitDeviceFailed = 87;
 
-/// Any thread; cheap.
+/// Counts one finished operation. Any thread; cheap.
 void note_progress();
 std::uint64_t progress_count();
 

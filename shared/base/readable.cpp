@@ -5,7 +5,7 @@
 namespace holdfast {
 namespace {
 
-/// Bytes of the character that `text` begins with; 0: it begins with none.
+/// Returns the bytes of the character that `text` begins with; 0: it begins with none.
 std::size_t first_character(std::string_view text) {
   for (std::size_t n = 1; n <= 4 && n <= text.size(); ++n) {
     if (is_valid_utf8(text.substr(0, n))) return n;
@@ -17,15 +17,15 @@ std::size_t first_character(std::string_view text) {
 
 std::string readable(std::string_view text, std::size_t most) {
   std::string out;
-  std::size_t cut = 0;  // of what is written already, where "..." still has room
+  std::size_t cut = 0;  // length written after which "..." still fits
   while (!text.empty()) {
     const std::size_t n = first_character(text);
-    const std::string_view shown = n == 0 ? std::string_view("?") : text.substr(0, n);
-    if (out.size() + shown.size() > most) {
+    const std::string_view character = n == 0 ? std::string_view("?") : text.substr(0, n);
+    if (out.size() + character.size() > most) {
       out.resize(cut);
       return out + "...";
     }
-    out += shown;
+    out += character;
     if (out.size() + 3 <= most) cut = out.size();
     text.remove_prefix(n == 0 ? 1 : n);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Bytes of others in messages for people.
+// Foreign bytes in messages for people.
 
 #include <cstddef>
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace holdfast {
 
-/// Valid UTF-8 of at most `most` bytes: each byte that belongs to no character is "?", and of a
-/// longer text the beginning stays, with "..." behind it. `most` is at least 3.
+/// Returns valid UTF-8 of at most `most` bytes: each byte that belongs to no character is "?", and
+/// a longer text is cut and ends with "...". `most` is at least 3.
 std::string readable(std::string_view text, std::size_t most);
 
 }  // namespace holdfast

@@ -11,7 +11,7 @@
 
 namespace holdfast {
 
-/// Every error of the house. The names (errc_name) are the typed codes that users see in the CLI's
+/// Every error of Holdfast. The names (errc_name) are the typed codes that users see in the CLI's
 /// JSON, in HTTP error bodies and on the wire; they never change their meaning.
 enum class Errc : std::uint8_t {
   // refusals of a request (DESIGN: "Refusals are typed")
@@ -39,8 +39,8 @@ enum class Errc : std::uint8_t {
   kFileInvalid,  // a file's content is not what its format says
   kUnsupported,  // well-formed, but not something that we can do
   // storage of the daemon
-  kStorage,       // SQLite I/O error: fatal for the daemon
-  kCorrupt,       // the database is damaged
+  kStorage,  // SQLite I/O error: fatal for the daemon
+  kCorrupt,  // the database is damaged
   kDiskFull,
   kVersionNewer,  // database or protocol newer than the program
   // execution
@@ -49,18 +49,19 @@ enum class Errc : std::uint8_t {
   kCancelled,
   kExpired,
   kWorkerLost,
-  kNumericsNan,          // a NaN or infinity in the logits
-  kDeterminismViolation, // the same token index came with two different ids
+  kNumericsNan,           // a NaN or infinity in the logits
+  kDeterminismViolation,  // the same token index came with two different ids
   kDeterminismClassUnavailable,
   kStaleFence,
   kInternal,
 };
 
-/// "queue_full", "context_exceeded", … (snake_case, stable).
+/// Returns "queue_full", "context_exceeded", … (snake_case, stable).
 std::string_view errc_name(Errc code);
-/// The inverse; kInternal for an unknown name.
+/// Returns the code of a name; kInternal for an unknown one.
 Errc errc_from_name(std::string_view name);
 
+/// An error: its typed code, and what it is about.
 struct Error {
   Errc code = Errc::kInternal;
   std::string what;  // one line: "operation object: cause; what was expected; what to do"
@@ -98,7 +99,7 @@ class [[nodiscard]] Result {  // member names as in std::expected
   std::variant<T, Error> v_;
 };
 
-/// Result of an operation that has no value: `return {};` is success.
+/// The result of an operation that has no value: `return {};` is success.
 template <>
 class [[nodiscard]] Result<void> {
  public:
@@ -118,17 +119,17 @@ class [[nodiscard]] Result<void> {
 
 }  // namespace holdfast
 
-#define HF_CONCAT_INNER(a, b) a##b
-#define HF_CONCAT(a, b) HF_CONCAT_INNER(a, b)
-/// HF_TRY(auto x, expression): x = the value, or return the error from this function.
-#define HF_TRY(declaration, expression) \
-  auto HF_CONCAT(hf_result_, __LINE__) = (expression); \
-  if (!HF_CONCAT(hf_result_, __LINE__).has_value()) \
-    return HF_CONCAT(hf_result_, __LINE__).error(); \
-  declaration = std::move(HF_CONCAT(hf_result_, __LINE__)).value()
-/// HF_CHECKED(expression): return the error of a Result<void> from this function.
-#define HF_CHECKED(expression) \
-  do { \
-    auto hf_result = (expression); \
-    if (!hf_result.has_value()) return hf_result.error(); \
+#define HOLDFAST_CONCAT_INNER(a, b) a##b
+#define HOLDFAST_CONCAT(a, b) HOLDFAST_CONCAT_INNER(a, b)
+/// HOLDFAST_TRY(auto x, expression) sets x to the value, or returns the error from this function.
+#define HOLDFAST_TRY(declaration, expression)                      \
+  auto HOLDFAST_CONCAT(holdfast_result_, __LINE__) = (expression); \
+  if (!HOLDFAST_CONCAT(holdfast_result_, __LINE__).has_value())    \
+    return HOLDFAST_CONCAT(holdfast_result_, __LINE__).error();    \
+  declaration = std::move(HOLDFAST_CONCAT(holdfast_result_, __LINE__)).value()
+/// HOLDFAST_CHECKED(expression) returns the error of a Result<void> from this function.
+#define HOLDFAST_CHECKED(expression)                                  \
+  do {                                                                \
+    auto holdfast_result = (expression);                              \
+    if (!holdfast_result.has_value()) return holdfast_result.error(); \
   } while (false)

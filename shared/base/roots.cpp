@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kRootsFile = "/models.roots";
 
-/// Absolute, and each component names a step down.
+/// Returns true for an absolute path whose components each name a step down.
 bool goes_down(std::string_view path) {
   if (path.empty() || path.front() != '/') return false;
   while (!path.empty()) {

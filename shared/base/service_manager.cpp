@@ -36,7 +36,7 @@ ServiceManager::~ServiceManager() {
   if (fd_ >= 0) close(fd_);
 }
 
-/// One datagram. A manager that does not read now is told again by the next one.
+/// Sends one datagram. A manager that does not read now gets the next one.
 void ServiceManager::tell(const std::string& text) {
   if (fd_ < 0) return;
   sockaddr_un to{};

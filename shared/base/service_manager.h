@@ -1,25 +1,27 @@
 #pragma once
-// Tells a service manager (systemd, or whoever sets NOTIFY_SOCKET): ready, alive, stopping.
-// The protocol of sd_notify(3), without its library.
+// Tells a service manager (systemd, or another one that sets NOTIFY_SOCKET): ready, alive,
+// stopping. The protocol of sd_notify(3), without its library.
 
 #include <cstdint>
 #include <string>
 
 namespace holdfast {
 
+/// A connection to the service manager. Not thread-safe; never blocks.
 class ServiceManager {
  public:
   /// Takes NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID out of the environment, so that no child
-  /// speaks for us. Without them everything here does nothing.
+  /// speaks for us. Without them every method does nothing.
   ServiceManager();
   ~ServiceManager();
   ServiceManager(const ServiceManager&) = delete;
   ServiceManager& operator=(const ServiceManager&) = delete;
 
-  /// Longest time between two calls of alive() that it puts up with; 0: nobody waits for it.
+  /// Returns the longest time between two calls of alive() that the manager accepts; 0: no
+  /// watchdog.
   std::int64_t watchdog_ms() const { return watchdog_ms_; }
   void ready(const std::string& status);
-  /// Call it often; it tells when a third of the watchdog's time is over.
+  /// Notifies the manager when a third of the watchdog's time is over. Called often.
   void alive(std::int64_t now_ms);
   void stopping();
 

@@ -17,10 +17,10 @@ void open_standard_files() {
   }
 }
 
-std::int64_t raise_open_files(std::int64_t wanted) {
+std::int64_t raise_open_files(std::int64_t minimum) {
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return wanted;
-  const auto enough = static_cast<rlim_t>(wanted);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return minimum;
+  const auto enough = static_cast<rlim_t>(minimum);
   if (limit.rlim_cur < enough) {
     rlimit more = limit;
     more.rlim_cur = std::min(enough, limit.rlim_max);

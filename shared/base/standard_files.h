@@ -1,16 +1,16 @@
 #pragma once
-// Descriptors 0, 1 and 2, and how many there may be.
+// Descriptors 0, 1 and 2, and the limit of open files.
 
 #include <cstdint>
 
 namespace holdfast {
 
-/// Opens /dev/null on those of stdin, stdout and stderr that are closed. First thing in main:
-/// otherwise a database or a socket would become stdout, and be written to by whoever prints.
+/// Opens /dev/null on those of stdin, stdout and stderr that are closed. Called first in main():
+/// otherwise a database or a socket becomes stdout, and every print writes to it.
 void open_standard_files();
 
-/// Raises this process's limit of open files to at least `wanted`, as far as it may; what it is
-/// then.
-std::int64_t raise_open_files(std::int64_t wanted);
+/// Raises this process's limit of open files to at least `minimum`, as far as it may. Returns the
+/// limit.
+std::int64_t raise_open_files(std::int64_t minimum);
 
 }  // namespace holdfast

@@ -42,10 +42,10 @@ std::uint64_t step_mark(std::string_view request_id, std::int32_t choice) {
 }
 
 Result<std::unique_ptr<StepJournal>> StepJournal::create(const std::string& path) {
-  unlink(path.c_str());  // a process before may still have it mapped
+  unlink(path.c_str());  // an earlier process may still have it mapped
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return io(path, "make");
-  // Reserved now: a write to a hole of a full disk would be a SIGBUS.
+  // Reserved now: a write to a hole on a full disk is a SIGBUS.
   const int rc = posix_fallocate(fd, 0, sizeof(Page));
   void* mapped =
       rc == 0 ? mmap(nullptr, sizeof(Page), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;

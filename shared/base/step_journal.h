@@ -1,7 +1,7 @@
 #pragma once
-// Which work was in the step that was running when a process died: a small shared mapping of a
-// file. The kernel keeps what was stored in it, however the process ends; whoever reaps the process
-// reads it. Nothing is synced: after a power loss there is no process to blame.
+// Records which requests are in the running step, for blame when the process dies: a small shared
+// mapping of a file. The kernel keeps its content however the process ends; the process that reaps
+// it reads the file. Nothing is synced: after a power loss there is no process to blame.
 
 #include <cstdint>
 #include <memory>
@@ -14,18 +14,19 @@
 
 namespace holdfast {
 
-/// The mark of one choice of one request: FNV-1a, 64 bits, of the id and the number.
+/// Returns the mark of one choice of one request: FNV-1a, 64 bits, of the id and the number.
 std::uint64_t step_mark(std::string_view request_id, std::int32_t choice);
 
+/// The journal of a running process. Written by one thread.
 class StepJournal {
  public:
-  /// Makes the file new. kIo with path and cause.
+  /// Creates the file anew. kIo with path and cause.
   static Result<std::unique_ptr<StepJournal>> create(const std::string& path);
   ~StepJournal();
   StepJournal(const StepJournal&) = delete;
   StepJournal& operator=(const StepJournal&) = delete;
 
-  /// One thread: a step with these marks begins; more than fit are cut, and that is recorded.
+  /// Begins a step with these marks. More than fit are cut, and that is recorded. One thread.
   void begin(const std::vector<std::uint64_t>& marks);
   void end();
 
@@ -34,12 +35,13 @@ class StepJournal {
   void* page_;
 };
 
+/// The content of a dead process's journal.
 struct StepRecord {
   bool in_step = false;              // a step was running at the end
-  bool complete = true;              // all marks of it are there
+  bool complete = true;              // all its marks are there
   std::vector<std::uint64_t> marks;  // of that step
 };
-/// What process `pid` left. nullopt: no such file, another process's, or not readable.
+/// Returns the record of process `pid`. nullopt: no such file, another process's, or not readable.
 std::optional<StepRecord> read_step_journal(const std::string& path, std::int64_t pid);
 
 }  // namespace holdfast

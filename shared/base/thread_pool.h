@@ -1,5 +1,5 @@
 #pragma once
-// A fixed team of threads that steps through one computation together, with barriers inside it.
+// A fixed team of threads that runs one computation together, with barriers inside it.
 
 #include <atomic>
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace holdfast {
 
-/// A barrier that spins for a while and then sleeps in the kernel. How long it spins follows what
+/// A barrier that spins for a while and then sleeps in the kernel. The spin time adapts to what
 /// paid off lately: on an oversubscribed host waiting threads give their processor away quickly.
 class SpinBarrier {
  public:
@@ -18,7 +18,7 @@ class SpinBarrier {
   SpinBarrier& operator=(const SpinBarrier&) = delete;
   /// Returns when all parties have arrived; what they wrote before is visible after it.
   void arrive_and_wait();
-  /// How often all have arrived, modulo 2^32.
+  /// Returns how often all have arrived, modulo 2^32.
   std::uint32_t passes() const { return generation_.load(std::memory_order_relaxed); }
 
  private:
@@ -29,11 +29,11 @@ class SpinBarrier {
   alignas(64) std::atomic<std::int64_t> spin_{100'000};  // time stamp ticks
 };
 
-/// `size` workers: the calling thread is worker 0, the others are threads that live as long as the
-/// pool. run() and barrier() allocate nothing. One thread at a time may call run().
+/// A pool of `size` workers: the calling thread is worker 0, the others are threads that live as
+/// long as the pool. run() and barrier() allocate nothing. One thread at a time may call run().
 class ThreadPool {
  public:
-  /// size >= 1 (CHECKed).
+  /// Starts the threads; size >= 1 (CHECKed).
   explicit ThreadPool(int size);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -42,19 +42,19 @@ class ThreadPool {
   int size() const { return size_; }
   /// Calls task(context, worker) on every worker and returns when all have.
   void run(void (*task)(void* context, int worker), void* context);
-  /// As above for any callable that takes the worker's number.
+  /// Does the same for any callable that takes the worker's number.
   template <class F>
   void run(F&& f) {
     run([](void* context,
            int worker) { (*static_cast<std::remove_reference_t<F>*>(context))(worker); },
         const_cast<void*>(static_cast<const void*>(&f)));
   }
-  /// Inside run(): waits for all workers. Each must call it equally often.
+  /// Waits for all workers, inside run(). Each must call it equally often.
   void barrier() {
     if (size_ > 1) inner_.arrive_and_wait();
   }
-  /// How often all workers have waited for each other, beginnings and ends of runs included, modulo
-  /// 2^32. With one worker nobody waits.
+  /// Returns how often all workers have waited for each other, beginnings and ends of runs
+  /// included, modulo 2^32. With one worker there are no waits.
   std::uint32_t waits() const { return inner_.passes() + gate_.passes(); }
 
  private:
@@ -69,7 +69,7 @@ class ThreadPool {
   std::vector<std::thread> threads_;
 };
 
-/// Workers' share [first, last) of n items in equal contiguous ranges.
+/// A worker's share [first, last) of n items in equal contiguous ranges.
 struct Share {
   std::int64_t first;
   std::int64_t last;

@@ -13,12 +13,12 @@ bool is_space(char c) {
   return c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
-/// Command R says which tool by "tool_name".
+/// Returns true for the member that names the tool; Command R calls it "tool_name".
 bool is_name(const std::string& key) {
   return key == "name" || key == "tool_name";
 }
 
-/// A JSON string with its quotes as text; false if it is none.
+/// Reads a quoted JSON string into text; false if it is not one.
 bool unquote(const std::string& json, std::string& out) {
   const auto value = try_parse_json<nlohmann::json>(json);
   if (!value.is_string()) return false;
@@ -60,7 +60,7 @@ bool ValueEnd::feed(char c) {
 }
 
 CallScanner::Status CallScanner::end_value() {
-  at_ = At::kBehindValue;
+  at_ = At::kAfterValue;
   if (is_name(key_)) {
     if (!unquote(value_, name_) || name_.empty() || name_.size() > kNameBytesMax) {
       return Status::kBroken;
@@ -72,40 +72,40 @@ CallScanner::Status CallScanner::end_value() {
     arguments_ = std::move(text);
   }
   value_.clear();
-  return Status::kMore;
+  return Status::kIncomplete;
 }
 
 CallScanner::Status CallScanner::begin_value(char c) {
-  if (is_space(c)) return Status::kMore;
+  if (is_space(c)) return Status::kIncomplete;
   const bool arguments = key_ == "arguments" || key_ == "parameters";
   if (is_name(key_) && (c != '"' || named_)) return Status::kBroken;
   if (arguments && ((c != '{' && c != '"') || has_arguments_)) return Status::kBroken;
   has_arguments_ = has_arguments_ || arguments;
   text_arguments_ = arguments && c == '"';
   end_ = ValueEnd();
-  at_ = At::kBehindValue;  // until the first character is taken
+  at_ = At::kAfterValue;  // until the first character is taken
   value_.clear();
   const bool streams = arguments && !text_arguments_;
   (streams ? arguments_ : value_) += c;
   end_.feed(c);
   at_ = At::kValue;
-  return Status::kMore;
+  return Status::kIncomplete;
 }
 
 CallScanner::Status CallScanner::feed(char c) {
   switch (at_) {
     case At::kStart:
-      if (is_space(c)) return Status::kMore;
+      if (is_space(c)) return Status::kIncomplete;
       if (c != '{') return Status::kBroken;
       at_ = At::kKey;
-      return Status::kMore;
+      return Status::kIncomplete;
     case At::kKey:
-      if (is_space(c) || c == ',') return Status::kMore;
+      if (is_space(c) || c == ',') return Status::kIncomplete;
       if (c == '}') return named_ ? Status::kDone : Status::kBroken;
       if (c != '"') return Status::kBroken;
       key_.clear();
       at_ = At::kInKey;
-      return Status::kMore;
+      return Status::kIncomplete;
     case At::kInKey:
       if (c == '"' && !escape_) {
         at_ = At::kColon;
@@ -114,31 +114,31 @@ CallScanner::Status CallScanner::feed(char c) {
         key_ += c;
         if (key_.size() > kNameBytesMax) return Status::kBroken;
       }
-      return Status::kMore;
+      return Status::kIncomplete;
     case At::kColon:
-      if (is_space(c)) return Status::kMore;
+      if (is_space(c)) return Status::kIncomplete;
       if (c != ':') return Status::kBroken;
       value_.clear();
       end_ = ValueEnd();
       at_ = At::kValue;
-      return Status::kMore;
+      return Status::kIncomplete;
     case At::kValue: {
       if (!end_.started()) return begin_value(c);
       const bool streams = !text_arguments_ && (key_ == "arguments" || key_ == "parameters");
       const bool ended = end_.feed(c);
       if (!ended || !end_.ended_before()) (streams ? arguments_ : value_) += c;
-      if (!ended) return Status::kMore;
+      if (!ended) return Status::kIncomplete;
       const bool before = end_.ended_before();
       const Status status = end_value();
       text_arguments_ = false;
-      if (status != Status::kMore || !before) return status;
+      if (status != Status::kIncomplete || !before) return status;
       return feed(c);
     }
-    case At::kBehindValue:
-      if (is_space(c)) return Status::kMore;
+    case At::kAfterValue:
+      if (is_space(c)) return Status::kIncomplete;
       if (c == ',') {
         at_ = At::kKey;
-        return Status::kMore;
+        return Status::kIncomplete;
       }
       return c == '}' && named_ ? Status::kDone : Status::kBroken;
   }

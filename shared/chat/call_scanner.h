@@ -1,5 +1,5 @@
 #pragma once
-// One call written as JSON, read character by character: {"name": "f", "arguments": {…}}, with
+// Reads one call written as JSON, character by character: {"name": "f", "arguments": {…}}, with
 // "parameters" for "arguments" and either member first.
 
 #include <cstdint>
@@ -8,12 +8,15 @@
 
 namespace holdfast::chat {
 
-/// Finds where a JSON value ends, without building it. Tolerant: it looks at strings and brackets.
+/// Finds where a JSON value ends, without building it. Tolerant: it follows strings and brackets
+/// alone.
 class ValueEnd {
  public:
-  /// True when `c` ended the value (it belongs to it, but for the character behind a bare word).
+  /// Returns true when `c` ended the value. `c` belongs to it, except for the character after a
+  /// bare word.
   bool feed(char c);
-  /// The value is a bare word or number, and `c` behind it ended it: c is not part of it.
+  /// Returns true if the value is a bare word or number that the last character ended without being
+  /// part of it.
   bool ended_before() const { return before_; }
   bool started() const { return started_; }
 
@@ -22,18 +25,19 @@ class ValueEnd {
   bool started_ = false, string_ = false, escape_ = false, bare_ = false, before_ = false;
 };
 
-/// Reads the object of a call. `arguments` grows with each feed() once the name is known.
+/// Reads the object of a call. The arguments grow with each feed() once the name is known.
 class CallScanner {
  public:
-  enum class Status : std::uint8_t { kMore, kDone, kBroken };
-  /// One character. kDone with the object's closing bracket; kBroken: this is no call.
+  enum class Status : std::uint8_t { kIncomplete, kDone, kBroken };
+  /// Takes one character. kDone at the object's closing bracket; kBroken: this is not a call.
   Status feed(char c);
   const std::string& name() const { return name_; }
-  /// What came of the arguments since the last take, as JSON text; empty while the name is unknown.
+  /// Returns the JSON text of the arguments that came since the last call; empty while the name is
+  /// unknown.
   std::string take_arguments();
 
  private:
-  enum class At : std::uint8_t { kStart, kKey, kInKey, kColon, kValue, kBehindValue };
+  enum class At : std::uint8_t { kStart, kKey, kInKey, kColon, kValue, kAfterValue };
   Status begin_value(char c);
   Status end_value();
   At at_ = At::kStart;

@@ -1,5 +1,5 @@
-// How each family writes reasoning and calls. Sources: the chat templates of the models' own
-// repositories; gpt-oss: the "Harmony response format" of its model card.
+// Parsers for the reasoning and the calls of each family. Sources: the chat templates of the
+// models' own repositories; gpt-oss: the "Harmony response format" of its model card.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,7 +10,7 @@
 namespace holdfast::chat {
 namespace {
 
-/// Text alone.
+/// A family without markup: all is text.
 class Plain final : public Family {
  public:
   bool step() override {
@@ -28,10 +28,10 @@ class Hermes final : public Family {
       case At::kCall: {
         const std::optional<bool> good = read_call();
         if (!good) return false;
-        at_ = *good ? At::kBehind : At::kText;
+        at_ = *good ? At::kAfterCall : At::kText;
         return !buffer.empty();
       }
-      case At::kBehind:
+      case At::kAfterCall:
         skip_space();
         if (buffer.empty() || may_become(kClose)) return false;
         if (starts_with(kClose)) take(kClose.size());
@@ -50,7 +50,7 @@ class Hermes final : public Family {
     at_ = At::kCall;
     return true;
   }
-  enum class At : std::uint8_t { kText, kCall, kBehind };
+  enum class At : std::uint8_t { kText, kCall, kAfterCall };
   At at_ = At::kText;
 };
 
@@ -93,7 +93,7 @@ class Llama3 final : public Family {
   static constexpr std::string_view kFunction = "<function=";
   static constexpr std::string_view kFunctionEnd = "</function>";
 
-  /// The whole message is a call when it begins as one; so may the next one be, behind ";".
+  /// Starts a message that is a call as a whole, or the next call after ";".
   bool start() {
     const std::size_t n = buffer.find_first_not_of(again_ ? " \n\t\r;," : " \n\t\r");
     if (n == std::string::npos) {
@@ -128,7 +128,7 @@ class Llama3 final : public Family {
     at_ = At::kValue;
     return true;
   }
-  /// {"name": …} or tool.call(argument="value", …).
+  /// Reads {"name": …} or tool.call(argument="value", …).
   bool python() {
     skip_space();
     if (buffer.empty()) return false;
@@ -175,11 +175,11 @@ class Llama3 final : public Family {
   bool again_ = false;
 };
 
-/// A JSON list of calls, behind a mark of the family.
+/// A JSON list of calls after a mark of the family.
 class ListOfCalls : public Family {
  protected:
   void begin_list() { over_ = in_call_ = false; }
-  /// A step behind the list's bracket, until it is over().
+  /// Takes one step after the list's bracket, until over().
   bool list() {
     if (in_call_) {
       const std::optional<bool> good = read_call();
@@ -245,7 +245,7 @@ class Mistral final : public ListOfCalls {
     at_ = At::kFirst;
     return true;
   }
-  /// name[ARGS]{…}, name[CALL_ID]id[ARGS]{…} or name{…}.
+  /// Reads name[ARGS]{…}, name[CALL_ID]id[ARGS]{…} or name{…}.
   bool name() {
     const std::size_t brace = buffer.find('{');
     if (brace == std::string::npos) {
@@ -280,9 +280,9 @@ class DeepSeek final : public Family {
         return header();
       case At::kValue:
         if (!scan_value()) return false;
-        at_ = At::kBehind;
+        at_ = At::kAfterCall;
         return true;
-      case At::kBehind: {
+      case At::kAfterCall: {
         const Found found = find({kEnd, kBegin, kAllEnd});
         if (found.which < 0) {
           take(buffer.size() - held({kEnd, kBegin, kAllEnd}));
@@ -308,7 +308,7 @@ class DeepSeek final : public Family {
     if (which == 1) at_ = At::kHeader;
     return which >= 0;
   }
-  /// "function<sep>name\n```json\n" (V3, R1) or "name<sep>" (V3.1).
+  /// Reads "function<sep>name\n```json\n" (V3, R1) or "name<sep>" (V3.1).
   bool header() {
     const std::size_t separator = buffer.find(kSeparator);
     const std::size_t brace =
@@ -318,10 +318,10 @@ class DeepSeek final : public Family {
       return false;
     }
     const std::string first = buffer.substr(0, separator);
-    const std::size_t behind = separator + kSeparator.size();
+    const std::size_t name_begin = separator + kSeparator.size();
     std::string called = first;
     if (first == "function")
-      called = buffer.substr(behind, buffer.find_first_of("\n`{", behind) - behind);
+      called = buffer.substr(name_begin, buffer.find_first_of("\n`{", name_begin) - name_begin);
     while (!called.empty() && called.back() == ' ') called.pop_back();
     if (called.empty()) {
       say(std::string(kBegin) + take(brace));
@@ -335,11 +335,11 @@ class DeepSeek final : public Family {
     return true;
   }
   bool midway() const override { return at_ == At::kHeader; }
-  enum class At : std::uint8_t { kText, kHeader, kValue, kBehind };
+  enum class At : std::uint8_t { kText, kHeader, kValue, kAfterCall };
   At at_ = At::kText;
 };
 
-/// Its parts stand between marks of their own; what stands between none is text.
+/// Command R: each part stands between its own marks; text outside of them is the answer's.
 class Cohere final : public ListOfCalls {
  public:
   bool step() override {
@@ -409,7 +409,7 @@ class Harmony final : public Family {
       if (buffer.empty()) return false;
       first_ = false;
       if (!starts_with(kChannel) && !starts_with(kStart) && !starts_with(" to=")) {
-        to_ = To::kContent;  // no channels at all
+        to_ = To::kContent;  // there are no channels
         at_ = At::kBody;
         return true;
       }
@@ -426,14 +426,14 @@ class Harmony final : public Family {
     return true;
   }
   void open(const std::string& head) {
-    const auto word_behind = [&](std::string_view mark) {
+    const auto word_after = [&](std::string_view mark) {
       const std::size_t at = head.find(mark);
       if (at == std::string::npos) return std::string();
       const std::size_t begin = at + mark.size();
       return head.substr(begin, head.find_first_of(" <\n", begin) - begin);
     };
-    const std::string called = word_behind("to=functions.");
-    to_ = word_behind(kChannel) == "analysis" ? To::kReasoning : To::kContent;
+    const std::string called = word_after("to=functions.");
+    to_ = word_after(kChannel) == "analysis" ? To::kReasoning : To::kContent;
     if (called.empty()) return;
     to_ = To::kCall;
     begin_call(called);
@@ -483,7 +483,7 @@ class Functionary final : public Family {
     const std::string who = take(end);
     const bool plain = who.empty() || who.find_first_of(" \t{<") != std::string::npos;
     if (plain && calls == 0) {
-      say(who);  // no recipient: a plain text
+      say(who);  // no recipient: plain text
     } else {
       take(1);
     }
@@ -505,7 +505,7 @@ class Functionary final : public Family {
     named_ = false;
     return true;
   }
-  bool marked_ = false;  // the mark that may stand before the first name was looked for
+  bool marked_ = false;  // the mark that may precede the first name was looked for
   bool named_ = false;
   bool call_ = false;
 };

@@ -1,4 +1,4 @@
-// Gemma 4: calls whose arguments are JSON but for keys without quotes and strings between marks of
+// Gemma 4: calls whose arguments are JSON except for unquoted keys and strings between marks of
 // their own, and thoughts in a channel. Source: the models' chat template.
 
 #include <nlohmann/json.hpp>
@@ -15,7 +15,7 @@ constexpr std::string_view kQuote = "<|\"|>";
 constexpr std::string_view kBeforeName = "call:";
 constexpr std::size_t kNameBytesMax = 256;
 
-/// What stands between the signs of JSON, as JSON: a number, true, false or null, else a string.
+/// Returns a word between JSON punctuation as JSON: a number, true, false, null, or else a string.
 std::string word_as_json(const std::string& word, bool is_key) {
   if (!is_key && (word == "None" || word == "null")) return "null";
   if (!is_key && (word == "True" || word == "False")) return word == "True" ? "true" : "false";
@@ -41,18 +41,18 @@ class Gemma final : public Family {
         return value();
       case At::kString:
         return string();
-      case At::kBehind:
-        return behind();
+      case At::kAfterCall:
+        return after_call();
     }
     return false;
   }
 
  private:
   bool text() {
-    if (behind_channel_) {  // white space behind it is not of the answer
+    if (after_channel_) {  // white space after a channel is not part of the answer
       skip_space();
       if (buffer.empty()) return false;
-      behind_channel_ = false;
+      after_channel_ = false;
     }
     const int which = tools_ ? reach_any({kChannel, kCall}) : reach_any({kChannel});
     if (which < 0) return false;
@@ -60,7 +60,7 @@ class Gemma final : public Family {
     return true;
   }
 
-  /// A line with the channel's name. All of them are thoughts.
+  /// Reads the line with the channel's name. All channels are thoughts.
   bool channel_name() {
     const Found end = find({"\n", kChannelEnd});
     if (end.which < 0) {
@@ -72,17 +72,17 @@ class Gemma final : public Family {
     at_ = At::kThought;
     return true;
   }
-  /// Line ends behind it are not part of it.
+  /// Reads a thought. Line ends after it are not part of it.
   bool thought() {
     const Found end = find({kChannelEnd});
     const bool over = end.which >= 0;
     std::string more = newlines_ + take(over ? end.at : buffer.size() - held({kChannelEnd}));
-    const std::size_t kept = more.find_last_not_of('\n') + 1;  // 0 if there is nothing else
-    newlines_ = more.substr(kept);
-    out.reasoning += more.substr(0, kept);
+    const std::size_t content_end = more.find_last_not_of('\n') + 1;  // 0: there are only line ends
+    newlines_ = more.substr(content_end);
+    out.reasoning += more.substr(0, content_end);
     if (!over) return false;
     take(kChannelEnd.size());
-    behind_channel_ = true;
+    after_channel_ = true;
     at_ = At::kText;
     return true;
   }
@@ -92,12 +92,12 @@ class Gemma final : public Family {
     const std::size_t end = std::min(buffer.find('{'), buffer.size());
     const bool whole = end < buffer.size(), begun = starts_with(kBeforeName);
     if (begun && !whole && !last && end <= kNameBytesMax) return false;
-    const std::size_t behind = kBeforeName.size();
+    const std::size_t name_begin = kBeforeName.size();
     const std::string called =
-        begun && whole ? trimmed(buffer.substr(behind, end - behind)) : std::string();
+        begun && whole ? trimmed(buffer.substr(name_begin, end - name_begin)) : std::string();
     if (called.empty() || end > kNameBytesMax ||
         called.find_first_of(" \n\t}<>\"") != std::string::npos) {
-      say(kCall);  // no call
+      say(kCall);  // not a call
       at_ = At::kText;
       return true;
     }
@@ -108,7 +108,7 @@ class Gemma final : public Family {
     return true;
   }
 
-  /// One sign, word or opening mark of the arguments.
+  /// Reads one punctuation mark, word or opening mark of the arguments.
   bool value() {
     skip_space();
     if (buffer.empty() || may_become(kQuote) || may_become(kCallEnd)) return false;
@@ -126,7 +126,7 @@ class Gemma final : public Family {
     if ((c == '}' || c == ']') && !open_.empty()) open_.pop_back();
     key_ = c == '{' || (c == ',' && !open_.empty() && open_.back() == '{');
     arguments(take(1));
-    if (open_.empty()) at_ = At::kBehind;
+    if (open_.empty()) at_ = At::kAfterCall;
     return true;
   }
   bool word() {
@@ -135,13 +135,13 @@ class Gemma final : public Family {
     arguments(word_as_json(trimmed(take(std::min(end, buffer.size()))), key_));
     return true;
   }
-  /// The call ended before its brackets.
+  /// Closes the brackets of a call that ended before them.
   bool close() {
     for (; !open_.empty(); open_.pop_back()) arguments(open_.back() == '{' ? "}" : "]");
-    at_ = At::kBehind;
+    at_ = At::kAfterCall;
     return true;
   }
-  /// Nothing is escaped between Gemma's own marks; between JSON's all is JSON.
+  /// Reads a string. Between Gemma's own marks nothing is escaped; between quotes it is JSON.
   bool string() {
     const bool json = quote_ == "\"";
     std::size_t end = buffer.find(quote_);
@@ -165,7 +165,7 @@ class Gemma final : public Family {
     return n % 2 == 1;
   }
 
-  bool behind() {
+  bool after_call() {
     skip_space();
     if (buffer.empty() || may_become(kCallEnd)) return false;
     if (starts_with(kCallEnd)) take(kCallEnd.size());
@@ -182,14 +182,14 @@ class Gemma final : public Family {
     kName,
     kArguments,
     kString,
-    kBehind
+    kAfterCall
   };
   const bool tools_;
   At at_ = At::kText;
-  bool behind_channel_ = false;
-  std::string newlines_;  // of a thought, kept back
-  std::string open_;      // brackets of the arguments
-  bool key_ = false;      // the next word is one
+  bool after_channel_ = false;
+  std::string newlines_;  // of a thought, held back
+  std::string open_;      // open brackets of the arguments
+  bool key_ = false;      // the next word is a key
   std::string_view quote_;
 };
 

@@ -15,7 +15,7 @@ using json = nlohmann::ordered_json;
 
 constexpr std::size_t kRoleBytes = 64;
 
-/// Thrown and caught in this file.
+/// A fault in the messages; thrown and caught in this file.
 struct Wrong {
   MessageFault fault;
 };
@@ -28,13 +28,13 @@ std::string at(const std::string& where, std::size_t i) {
   return where + "[" + std::to_string(i) + "]";
 }
 
-/// nullptr: it is not there or null.
+/// Returns nullptr if the member is missing or null.
 const json* member(const json& object, const char* name) {
   const auto it = object.find(name);
   return it == object.end() || it->is_null() ? nullptr : &*it;
 }
 
-/// nullptr: it is not there, or no text.
+/// Returns nullptr if the member is missing or is not text.
 const std::string* text_member(const json& object, const char* name) {
   const json* value = member(object, name);
   return value == nullptr ? nullptr : value->get_ptr<const std::string*>();
@@ -53,7 +53,7 @@ void add_line(std::string& text, std::string_view line) {
   text += line;
 }
 
-/// The texts that a message's parts have for the reader and for itself.
+/// The texts of a message's parts: those for the reader, and the model's thinking.
 struct Texts {
   std::string content, reasoning;
 };
@@ -101,7 +101,7 @@ void read_content(json& message, const std::string& where) {
       fail(where + ".content", "must be a string or an array of parts");
     }
   }
-  // What the model refused with is what it said, where it said nothing else.
+  // A refusal is the answer where the model said nothing else.
   if (const std::string* refusal = text_member(message, "refusal")) {
     add_line(texts.content, *refusal);
   }
@@ -138,7 +138,7 @@ void read_arguments(json& function, const std::string& where, const OpenText& op
   if (opened->is_object()) arguments = std::move(opened).value();
 }
 
-/// {name, arguments}, wherever it stands.
+/// Reads {name, arguments} at any place.
 json read_function(const json& given, const std::string& where, const OpenText& open) {
   if (!given.is_object()) fail(where, "is required: an object with a name");
   json function = given;
@@ -158,7 +158,7 @@ json read_call(const json& given, const std::string& where, const OpenText& open
   }
   const std::string* type = text_member(call, "type");
   if (type != nullptr && *type == "custom") {
-    // A tool of free text: its input is the one argument of a function.
+    // A free-text tool: its input becomes the one argument of a function.
     const json* custom = member(call, "custom");
     const std::string* name =
         custom == nullptr || !custom->is_object() ? nullptr : text_member(*custom, "name");
@@ -176,7 +176,7 @@ json read_call(const json& given, const std::string& where, const OpenText& open
   return call;
 }
 
-/// Calls that no answer was seen of yet. A look-up costs the same however many wait.
+/// The calls without an answer so far. A lookup costs the same however many there are.
 class OpenCalls {
  public:
   struct Call {
@@ -188,7 +188,8 @@ class OpenCalls {
     by_name_[name].calls.push_back(calls_.size());
     calls_.push_back({std::move(id), std::move(name)});
   }
-  /// The first with that id, or without an id with that name, or without both at all.
+  /// Returns the first open call with that id; without an id, with that name; without both, the
+  /// first of all.
   const Call* answer(const std::string* id, const std::string* name) {
     if (id != nullptr && !id->empty()) return first_of(by_id_, *id);
     if (name != nullptr && !name->empty()) return first_of(by_name_, *name);

@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, kToolFormats> kNames = {
     "none", "hermes",     "llama3", "mistral", "deepseek", "harmony", "functionary",
     "glm",  "qwen-coder", "seed",   "minimax", "cohere",   "granite", "gemma"};
 
-/// Whether the prompt of an answer ends with the mark that begins reasoning.
+/// Returns true if the prompt of an answer ends with the mark that begins reasoning.
 bool opens(std::string_view prompt) {
   const std::size_t end = prompt.find_last_not_of(" \n");
   return end != std::string_view::npos && prompt.substr(0, end + 1).ends_with(kThink);
@@ -131,14 +131,14 @@ std::string write_output(const OutputKind& kind) {
   return out;
 }
 
-/// Reasoning comes first, whatever the family; the rest is the family's.
+/// The reasoning, which comes first in every family; the rest goes to the family's parser.
 struct OutputParser::State {
-  enum class At : std::uint8_t { kStart, kReasoning, kBehind, kRest };
+  enum class At : std::uint8_t { kStart, kReasoning, kAfterReasoning, kRest };
   std::unique_ptr<Family> family;
-  std::string start;  // not known to be reasoning or not
+  std::string start;  // text that may be reasoning or not
   At at = At::kRest;
-  std::string newlines;   // of reasoning, kept back
-  bool reasoned = false;  // some of it was given
+  std::string newlines;   // of reasoning, held back
+  bool reasoned = false;  // some reasoning was returned
 
   OutputDelta step(std::string_view text, bool last) {
     OutputDelta out;
@@ -172,24 +172,24 @@ struct OutputParser::State {
     start.erase(0, std::min(n, start.size()));
     pass_on();
   }
-  /// True when it is over. Line ends around it are not part of it.
+  /// Reads reasoning; true when it is over. Line ends around it are not part of it.
   bool reason(bool last, OutputDelta& out) {
     const std::size_t end = start.find(kThinkEnd);
-    std::size_t known = std::min(end, start.size());
-    if (end == std::string::npos && !last) known -= begun_end();
-    std::string text = newlines + start.substr(0, known);
-    start.erase(0, known);
+    std::size_t resolved = std::min(end, start.size());
+    if (end == std::string::npos && !last) resolved -= begun_end();
+    std::string text = newlines + start.substr(0, resolved);
+    start.erase(0, resolved);
     if (!reasoned) text.erase(0, text.find_first_not_of('\n'));
-    const std::size_t kept = text.find_last_not_of('\n') + 1;  // 0 if there is nothing else
-    newlines = text.substr(kept);
-    reasoned = reasoned || kept > 0;
-    out.reasoning += text.substr(0, kept);
+    const std::size_t content_end = text.find_last_not_of('\n') + 1;  // 0: there are only line ends
+    newlines = text.substr(content_end);
+    reasoned = reasoned || content_end > 0;
+    out.reasoning += text.substr(0, content_end);
     if (end == std::string::npos) return false;
     start.erase(0, kThinkEnd.size());
-    at = At::kBehind;
+    at = At::kAfterReasoning;
     return true;
   }
-  /// Bytes at the end that may be the beginning of the closing mark.
+  /// Returns how many bytes at the end may be the beginning of the closing mark.
   std::size_t begun_end() const {
     for (std::size_t k = std::min(kThinkEnd.size() - 1, start.size()); k > 0; --k) {
       if (start.compare(start.size() - k, k, kThinkEnd.substr(0, k)) == 0) return k;

@@ -1,8 +1,7 @@
 #pragma once
-// What a chat model says, taken apart: text for the reader, reasoning, and calls of tools, each
-// model family in its own words (docs/tool-calls.md). Pure and incremental: however the text is cut
-// into pieces, the parts are the same, so a stream that is taken up again is parsed again from its
-// start.
+// Parses the output of a chat model: text for the reader, reasoning, and tool calls, in the format
+// of each model family (docs/use/tool-calls.md). Pure and incremental: however the text is cut into
+// chunks, the parts are the same, so a stream that is resumed is parsed again from its start.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +13,7 @@
 
 namespace holdfast::chat {
 
-/// How a family writes a call.
+/// The format of a family's tool calls.
 enum class ToolFormat : std::uint8_t {
   kNone,      // the template knows no tools
   kHermes,    // <tool_call>{"name": …, "arguments": …}</tool_call>: Hermes, Qwen
@@ -32,22 +31,23 @@ enum class ToolFormat : std::uint8_t {
   kGemma,    // <|tool_call>call:name{k:<|"|>v<|"|>}<tool_call|>, channels: Gemma 4
 };
 inline constexpr int kToolFormats = 14;
-/// "none", "hermes", "llama3", "mistral", "deepseek", "harmony", "functionary", "glm",
+/// Returns "none", "hermes", "llama3", "mistral", "deepseek", "harmony", "functionary", "glm",
 /// "qwen-coder", "seed", "minimax", "cohere", "granite", "gemma".
 std::string_view tool_format_name(ToolFormat format);
-/// kNone for an unknown name.
+/// Returns kNone for an unknown name.
 ToolFormat tool_format_from_name(std::string_view name);
-/// Whether its answers come in channels, which are taken apart whether there are tools or not.
+/// Returns true if answers come in channels, which are parsed whether there are tools or not.
 bool has_channels(ToolFormat format);
-/// Whether it writes the values of arguments as they are, so that their types come from the tool.
+/// Returns true if argument values are written as plain text, so that their types come from the
+/// tool.
 bool has_plain_values(ToolFormat format);
-/// By the words that a chat template contains.
+/// Detects the format by the words that a chat template contains.
 ToolFormat detect_tool_format(std::string_view chat_template);
-/// Whether the template knows reasoning between <think> and </think>.
+/// Returns true if the template knows reasoning between <think> and </think>.
 bool detects_reasoning(std::string_view chat_template);
 
-/// What is kept of a model: "none", "hermes+think", "deepseek+think+open"; of an answer that goes
-/// on from a text of its messages: "hermes+begun".
+/// A model's output format as it is stored: "none", "hermes+think", "deepseek+think+open"; for an
+/// answer that continues a text of its messages: "hermes+begun".
 struct OutputKind {
   ToolFormat format = ToolFormat::kNone;
   bool reasoning = false;
@@ -56,20 +56,21 @@ struct OutputKind {
   bool opens_when_off = false;   // … or off
   bool goes_on = false;          // the prompt ends with the beginning of the answer's text
 };
-/// The template's texts for a short conversation, with the opening of the answer.
+/// The template's prompts for a short conversation, with the opening of the answer.
 struct OpeningPrompts {
   std::string plain;
   std::string on;   // reasoning switched on
   std::string off;  // reasoning switched off
 };
-/// The switches are part of it where they make a difference: "hermes+think+on".
+/// Returns the text of the output kind. It has the reasoning switches where they matter:
+/// "hermes+think+on".
 std::string describe_output(std::string_view chat_template, const OpeningPrompts& prompts);
-/// The inverse; nothing known for other texts.
+/// Reads a text of describe_output(); an unknown text gives the default.
 OutputKind read_output(std::string_view text);
-/// The inverse of that.
+/// Returns the text that read_output() reads.
 std::string write_output(const OutputKind& kind);
 
-/// A piece of one call. `name` comes whole, with the first piece.
+/// A part of one call. `name` comes whole, in the first part.
 struct CallDelta {
   int index = 0;  // of the call, from 0
   std::string name;
@@ -77,6 +78,7 @@ struct CallDelta {
   bool operator==(const CallDelta&) const = default;
 };
 
+/// The text that a chunk adds to each part of the answer.
 struct OutputDelta {
   std::string content;
   std::string reasoning;
@@ -84,22 +86,23 @@ struct OutputDelta {
   bool empty() const { return content.empty() && reasoning.empty() && calls.empty(); }
 };
 
-/// Of each function the arguments that are something else than strings. Formats that write values
-/// as they are leave it to whoever reads: "5" is a number if the tool says so.
+/// The arguments of each function that are not strings. Formats that write plain values leave the
+/// type to the reader: "5" is a number if the tool says so.
 using JsonArguments = std::map<std::string, std::set<std::string>>;
 
 struct OutputOptions {
   ToolFormat format = ToolFormat::kNone;
-  bool tools = false;                // calls are looked for (channels always are)
-  bool reasoning = false;            // <think> … </think> is taken out of the content
+  bool tools = false;                // parse calls (channels are always parsed)
+  bool reasoning = false;            // take <think> … </think> out of the content
   bool starts_in_reasoning = false;  // the prompt has opened <think> already
   bool starts_in_text = false;       // the prompt has the beginning of the answer's text
   JsonArguments json_arguments;
 };
 
-/// Not thread-safe. The concatenation of what feed() and finish() give depends on the whole text
-/// alone. What looks like a call and is none (broken JSON, no name) is content, as it was written;
-/// one that breaks off after its name keeps what came of its arguments.
+/// The parser of one answer. Not thread-safe. The concatenation of what feed() and finish() return
+/// depends on the whole text alone. Text that looks like a call and is not one (broken JSON, no
+/// name) is content, unchanged; a call that breaks off after its name keeps the arguments that
+/// came.
 class OutputParser {
  public:
   explicit OutputParser(const OutputOptions& options);
@@ -107,11 +110,11 @@ class OutputParser {
   OutputParser(OutputParser&&) noexcept;
   OutputParser& operator=(OutputParser&&) noexcept;
 
-  /// `text` is UTF-8 that may be cut anywhere, control tokens spelled out.
+  /// Takes UTF-8 text that may be cut anywhere, with control tokens as text.
   OutputDelta feed(std::string_view text);
-  /// No more comes.
+  /// Ends the text and returns the rest.
   OutputDelta finish();
-  /// Something is kept back that finish() may give.
+  /// Returns true if text is held back that finish() may return.
   bool pending() const;
   int calls() const;  // begun so far
 

@@ -112,9 +112,9 @@ int Family::reach_any(std::initializer_list<std::string_view> marks) {
 
 std::optional<bool> Family::read_call() {
   using Status = CallScanner::Status;
-  Status status = Status::kMore;
+  Status status = Status::kIncomplete;
   std::size_t n = 0;
-  while (n < buffer.size() && status == Status::kMore) status = scanner_.feed(buffer[n++]);
+  while (n < buffer.size() && status == Status::kIncomplete) status = scanner_.feed(buffer[n++]);
   raw_ += take(n);
   if (status != Status::kBroken) {
     if (!announced_ && !scanner_.name().empty()) {
@@ -123,7 +123,7 @@ std::optional<bool> Family::read_call() {
     }
     if (announced_) arguments(scanner_.take_arguments());
   }
-  if (status == Status::kMore && !last) return std::nullopt;
+  if (status == Status::kIncomplete && !last) return std::nullopt;
   if (status != Status::kDone && !announced_) say(raw_);
   raw_.clear();
   return status == Status::kDone;

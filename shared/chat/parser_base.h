@@ -1,6 +1,6 @@
 #pragma once
-// What the parsers of all families share: a buffer of text that is not understood yet, and where
-// its parts go.
+// The common part of all families' parsers: a buffer of text that is not parsed yet, and the
+// output.
 
 #include <initializer_list>
 #include <optional>
@@ -13,25 +13,25 @@
 
 namespace holdfast::chat {
 
-/// Without white space around it.
+/// Returns the text without white space around it.
 std::string trimmed(std::string_view text);
-/// The inside of a JSON string, whatever the text is cut into.
+/// Returns the text escaped for the inside of a JSON string. It may be cut anywhere.
 std::string escaped(std::string_view text);
 
-/// One family. step() takes from `buffer` what it can and writes to `out`; it returns false when it
-/// needs more text. With `last` set no more comes, and what is left must go somewhere.
+/// The parser of one family. step() takes what it can from `buffer` and writes to `out`; it returns
+/// false when it needs more text. With `last` set no more text comes, and the rest must be written.
 class Family {
  public:
   virtual ~Family() = default;
   virtual bool step() = 0;
-  /// Before anything came: what comes stands in the middle of a text, where no header of a message
-  /// and no answer that is a call as a whole can begin.
+  /// Starts in the middle of a text: no message header and no answer that is a call as a whole can
+  /// begin here. Called before any text.
   virtual void go_on() {}
   bool pending() const {
     return !buffer.empty() || (calls == 0 && !space_.empty()) || (!announced_ && !raw_.empty()) ||
            midway();
   }
-  /// Nothing follows: gives the space that was kept back.
+  /// Returns the white space that was held back, as nothing follows.
   void end_text();
 
   std::string buffer;
@@ -40,41 +40,42 @@ class Family {
   int calls = 0;
 
  protected:
-  /// Something was taken from the buffer that is given only when it is known what follows.
+  /// Returns true if text was taken from the buffer that depends on the text after it.
   virtual bool midway() const { return false; }
-  /// The first of the marks in the buffer: where, and which (-1: none).
+  /// The first of the marks in the buffer: its offset, and its index (-1: none).
   struct Found {
     std::size_t at = std::string::npos;
     int which = -1;
   };
   Found find(std::initializer_list<std::string_view> marks) const;
-  /// How much of the buffer's end may be the beginning of a mark: not to be given away yet.
+  /// Returns how many bytes at the buffer's end may be the beginning of a mark; they are held back.
   std::size_t held(std::initializer_list<std::string_view> marks) const;
   std::string take(std::size_t bytes);
   bool starts_with(std::string_view mark) const {
     return buffer.compare(0, mark.size(), mark) == 0;
   }
-  /// The whole buffer may still become this mark.
+  /// Returns true if the whole buffer may still become this mark.
   bool may_become(std::string_view mark) const {
     return !last && buffer.size() < mark.size() && mark.substr(0, buffer.size()) == buffer;
   }
   void skip_space();
 
-  /// Text for the reader. Space is kept back until more text follows, so that none stands before a
-  /// call.
+  /// Writes text for the reader. White space is held back until more text follows, so that none
+  /// stands before a call.
   void say(std::string_view text);
 
   void begin_call(const std::string& name);
   void arguments(std::string_view text);
 
-  /// Says the text before a mark and takes the mark. False: it is not there yet.
+  /// Writes the text before a mark and takes the mark. False: it is not there yet.
   bool reach(std::string_view mark) { return reach_any({mark}) >= 0; }
-  /// The same of the first of several: which, -1: none is there yet.
+  /// Does the same for the first of several marks. Returns its index; -1: none is there yet.
   int reach_any(std::initializer_list<std::string_view> marks);
-  /// Reads one call object from the buffer: whether it was one, nullopt: more is needed. What was
-  /// none is content again, unless its name was told already.
+  /// Reads one call object from the buffer. Returns true if it was a call; nullopt: more text is
+  /// needed. Text that was not a call is content again, unless its name was returned already.
   std::optional<bool> read_call();
-  /// Begins a call object; `before`: what was taken of its wrapping, content again if it is broken.
+  /// Begins a call object. `before` is the text taken before it, which is content if the call is
+  /// broken.
   void start_scan(std::string before);
   /// Reads one JSON value as arguments of the call that has begun. True when it ended.
   bool scan_value();
@@ -97,9 +98,9 @@ std::unique_ptr<Family> make_harmony();
 std::unique_ptr<Family> make_functionary();
 std::unique_ptr<Family> make_cohere();
 std::unique_ptr<Family> make_granite();
-/// Without `tools` channels alone are taken out.
+/// Makes Gemma's parser. Without `tools` it parses channels alone.
 std::unique_ptr<Family> make_gemma(bool tools);
-/// kGlm, kQwenCoder, kSeed, kMinimax.
+/// Makes the parser of kGlm, kQwenCoder, kSeed or kMinimax.
 std::unique_ptr<Family> make_tagged(ToolFormat format, const JsonArguments& types);
 
 }  // namespace holdfast::chat

@@ -29,7 +29,7 @@ std::string_view open_thinking(std::string_view content) {
   return open ? text.substr(kBegin.size()) : std::string_view();
 }
 
-std::string_view behind_thinking(std::string_view content) {
+std::string_view text_after_thinking(std::string_view content) {
   const std::size_t end = content.rfind(kEnd);
   return without_space_before(
       content.substr(end == std::string_view::npos ? 0 : end + kEnd.size()));

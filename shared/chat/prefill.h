@@ -1,13 +1,13 @@
 #pragma once
-// An answer that its messages have begun: the last one is of the assistant, and the model goes on
-// where it ends.
+// Answers that their messages begin: the last message is the assistant's, and the model continues
+// it.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
 namespace holdfast::chat {
 
-/// What the begun answer is in the middle of.
+/// The part of the answer that the given beginning ends in.
 enum class Prefill {
   kEmpty,     // nothing: the answer has a turn and no text
   kThinking,  // reasoning that has not ended
@@ -17,12 +17,12 @@ enum class Prefill {
 /// Takes a normalized message (chat/messages.h).
 Prefill prefill_of(const nlohmann::ordered_json& message);
 
-/// The reasoning that a text has begun and not ended: what stands behind its <think>. Null data if
-/// it has begun none.
+/// Returns the reasoning that a text has begun and not ended: the text after its <think>. Null data
+/// if there is none.
 std::string_view open_thinking(std::string_view content);
 
-/// The part of a text behind its reasoning, without white space before it. Templates write it as it
-/// is, whatever they do to what stands before.
-std::string_view behind_thinking(std::string_view content);
+/// Returns the part of a text after its reasoning, without leading white space. Templates write it
+/// unchanged, whatever they do with the text before.
+std::string_view text_after_thinking(std::string_view content);
 
 }  // namespace holdfast::chat

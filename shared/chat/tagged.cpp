@@ -12,19 +12,19 @@ namespace {
 
 constexpr std::size_t kNameBytesMax = 256;
 
-/// What stands around the parts of a call; empty: nothing.
+/// The tags around the parts of a call; empty: none.
 struct Tags {
   std::string_view open;       // of one call, or of several
-  std::string_view name;       // in front of the name
-  std::string_view name_end;   // behind it; empty: the line's end, or the next tag
-  std::string_view key;        // in front of an argument's name
-  std::string_view key_end;    // behind it
-  std::string_view value;      // in front of its value
-  std::string_view value_end;  // behind it
+  std::string_view name;       // before the name
+  std::string_view name_end;   // after it; empty: the line's end, or the next tag
+  std::string_view key;        // before an argument's name
+  std::string_view key_end;    // after it
+  std::string_view value;      // before its value
+  std::string_view value_end;  // after it
   std::string_view call_end;   // of one call
-  std::string_view close;      // what `open` opened
-  bool lines = false;          // a value has a line's end before and behind that is not part of it
-  bool may_lack_open = false;  // models leave it out
+  std::string_view close;      // of what `open` opened
+  bool lines = false;          // a line end before and after the value is not part of it
+  bool may_lack_open = false;  // models omit it
 };
 constexpr Tags kGlm = {"<tool_call>",  "",           "",
                        "<arg_key>",    "</arg_key>", "<arg_value>",
@@ -58,8 +58,8 @@ const Tags& tags_of(ToolFormat format) {
   }
 }
 
-/// A value that is no string: JSON, or how Python writes it; what is neither is a string all the
-/// same.
+/// Converts a value that is not a string: JSON, or Python's notation; a value that is neither is a
+/// string anyway.
 std::string as_json(std::string_view raw) {
   const std::string text = trimmed(raw);
   if (text == "True") return "true";
@@ -89,8 +89,8 @@ class Tagged final : public Family {
         return string();
       case At::kJson:
         return json();
-      case At::kBehind:
-        return behind();
+      case At::kAfterCall:
+        return after_call();
     }
     return false;
   }
@@ -104,7 +104,7 @@ class Tagged final : public Family {
     return true;
   }
 
-  /// In front of a name.
+  /// Looks for the tag before a name.
   bool open() {
     const std::size_t space = std::min(buffer.find_first_not_of(" \n\t\r"), buffer.size());
     const std::string_view rest = std::string_view(buffer).substr(space);
@@ -112,13 +112,13 @@ class Tagged final : public Family {
     if (!last && rest.size() < t_.name.size() && t_.name.substr(0, rest.size()) == rest) {
       return false;
     }
-    const bool known = rest.starts_with(t_.name);
-    taken_ += take(space + (known ? t_.name.size() : 0));
-    if (!known) return is_text();
+    const bool matches = rest.starts_with(t_.name);
+    taken_ += take(space + (matches ? t_.name.size() : 0));
+    if (!matches) return is_text();
     at_ = At::kName;
     return true;
   }
-  /// What was taken for a call is none.
+  /// Writes text that was taken for a call and is not one.
   bool is_text() {
     say(taken_);
     at_ = At::kText;
@@ -140,7 +140,7 @@ class Tagged final : public Family {
     return true;
   }
 
-  /// In front of an argument, or at the call's end. Words between are nobody's.
+  /// Looks for the next argument or the call's end. Words between are dropped.
   bool next() {
     const Found found =
         t_.call_end.empty() ? find({t_.key, t_.close}) : find({t_.key, t_.close, t_.call_end});
@@ -156,7 +156,7 @@ class Tagged final : public Family {
     }
     if (found.which == 2) take(t_.call_end.size());
     arguments(first_ ? "{}" : "}");
-    at_ = At::kBehind;
+    at_ = At::kAfterCall;
     return true;
   }
 
@@ -190,7 +190,7 @@ class Tagged final : public Family {
     begun_ = false;
   }
 
-  /// A string is given on as it comes, but for a line's end that may be the last one.
+  /// Writes a string as it comes, except for a line end that may be the last one.
   bool string() {
     if (!begun_) {
       if (buffer.empty() && !last) return false;
@@ -200,10 +200,11 @@ class Tagged final : public Family {
     }
     const Found end = find({t_.value_end});
     std::size_t n = end.which < 0 ? buffer.size() - held({t_.value_end}) : end.at;
-    const bool kept = t_.lines && n > 0 && buffer[n - 1] == '\n' && (end.which >= 0 || !last);
-    arguments(escaped(take(n - (kept ? 1 : 0))));
+    const bool trailing_newline =
+        t_.lines && n > 0 && buffer[n - 1] == '\n' && (end.which >= 0 || !last);
+    arguments(escaped(take(n - (trailing_newline ? 1 : 0))));
     if (end.which < 0) return false;
-    take((kept ? 1 : 0) + t_.value_end.size());
+    take((trailing_newline ? 1 : 0) + t_.value_end.size());
     arguments("\"");
     at_ = At::kNext;
     return true;
@@ -218,8 +219,8 @@ class Tagged final : public Family {
     return true;
   }
 
-  /// Another call may follow within the same tags.
-  bool behind() {
+  /// Looks for another call within the same tags.
+  bool after_call() {
     skip_space();
     if (buffer.empty() || may_become(t_.close)) return false;
     if (may_become(t_.name)) return false;
@@ -238,14 +239,14 @@ class Tagged final : public Family {
     return unnamed || at_ == At::kJson || (at_ == At::kString && !begun_);
   }
 
-  enum class At : std::uint8_t { kText, kOpen, kName, kNext, kKey, kString, kJson, kBehind };
+  enum class At : std::uint8_t { kText, kOpen, kName, kNext, kKey, kString, kJson, kAfterCall };
   const Tags& t_;
   const JsonArguments types_;
   At at_ = At::kText;
   std::string called_;
-  std::string taken_;   // of what may be a call, before its name is known
+  std::string taken_;   // text that may be a call, before its name is known
   bool first_ = true;   // no argument yet
-  bool begun_ = false;  // the string's quote was given
+  bool begun_ = false;  // the string's quote was written
 };
 
 }  // namespace

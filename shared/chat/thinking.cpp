@@ -6,7 +6,7 @@
 namespace holdfast::chat {
 namespace {
 
-/// How many bytes at the end of a text may be the beginning of a mark.
+/// Returns how many bytes at the end of a text may be the beginning of a mark.
 std::size_t begun(std::string_view text, std::string_view mark) {
   for (std::size_t k = std::min(mark.size() - 1, text.size()); k > 0; --k) {
     if (text.substr(text.size() - k) == mark.substr(0, k)) return k;
@@ -42,7 +42,7 @@ void ThinkingMeter::feed(std::string_view text) {
   }
 }
 
-/// True if a mark was found: what stands behind it in the same token is looked at next.
+/// Returns true if a mark was found: the text after it in the same token is scanned next.
 bool ThinkingMeter::step() {
   switch (at_) {
     case At::kStart:
@@ -81,14 +81,14 @@ bool ThinkingMeter::find_begin() {
 bool ThinkingMeter::find_close() {
   const std::size_t at = tail_.find(marks_.close);
   const bool found = at != std::string::npos;
-  const std::size_t known = found ? at : tail_.size() - begun(tail_, marks_.close);
-  while (!ends_.empty() && ends_.front() <= known) {
+  const std::size_t resolved = found ? at : tail_.size() - begun(tail_, marks_.close);
+  while (!ends_.empty() && ends_.front() <= resolved) {
     ends_.pop_front();
     ++counted_;
   }
-  tail_.erase(0, found ? at + marks_.close.size() : known);
+  tail_.erase(0, found ? at + marks_.close.size() : resolved);
   if (!found) {
-    for (std::size_t& end : ends_) end -= known;
+    for (std::size_t& end : ends_) end -= resolved;
     return false;
   }
   ends_.clear();

@@ -17,10 +17,10 @@ std::string text_member(const json& object, const char* name) {
   return it != object.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
-/// The type that says what a tool is; a tool without one is a function.
+/// Returns the type of a tool; a tool without one is a function.
 std::string type_of(const json& tool) {
   const std::string type = text_member(tool, "type");
-  // Anthropic calls its functions custom; OpenAI's custom tools have no parameters.
+  // Anthropic's type "custom" is a function; OpenAI's custom tools have no parameters.
   const bool function = type == "custom" && tool.contains("input_schema");
   return type.empty() || function ? "function" : type;
 }
@@ -51,8 +51,8 @@ class ToolReader {
 
   std::optional<MessageFault> read_function(const json& tool, const std::string& where) {
     const bool nested = tool.contains("function") && !tool["function"].is_null();
-    const std::string place = nested ? where + ".function" : where;
-    if (nested && !tool["function"].is_object()) return MessageFault{place, "must be an object"};
+    const std::string path = nested ? where + ".function" : where;
+    if (nested && !tool["function"].is_object()) return MessageFault{path, "must be an object"};
     json function = json::object();
     for (const auto& [name, value] : (nested ? tool["function"] : tool).items()) {
       const bool of_tool = !nested && name == "type";
@@ -61,19 +61,19 @@ class ToolReader {
     }
     const std::string name = text_member(function, "name");
     if (name.empty() || name.size() > kNameBytes) {
-      return MessageFault{place + ".name",
+      return MessageFault{path + ".name",
                           "is required: a string of 1 to " + std::to_string(kNameBytes) + " bytes"};
     }
     if (function.contains("parameters") && !function["parameters"].is_object()) {
-      return MessageFault{place + ".parameters", "must be a JSON schema, an object"};
+      return MessageFault{path + ".parameters", "must be a JSON schema, an object"};
     }
     if (names_.contains(name) && where.find(".tools[") != std::string::npos) {
-      // Two namespaces may have the same name; calls are told apart by theirs alone.
+      // Two namespaces may have a function of one name; calls are distinguished by that name alone.
       if (left_out_ != nullptr) left_out_->push_back(where + ":" + name);
       return std::nullopt;
     }
     if (!names_.insert(name).second) {
-      return MessageFault{place + ".name", "\"" + name + "\" is there twice"};
+      return MessageFault{path + ".name", "\"" + name + "\" is there twice"};
     }
     found.push_back({{"type", "function"}, {"function", std::move(function)}});
     return std::nullopt;

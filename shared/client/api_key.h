@@ -1,5 +1,5 @@
 #pragma once
-// API keys: what a client sends, and what is kept of it. They are kept as objects of the kind "key"
+// API keys: what a client sends, and what is stored of it: objects of the kind "key"
 // (schema/protocol.md): {"name", "role", "tenant", "hash", "hint", "expires_ms",
 // "revoked_ms", "max_requests", "requests_per_minute", "priority"}.
 
@@ -10,9 +10,9 @@ namespace holdfast::client {
 
 inline constexpr const char* kKeyKind = "key";
 
-/// "hf_" and 43 characters: 256 random bits.
+/// Returns "hf_" and 43 characters: 256 random bits.
 std::string new_api_key();
-/// 64 hex digits: BLAKE2b of the key. A key is long and random, so a fast hash is enough.
+/// Returns 64 hex digits: BLAKE2b of the key. A key is long and random, so a fast hash is enough.
 std::string hash_api_key(std::string_view key);
 
 }  // namespace holdfast::client

@@ -17,7 +17,8 @@ namespace {
 constexpr std::size_t kHoldAbove = 256;  // events that wait for a slow reader of stream()
 constexpr std::size_t kReleaseBelow = 64;
 
-/// The member of the expected answer, or the failure; another message is the daemon's fault.
+/// Returns the member of the expected answer, or the failure; another message is the daemon's
+/// fault.
 template <class T, class U, class M>
 Answer<U> expect(Reply reply, M T::*member) {
   if (auto* failure = std::get_if<Failure>(&reply)) return std::move(*failure);
@@ -28,8 +29,8 @@ Answer<U> expect(Reply reply, M T::*member) {
                                            ", which does not fit the call");
 }
 
-/// What cannot travel is refused here, where the caller gets a reason, instead of by the daemon,
-/// which can only drop the frame.
+/// Refuses here what cannot travel, where the caller gets a reason; the daemon can only drop the
+/// frame.
 std::optional<Failure> check(const wire::Submit& submit) {
   const auto is_bad = [](const std::string& text) { return !is_valid_utf8(text); };
   for (const std::string* text :
@@ -45,7 +46,7 @@ std::optional<Failure> check(const wire::Submit& submit) {
   return make_failure(Errc::kInvalidRequest, "submit: " + fits.error().what);
 }
 
-/// Hands events from the I/O thread to the caller of stream().
+/// Passes events from the I/O thread to the caller of stream().
 struct Mailbox {
   std::mutex mutex;
   std::condition_variable changed;
@@ -166,7 +167,7 @@ class ClientImpl final : public Client {
     auto promise = std::make_shared<std::promise<Answer<T>>>();
     auto future = promise->get_future();
     start([promise](Answer<T> answer) { promise->set_value(std::move(answer)); });
-    return future.get();  // every call ends: answer, deadline or the client's own end
+    return future.get();  // every call ends: by an answer, its deadline or the client's end
   }
 
   std::unique_ptr<IoLoop> loop_;
@@ -215,7 +216,7 @@ Answer<wire::RequestInfo> ClientImpl::stream(
 }  // namespace
 
 Result<std::unique_ptr<Client>> Client::connect(const std::string& endpoint, Options options) {
-  HF_TRY(auto loop, IoLoop::start(endpoint, options));
+  HOLDFAST_TRY(auto loop, IoLoop::start(endpoint, options));
   return std::unique_ptr<Client>(std::make_unique<ClientImpl>(std::move(loop)));
 }
 

@@ -35,9 +35,9 @@ Cursor::Verdict Cursor::take(wire::Event& event) {
   if (next_.size() <= choice) next_.resize(choice + 1, 0);
   std::int64_t& next = next_[choice];
   if (event.start > next) return Verdict::kGap;
-  const auto known = static_cast<std::uint64_t>(next - event.start);
-  if (known >= event.ids.size()) return Verdict::kRepeat;
-  if (known > 0) cut_front(event, known);
+  const auto delivered = static_cast<std::uint64_t>(next - event.start);
+  if (delivered >= event.ids.size()) return Verdict::kRepeat;
+  if (delivered > 0) cut_front(event, delivered);
   next += static_cast<std::int64_t>(event.ids.size());
   return Verdict::kDeliver;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens of a stream have been delivered. Pure: no socket, no thread.
+// The tokens of a stream that have been delivered. Pure: no socket, no thread.
 
 #include <cstdint>
 #include <vector>
@@ -8,11 +8,11 @@
 
 namespace holdfast::client {
 
-/// One per stream; survives any number of attachments.
+/// The position in one stream; survives any number of attachments.
 class Cursor {
  public:
   enum class Verdict : std::uint8_t {
-    kDeliver,  // new tokens; what had been delivered before is cut off the event
+    kDeliver,  // new tokens; those delivered before are cut off the event
     kRepeat,   // nothing new in it
     kGap,      // tokens are missing before it: attach again from next()
     kBroken,   // contradicts itself (negative index, `ends` that do not fit)
@@ -20,9 +20,9 @@ class Cursor {
   explicit Cursor(std::vector<std::int64_t> from) : next_(std::move(from)) {}
 
   Verdict take(wire::Event& event);
-  /// True if all tokens that `info` counts have been delivered.
+  /// Returns true if all tokens that `info` counts have been delivered.
   bool is_complete(const wire::RequestInfo& info) const;
-  /// Per choice the next index to come; choices not seen yet are absent (0).
+  /// Returns the next index of each choice; a choice without tokens so far is absent (0).
   const std::vector<std::int64_t>& next() const { return next_; }
 
  private:

@@ -16,9 +16,9 @@ constexpr int kRetryMs = 5;
 constexpr std::int64_t kDeadlineStepUs = 10'000;
 constexpr std::int64_t kPingAfterUs = 1'000'000;
 constexpr std::int64_t kWatchEveryUs = 500'000;
-// Longer than any commit: a daemon that says nothing for so long may have lost what we sent.
+// Longer than any commit: a daemon that is silent for so long may have lost our messages.
 constexpr std::int64_t kSilentAfterUs = 5'000'000;
-// Any daemon takes frames of this size; one that does not say what it takes, those of the second.
+// Every daemon takes frames of this size. The second is the limit of one that names none.
 constexpr std::size_t kFrameBytesSure = 64 * 1024;
 constexpr std::int64_t kFrameBytesUnsaid = 4 << 20;
 constexpr std::int64_t kWindow = 1024;
@@ -41,7 +41,7 @@ void set_tag(wire::Message& message, std::uint64_t tag) {
       message);
 }
 
-/// A repeated `shutdown` would end the daemon that came after the one it was meant for.
+/// Returns false for `shutdown`: repeated, it would end the daemon that was started after it.
 bool is_repeatable(const wire::Message& message) {
   const auto* op = std::get_if<wire::Op>(&message);
   return op == nullptr || op->verb != "shutdown";
@@ -61,7 +61,7 @@ IoLoop::IoLoop(std::string endpoint, const Options& options)
 
 Result<std::unique_ptr<IoLoop>> IoLoop::start(const std::string& endpoint, const Options& options) {
   std::unique_ptr<IoLoop> loop(new IoLoop(endpoint, options));
-  HF_CHECKED(loop->open());
+  HOLDFAST_CHECKED(loop->open());
   loop->answered_us_ = now_us();
   loop->thread_ = std::thread([raw = loop.get()] { raw->run(); });
   return loop;
@@ -69,20 +69,20 @@ Result<std::unique_ptr<IoLoop>> IoLoop::start(const std::string& endpoint, const
 
 Result<void> IoLoop::open() {
   wire::SocketOptions options;
-  // A client is in no hurry to suspect its daemon: a dead one is seen at once by the closed
-  // connection; these find a stopped process or a cut cable.
+  // A client is in no hurry to suspect its daemon: a closed connection shows a dead one at once;
+  // heartbeats find a stopped process or a cut cable.
   options.heartbeat_interval_ms = 500;
   options.heartbeat_timeout_ms = 2000;
   options.message_bytes_max = 64 << 20;
   // A full queue would hold back the daemon's heartbeats too, and a busy client would take its
-  // daemon for dead. What can arrive is bounded by what was asked for: windows of streams, answers.
+  // daemon for dead. What can arrive is bounded by what was requested: windows of streams, answers.
   options.receive_high_water = 0;  // no bound
   options.server_key = options_.server_key;
   options.public_key = options_.public_key;
   options.secret_key = options_.secret_key;
-  HF_TRY(auto socket, wire::Socket::open(context_, wire::SocketKind::kDealer, options));
+  HOLDFAST_TRY(auto socket, wire::Socket::open(context_, wire::SocketKind::kDealer, options));
   socket_ = std::make_unique<wire::Socket>(std::move(socket));
-  HF_CHECKED(socket_->start_monitor(context_));
+  HOLDFAST_CHECKED(socket_->start_monitor(context_));
   return socket_->connect(endpoint_);
 }
 
@@ -159,7 +159,7 @@ void IoLoop::close_stream(StreamId id, bool for_good) {
 }
 
 void IoLoop::run() {
-  heard_us_ = now_us();
+  last_received_us_ = now_us();
   std::vector<wire::WaitItem> items = {{socket_.get(), -1, false}, {nullptr, wake_.fd(), false}};
   for (;;) {
     {
@@ -191,16 +191,16 @@ void IoLoop::run_tasks() {
 
 void IoLoop::drain_link_events() {
   while (const auto event = socket_->next_link_event()) {
-    on_lost();  // a new connection knows nothing of what was sent on the old one
+    on_lost();  // a new connection knows nothing of the old one's messages
     connected_ = *event == wire::LinkEvent::kConnected;
-    heard_us_ = pinged_us_ = now_us();
+    last_received_us_ = pinged_us_ = now_us();
   }
 }
 
 void IoLoop::on_lost() {
   silent_ = false;
   frame_bytes_max_ = 0;
-  asked_frame_bytes_ = false;
+  frame_limit_requested_ = false;
   for (auto& [id, stream] : streams_) {
     stream.sent = false;
     streams_due_.insert(id);
@@ -225,8 +225,8 @@ void IoLoop::drain_messages() {
     const std::optional<wire::Received> received = socket_->receive();
     if (!received.has_value()) return;
     Result<wire::Message> message = wire::decode(received->frame);
-    heard_us_ = now_us();
-    answered_us_ = heard_us_;
+    last_received_us_ = now_us();
+    answered_us_ = last_received_us_;
     if (std::exchange(silent_, false)) on_lost();
     if (message.has_value()) {
       on_message(std::move(message).value());
@@ -264,12 +264,12 @@ void IoLoop::expire_calls(std::int64_t now) {
   }
 }
 
-/// A frame that is too long would end the connection, everybody's calls and streams with it: it
-/// waits until the daemon has said what it takes.
+/// Returns false for a frame that must wait until the daemon has named its limit: one that is too
+/// long ends the connection, and all calls and streams with it.
 bool IoLoop::may_send(const Call& call) {
   if (call.frame.size() <= kFrameBytesSure) return true;
-  if (frame_bytes_max_ == 0 && !asked_frame_bytes_) {
-    asked_frame_bytes_ = send(wire::Ping{static_cast<std::uint64_t>(now_us())});
+  if (frame_bytes_max_ == 0 && !frame_limit_requested_) {
+    frame_limit_requested_ = send(wire::Ping{static_cast<std::uint64_t>(now_us())});
   }
   return frame_bytes_max_ > 0;
 }
@@ -326,7 +326,8 @@ void IoLoop::send_pending() {
   }
 }
 
-/// libzmq answers heartbeats even when the daemon's own thread hangs, so what counts is an answer.
+/// Checks for the daemon's silence. libzmq answers heartbeats even when the daemon's own thread
+/// hangs, so only an answer counts.
 void IoLoop::check_silence(std::int64_t now) {
   if (options_.watch_daemon && now - answered_us_ > kWatchEveryUs &&
       now - pinged_us_ > kWatchEveryUs) {
@@ -334,11 +335,11 @@ void IoLoop::check_silence(std::int64_t now) {
     send(wire::Ping{static_cast<std::uint64_t>(now)});
   }
   if (calls_.empty() && streams_.empty()) {
-    heard_us_ = now;
+    last_received_us_ = now;
     return;
   }
-  if (now - heard_us_ > kSilentAfterUs) silent_ = true;
-  if (now - heard_us_ > kPingAfterUs && now - pinged_us_ > kPingAfterUs) {
+  if (now - last_received_us_ > kSilentAfterUs) silent_ = true;
+  if (now - last_received_us_ > kPingAfterUs && now - pinged_us_ > kPingAfterUs) {
     pinged_us_ = now;
     send(wire::Ping{static_cast<std::uint64_t>(now)});
   }
@@ -433,7 +434,7 @@ void IoLoop::on_fin(const wire::Fin& fin) {
   if (handler.on_fin) handler.on_fin(fin.info);
 }
 
-/// Under a new tag: events of the old attachment that are still on their way would look like gaps.
+/// Attaches again under a new tag: late events of the old attachment would look like gaps.
 void IoLoop::attach_again(Stream& stream) {
   send(wire::Detach{stream.tag, stream.request_id});
   stream_tags_.erase(stream.tag);

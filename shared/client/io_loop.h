@@ -1,6 +1,6 @@
 #pragma once
-// The client's I/O thread: one DEALER, the calls that wait for an answer, the open streams. Behind
-// client.h only.
+// The client's I/O thread: one DEALER, the calls without an answer, the open streams. Used by
+// client.cpp alone.
 
 #include <atomic>
 #include <chrono>
@@ -26,16 +26,19 @@ using Done = std::function<void(Reply)>;
 
 Failure make_failure(Errc code, std::string message);
 
+/// The loop behind Client. start() connects and starts the thread; its methods may be called from
+/// any thread.
 class IoLoop {
  public:
   static Result<std::unique_ptr<IoLoop>> start(const std::string& endpoint, const Options& options);
   ~IoLoop();  // ends the thread; calls without an answer fail with kCancelled
 
-  /// Any thread. `message` has a tag field; it is set here. `done` runs once, on the I/O thread.
+  /// Makes a call. Any thread. `message` has a tag field; it is set here. `done` runs once, on the
+  /// I/O thread.
   void call(wire::Message message, Done done);
   StreamId open_stream(std::string tenant, std::string request_id, std::vector<std::int64_t> from,
                        StreamHandler handler);
-  /// Any thread, see Client::silent_ms.
+  /// Returns Client::silent_ms. Any thread.
   std::int64_t silent_ms() const;
   void hold_stream(StreamId id, bool hold);
   void close_stream(StreamId id, bool for_good);
@@ -43,7 +46,7 @@ class IoLoop {
 
  private:
   struct Call {
-    std::string frame;  // encoded once, by whoever calls; a repeat sends the same bytes
+    std::string frame;  // encoded once, by the caller's thread; a repeat sends the same bytes
     bool repeatable = true;
     Done done;
     std::int64_t deadline_us = 0;
@@ -51,8 +54,8 @@ class IoLoop {
   };
   struct Stream {
     StreamId id = 0;
-    std::uint64_t tag = 0;  // of the newest ATTACH; what bears another one is late
-    std::string tenant;     // whose; empty = anybody's
+    std::uint64_t tag = 0;  // of the newest ATTACH; events with another one are late
+    std::string tenant;     // the caller's; empty = every tenant
     std::string request_id;
     Cursor cursor{{}};
     StreamHandler handler;
@@ -99,19 +102,19 @@ class IoLoop {
   bool stopping_ = false;
   std::uint64_t next_tag_ = 1;
 
-  // I/O thread only.
+  // Used by the I/O thread alone.
   std::map<std::uint64_t, Call> calls_;
   std::map<StreamId, Stream> streams_;
-  // What waits to be sent, so that a loop with many open calls and streams looks at few.
+  // Calls and streams with something to send, so that a loop with many open ones visits few.
   std::set<std::uint64_t> unsent_calls_;  // tags
   std::set<StreamId> streams_due_;        // their ATTACH or CREDIT
   std::int64_t deadlines_looked_at_us_ = 0;
   std::map<std::uint64_t, StreamId> stream_tags_;
   bool connected_ = false;
   bool silent_ = false;
-  std::int64_t frame_bytes_max_ = 0;  // that the daemon takes on this connection; 0 = not known yet
-  bool asked_frame_bytes_ = false;
-  std::int64_t heard_us_ = 0;  // last frame of the daemon, or connection
+  std::int64_t frame_bytes_max_ = 0;  // the daemon's limit on this connection; 0 = unknown yet
+  bool frame_limit_requested_ = false;
+  std::int64_t last_received_us_ = 0;  // last frame of the daemon, or connection
   std::int64_t pinged_us_ = 0;
   std::atomic<std::int64_t> answered_us_{0};  // last frame of the daemon
 

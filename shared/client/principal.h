@@ -1,6 +1,6 @@
 #pragma once
-// The caller of the SDK. Every call has to say it: a tenant, or every tenant, which are two types,
-// so that what was meant for one cannot reach all of them because an argument was left out.
+// The caller of the SDK, an argument of every call: a tenant, or every tenant. They are two types,
+// so that a call for one tenant cannot reach all because an argument was left out.
 
 #include <cstdint>
 #include <optional>
@@ -10,30 +10,32 @@
 namespace holdfast::client {
 
 enum class Role : std::uint8_t {
-  kClient,   // its tenant's work alone
-  kMetrics,  // the counters, nothing else
+  kClient,   // the work of its tenant alone
+  kMetrics,  // the counters alone
   kOperator  // may act for every tenant
 };
 
 /// One tenant, by one of its keys.
 class Principal {
  public:
-  /// Without a name it is the tenant "default": on the wire an empty one stands for all of them.
+  /// Makes a principal. An empty name is the tenant "default": on the wire it stands for all of
+  /// them.
   Principal(std::string tenant, std::string key, Role role)
       : tenant_(tenant.empty() ? "default" : std::move(tenant)),
         key_(std::move(key)),
         role_(role) {}
-  /// The one who can open the sockets of the state directory (the CLI, a program with the SDK).
+  /// Returns the local user, who can open the sockets of the state directory (the CLI, a program
+  /// with the SDK).
   static Principal local(std::string tenant = "default") {
     return {std::move(tenant), {}, Role::kOperator};
   }
-  /// A tenant whose work a process goes on with: a batch, a delivery.
+  /// Returns the tenant for whom a process continues work: a batch, a delivery.
   static Principal on_behalf_of(std::string tenant) {
     return {std::move(tenant), {}, Role::kClient};
   }
 
   const std::string& tenant() const { return tenant_; }
-  const std::string& key() const { return key_; }  // its id; empty = none
+  const std::string& key() const { return key_; }  // the key's id; empty = none
   Role role() const { return role_; }
   bool is_operator() const { return role_ == Role::kOperator; }
 
@@ -46,13 +48,13 @@ class Principal {
 /// Every tenant. Operators alone can make one.
 class AllTenants {
  public:
-  /// For a principal who came over the network; nullopt if it is no operator.
+  /// Returns the right of a principal from the network; nullopt if it is not an operator.
   static std::optional<AllTenants> of(const Principal& principal) {
     if (!principal.is_operator()) return std::nullopt;
     return AllTenants(true);
   }
-  /// For programs on this machine that can open the sockets of the state directory, and for what
-  /// they do on their own account. Never on account of a request that came over the network.
+  /// Returns the right of a program on this machine that can open the sockets of the state
+  /// directory, for its own work. Never for a request that came over the network.
   static AllTenants local() { return AllTenants(false); }
   bool from_network() const { return from_network_; }
 
@@ -68,7 +70,7 @@ class Caller {
       : tenant_(principal.tenant()), is_operator_(principal.is_operator()) {}
   Caller(AllTenants all) : is_operator_(true), from_network_(all.from_network()) {}
 
-  /// As it travels: empty stands for every tenant.
+  /// Returns the tenant as it is sent: empty stands for every tenant.
   const std::string& tenant() const { return tenant_; }
   bool is_operator() const { return is_operator_; }
   bool from_network() const { return from_network_; }

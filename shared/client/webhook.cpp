@@ -27,7 +27,8 @@ constexpr Range kNotPublic[] = {{"0.0.0.0", 8},      {"10.0.0.0", 8},     {"100.
                                 {"192.0.0.0", 24},   {"192.0.2.0", 24},   {"192.88.99.0", 24},
                                 {"192.168.0.0", 16}, {"198.18.0.0", 15},  {"198.51.100.0", 24},
                                 {"203.0.113.0", 24}, {"224.0.0.0", 4},    {"240.0.0.0", 4}};
-// Of IPv6 only global unicast is public, and of that not what holds an IPv4 address or is no host.
+// In IPv6 only global unicast is public, except addresses that hold an IPv4 address or are no
+// host's.
 constexpr Range kGlobal6 = {"2000::", 3};
 constexpr Range kNotPublic6[] = {
     {"2001::", 23}, {"2001:db8::", 32}, {"2002::", 16}, {"3fff::", 20}};

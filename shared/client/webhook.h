@@ -1,6 +1,7 @@
 #pragma once
-// Webhooks: where ends of batches and responses are told, and how such a message is signed
-// (https://www.standardwebhooks.com). Targets are objects of the kind "webhook" (docs/webhooks.md):
+// Webhooks: targets that are told of ended batches and responses, and the signature of a message
+// (https://www.standardwebhooks.com). Targets are objects of the kind "webhook"
+// (docs/use/webhooks.md):
 // {"url", "events", "tenant", "private", "secrets": [{"secret", "until_ms"}]}.
 
 #include <cstdint>
@@ -16,31 +17,32 @@ inline constexpr const char* kWebhookKind = "webhook";
 inline constexpr const char* kDueKind = "webhook.due";
 inline constexpr const char* kDoneKind = "webhook.done";
 
-/// What may be told. Of a batch and of a response.
+/// The events that a webhook may subscribe to: those of a batch and those of a response.
 inline constexpr const char* kWebhookEvents[] = {
     "batch.completed",    "batch.failed",    "batch.expired",      "batch.cancelled",
     "response.completed", "response.failed", "response.cancelled", "response.incomplete"};
 
-/// "whsec_" and the base64 of 32 random bytes.
+/// Returns "whsec_" and the base64 of 32 random bytes.
 std::string new_webhook_secret();
 
-/// "v1,BASE64": HMAC-SHA256 of "ID.TIMESTAMP.BODY" with the bytes that stand behind "whsec_".
-/// kInvalidRequest: the secret is none.
+/// Returns "v1,BASE64": HMAC-SHA256 of "ID.TIMESTAMP.BODY" with the bytes that "whsec_" precedes.
+/// kInvalidRequest: the secret is not valid.
 Result<std::string> sign_webhook(std::string_view secret, std::string_view id,
                                  std::int64_t timestamp_s, std::string_view body);
 
+/// The parts of a webhook's URL.
 struct WebhookUrl {
   bool https = true;
   std::string host;  // a name, or an address without brackets
   std::uint16_t port = 443;
-  std::string path;      // with the query, "/" at least
+  std::string path;      // with the query, at least "/"
   bool numeric = false;  // the host is an address
 };
-/// http and https, no user, no fragment. kUsage says what is wrong.
+/// Parses http and https URLs without user and fragment. kUsage says what is wrong.
 Result<WebhookUrl> parse_webhook_url(std::string_view url);
 
-/// False for an address of this machine, of a private network, or one that is no single host's:
-/// what nobody on the internet can answer at. `address`: as getaddrinfo writes numbers.
+/// Returns false for an address of this machine, of a private network, or of no single host: no
+/// host on the internet can answer there. `address` is in getaddrinfo's numeric form.
 bool is_public_address(const std::string& address);
 
 }  // namespace holdfast::client

@@ -1,15 +1,15 @@
 #pragma once
-// The codebooks of the IQ types; codebooks.cpp says how an entry is encoded.
+// The codebooks of the IQ types; codebooks.cpp defines the encoding of an entry.
 
 #include <cstdint>
 
 namespace holdfast::gguf {
 
-extern const std::uint16_t kIq2XxsBook[256];
-extern const std::uint16_t kIq2XsBook[512];
-extern const std::uint16_t kIq2SBook[1024];
-extern const std::uint16_t kIq1Book[2048];
-extern const std::uint16_t kIq3XxsBook[256];
-extern const std::uint16_t kIq3SBook[512];
+extern const std::uint16_t kIq2XxsGrid[256];
+extern const std::uint16_t kIq2XsGrid[512];
+extern const std::uint16_t kIq2SGrid[1024];
+extern const std::uint16_t kIq1Grid[2048];
+extern const std::uint16_t kIq3XxsGrid[256];
+extern const std::uint16_t kIq3SGrid[512];
 
 }  // namespace holdfast::gguf

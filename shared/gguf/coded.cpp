@@ -48,19 +48,19 @@ void set_scale(CodedBlock& out, int scale) {
   for (std::int8_t& each : out.scale) each = static_cast<std::int8_t>(scale);
 }
 
-/// Seven signs as bits; the eighth makes their number even.
+/// Returns seven signs as bits and an eighth that makes their number even.
 unsigned with_parity(unsigned seven) {
   return seven | static_cast<unsigned>(std::popcount(seven) & 1) << 7;
 }
 
-/// Eight digits of base 3, the fourth and later codes for negative ones.
+/// Writes eight digits of base 3; codes from the fourth on are the negative ones.
 void put_eight(unsigned entry, unsigned signs, std::uint8_t* code) {
   for (int i = 0; i < 8; ++i) {
     code[i] = static_cast<std::uint8_t>(entry % 3 + ((signs >> i & 1) != 0 ? 3 : 0));
     entry /= 3;
   }
 }
-/// Four digits of base 8.
+/// Writes four digits of base 8.
 void put_four(unsigned entry, unsigned signs, std::uint8_t* code) {
   for (int i = 0; i < 4; ++i) {
     code[i] = static_cast<std::uint8_t>((entry >> (3 * i) & 7) | (signs >> i & 1) << 3);
@@ -75,7 +75,7 @@ void read_iq2_xxs(const std::uint8_t* src, CodedBlock& out) {
     const auto word = load<std::uint32_t>(at + 4);
     out.scale[g] = static_cast<std::int8_t>(2 * (word >> 28) + 1);
     for (int l = 0; l < 4; ++l) {
-      put_eight(kIq2XxsBook[at[l]], with_parity(word >> (7 * l) & 127), out.code + 32 * g + 8 * l);
+      put_eight(kIq2XxsGrid[at[l]], with_parity(word >> (7 * l) & 127), out.code + 32 * g + 8 * l);
     }
   }
 }
@@ -88,7 +88,7 @@ void read_iq2_xs(const std::uint8_t* src, CodedBlock& out) {
   }
   for (int l = 0; l < 32; ++l) {
     const unsigned q = load_u16(src + 2 + 2 * l);
-    put_eight(kIq2XsBook[q & 511], with_parity(q >> 9), out.code + 8 * l);
+    put_eight(kIq2XsGrid[q & 511], with_parity(q >> 9), out.code + 8 * l);
   }
 }
 
@@ -101,7 +101,7 @@ void read_iq2_s(const std::uint8_t* src, CodedBlock& out) {
   }
   for (int l = 0; l < 32; ++l) {
     const unsigned high = src[66 + l / 4] >> (2 * (l % 4)) & 3;
-    put_eight(kIq2SBook[src[2 + l] | high << 8], src[34 + l], out.code + 8 * l);
+    put_eight(kIq2SGrid[src[2 + l] | high << 8], src[34 + l], out.code + 8 * l);
   }
 }
 
@@ -113,7 +113,7 @@ void read_iq3_xxs(const std::uint8_t* src, CodedBlock& out) {
     out.scale[g] = static_cast<std::int8_t>(2 * (word >> 28) + 1);
     for (int l = 0; l < 8; ++l) {
       const unsigned signs = with_parity(word >> (7 * (l / 2)) & 127);
-      put_four(kIq3XxsBook[src[2 + 8 * g + l]], signs >> (4 * (l % 2)), out.code + 32 * g + 4 * l);
+      put_four(kIq3XxsGrid[src[2 + 8 * g + l]], signs >> (4 * (l % 2)), out.code + 32 * g + 4 * l);
     }
   }
 }
@@ -128,11 +128,11 @@ void read_iq3_s(const std::uint8_t* src, CodedBlock& out) {
   for (int l = 0; l < 64; ++l) {
     const unsigned high = src[66 + l / 8] >> (l % 8) & 1;
     const unsigned signs = src[74 + l / 2] >> (4 * (l % 2));
-    put_four(kIq3SBook[src[2 + l] | high << 8], signs, out.code + 4 * l);
+    put_four(kIq3SGrid[src[2 + l] | high << 8], signs, out.code + 4 * l);
   }
 }
 
-/// Eight digits of base 3 shifted up or down by an eighth.
+/// Writes eight digits of base 3, shifted up or down by an eighth.
 void put_ternary(unsigned entry, bool down, std::uint8_t* code) {
   for (int i = 0; i < 8; ++i) {
     code[i] = static_cast<std::uint8_t>(entry % 3 + (down ? kOneBitDown : kOneBitUp));
@@ -148,7 +148,7 @@ void read_iq1_s(const std::uint8_t* src, CodedBlock& out) {
     out.scale[g] = static_cast<std::int8_t>(2 * (word >> 12 & 7) + 1);
     for (int l = 0; l < 4; ++l) {
       const unsigned entry = src[2 + 4 * g + l] | (word >> (3 * l) & 7) << 8;
-      put_ternary(kIq1Book[entry], (word & 0x8000) != 0, out.code + 32 * g + 8 * l);
+      put_ternary(kIq1Grid[entry], (word & 0x8000) != 0, out.code + 32 * g + 8 * l);
     }
   }
 }
@@ -167,7 +167,7 @@ void read_iq1_m(const std::uint8_t* src, CodedBlock& out) {
   set_d(out, half_to_float(static_cast<std::uint16_t>(d)));
   for (int l = 0; l < 32; ++l) {
     const unsigned more = src[32 + l / 2] >> (4 * (l % 2)) & 15;
-    put_ternary(kIq1Book[src[l] | (more & 7) << 8], (more & 8) != 0, out.code + 8 * l);
+    put_ternary(kIq1Grid[src[l] | (more & 7) << 8], (more & 8) != 0, out.code + 8 * l);
   }
 }
 
@@ -203,7 +203,7 @@ void read_mxfp4(const std::uint8_t* src, CodedBlock& out) {
   }
 }
 
-/// Half of an unsigned float of 4 exponent and 3 mantissa bits; the eighth bit does not count.
+/// Returns half of an unsigned float of 4 exponent and 3 mantissa bits; the eighth bit is ignored.
 float half_of_e4m3(std::uint8_t byte) {
   const int exponent = byte >> 3 & 15;
   const int mantissa = byte & 7;

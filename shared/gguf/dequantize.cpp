@@ -1,4 +1,4 @@
-// dequantize_row and the formats with blocks of 32.
+// dequantize_row, and the formats with blocks of 32.
 
 #include "shared/gguf/dequantize.h"
 

@@ -1,13 +1,13 @@
 #pragma once
-// One block of each format to float32; the layouts are written out where they are read. Internal to
-// shared/gguf. Source of the layouts: ggml-common.h (format facts).
+// Converts one block of each format to float32; the layouts are written at the functions that read
+// them. Internal to shared/gguf. Source of the layouts: ggml-common.h (format facts).
 
 #include <cstdint>
 #include <cstring>
 
 namespace holdfast::gguf {
 
-/// `block` is block_bytes long and need not be aligned; out[block_elements].
+/// Converts one block. `block` is block_bytes long and need not be aligned; out[block_elements].
 using BlockFn = void (*)(const std::uint8_t* block, float* out);
 
 /// The 16 values of IQ4_NL and IQ4_XS.

@@ -1,4 +1,4 @@
-// Formats with blocks of 256: the K-quants and IQ4_XS.
+// The formats with blocks of 256: the K-quants and IQ4_XS.
 
 #include "shared/gguf/dequantize.h"
 #include "shared/gguf/quants.h"
@@ -15,7 +15,7 @@ struct ScaleMin {
   int min;
 };
 
-/// Q4_K and Q5_K pack eight 6-bit scales and eight 6-bit minima into 12 bytes: bytes 0-3 hold
+/// Unpacks eight 6-bit scales and eight 6-bit minima of Q4_K and Q5_K from 12 bytes: bytes 0-3 hold
 /// scales 0-3, bytes 4-7 minima 0-3 in their low six bits; bytes 8-11 hold the low four bits of
 /// scales 4-7 (low nibble) and minima 4-7 (high nibble), whose top two bits are the top two bits of
 /// bytes 0-3 and 4-7.

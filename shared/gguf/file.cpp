@@ -1,4 +1,4 @@
-// gguf::File over a mapping or over bytes in memory.
+// Implements gguf::File over a mapping or over bytes in memory.
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -23,7 +23,7 @@ T load(const std::byte* at) {
   return value;
 }
 
-/// An integer (or bool) of the file: magnitude of `i` if negative, else of `u`.
+/// An integer (or bool) of the file: `i` if negative, else `u`.
 struct Integer {
   bool negative = false;
   std::uint64_t u = 0;
@@ -74,7 +74,7 @@ class FileImpl : public File {
   FileImpl& operator=(const FileImpl&) = delete;
 
   Result<void> parse() {
-    HF_TRY(header_, parse_header(bytes_, name_));
+    HOLDFAST_TRY(header_, parse_header(bytes_, name_));
     return {};
   }
 
@@ -137,7 +137,7 @@ class FileImpl : public File {
     std::vector<std::string_view> out;
     out.reserve(value->count);
     ByteReader reader(value->payload);
-    for (std::uint64_t i = 0; i < value->count; ++i) {  // lengths were checked by the parser
+    for (std::uint64_t i = 0; i < value->count; ++i) {  // the parser has checked the lengths
       out.push_back(text(reader.read_bytes(reader.read<std::uint64_t>().value()).value()));
     }
     return out;
@@ -218,7 +218,8 @@ class MappedFile final : public FileImpl {
   }
 };
 
-/// The string is a base so that it is there before, and longer than, the view of it.
+/// The string of a MemoryFile, in a base class so that it is constructed before the view of it and
+/// destroyed after.
 struct OwnedBytes {
   std::string owned;
 };
@@ -255,13 +256,13 @@ Result<std::shared_ptr<const File>> File::open(const std::string& path) {
   if (map == MAP_FAILED) return io_error(path, std::string("mmap: ") + std::strerror(error));
   auto file =
       std::make_shared<MappedFile>(ByteSpan(static_cast<const std::byte*>(map), size), path);
-  HF_CHECKED(file->parse());
+  HOLDFAST_CHECKED(file->parse());
   return std::shared_ptr<const File>(std::move(file));
 }
 
 Result<std::shared_ptr<const File>> File::from_bytes(std::string bytes, std::string name) {
   auto file = std::make_shared<MemoryFile>(std::move(bytes), std::move(name));
-  HF_CHECKED(file->parse());
+  HOLDFAST_CHECKED(file->parse());
   return std::shared_ptr<const File>(std::move(file));
 }
 

@@ -1,4 +1,4 @@
-// A search over scales: for fixed codes the best scale follows from sums (least squares), so each
+// A search over scales: for fixed codes the best scale follows from sums (least squares). So each
 // candidate scale gives codes, the codes give the candidate's error, and the best one is refined.
 
 #include "shared/gguf/fit.h"
@@ -15,7 +15,7 @@
 namespace holdfast::gguf {
 namespace {
 
-// Four lanes everywhere: wider ones would change the order of the sums from machine to machine.
+// Four lanes on every machine: wider ones would change the order of the sums.
 typedef float F4 __attribute__((vector_size(16)));
 
 constexpr float kRounder = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer, ties to even
@@ -47,7 +47,8 @@ inline F4 rounded(const F4& v, const F4& lo, const F4& hi) {
   return (clamped(v, lo, hi) + splat(kRounder)) - splat(kRounder);
 }
 
-/// Index of the nearest entry of an ascending table; half-way is the lower one's, as in Nearest.
+/// Returns the index of the nearest entry of an ascending table; the lower one half-way, as in
+/// Nearest.
 int nearest_entry(const std::int8_t* table, int last, float v) {
   int low = 0;
   int high = last;
@@ -58,7 +59,7 @@ int nearest_entry(const std::int8_t* table, int last, float v) {
   return v - static_cast<float>(table[low]) <= static_cast<float>(table[high]) - v ? low : high;
 }
 
-/// 1 where v > at, else 0.
+/// Returns `height` where v > at, else 0.
 inline F4 step_above(const F4& v, const F4& at, const F4& height) {
 #if defined(__SSE2__)
   return _mm_and_ps(_mm_cmpgt_ps(v, at), height);
@@ -67,7 +68,8 @@ inline F4 step_above(const F4& v, const F4& at, const F4& height) {
 #endif
 }
 
-/// Codes' values nearest to v: rounding, or for a table a sum of steps half-way between entries.
+/// Finds the code values nearest to v: rounding, or for a table a sum of steps half-way between
+/// entries.
 class Nearest {
  public:
   explicit Nearest(const CodeRange& range)
@@ -98,10 +100,10 @@ class Nearest {
 
 struct Fit {
   float scale = 0;
-  float gain = 0;  // by how much the squared error is below that of zero weights
+  float gain = 0;  // how far the squared error is below that of zero weights
 };
 
-/// Codes for one scale, and the best scale for these codes.
+/// Returns the best scale for the codes that one scale gives.
 Fit try_scale(const Nearest& nearest, const float* x, const float* w, int n, float inverse) {
   F4 xq = splat(0);
   F4 qq = splat(0);
@@ -114,11 +116,11 @@ Fit try_scale(const Nearest& nearest, const float* x, const float* w, int n, flo
   }
   const float sum_xq = sum_of(xq);
   const float sum_qq = sum_of(qq);
-  if (!(sum_xq * sum_xq > 0)) return {};  // so for codes of 0 alone
+  if (!(sum_xq * sum_xq > 0)) return {};  // also for codes of 0 alone
   return {sum_xq / sum_qq, sum_xq * (sum_xq / sum_qq)};
 }
 
-/// Sums of a line's least squares.
+/// A line and its squared error.
 struct LineFit {
   Line line;
   float error = 0;
@@ -220,7 +222,7 @@ float fit_scale(const CodeRange& range, const float* x, const float* w, int n) {
   if (extreme == 0 || !std::isfinite(1 / extreme)) return 0;
   const auto low = static_cast<float>(range.table ? range.table[0] : range.lo);
   const auto high = static_cast<float>(range.table ? range.table[range.hi] : range.hi);
-  // The extreme goes to an end of the codes, or up to one and a half codes inside or beyond it.
+  // Maps the extreme to an end of the codes, or up to one and a half codes inside or beyond it.
   constexpr int kSteps = 5;
   const float unit = 0.3f * (range.table ? (high - low) / static_cast<float>(range.hi) : 1);
   const Nearest nearest(range);
@@ -279,7 +281,7 @@ Line fit_line(int hi, const float* x, const float* w, int n, bool positive) {
   bool first = true;
   for (int i = -kSteps; i <= kSteps; ++i) {
     const float codes = static_cast<float>(hi) + 0.2f * static_cast<float>(i);
-    // More codes than there are: the range is cut at both ends alike.
+    // With fewer codes than the range needs it is cut at both ends alike.
     Line from{width / codes, -low};
     if (!positive) from.minimum -= (static_cast<float>(hi) - codes) * from.scale / -2;
     for (int round = 0; round < 2; ++round) {

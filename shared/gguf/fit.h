@@ -1,6 +1,7 @@
 #pragma once
-// Scales and codes of a few weights with the least squared error: the inner part of quantize_row.
-// Internal to shared/gguf. Four fixed lanes of sums, so the result depends on no instruction set.
+// Finds scales and codes of a few weights with the least squared error: the inner part of
+// quantize_row. Internal to shared/gguf. Four fixed lanes of sums, so the result depends on no
+// instruction set.
 
 #include <cstdint>
 
@@ -8,12 +9,13 @@ namespace holdfast::gguf {
 
 inline constexpr int kMostInGroup = 32;
 
-/// w[n] = how much the squared error of each weight counts: one share for all alike and one by its
-/// magnitude, since large weights move a model's answers more. On the demo model this lowers the
-/// perplexity where equal shares raise it, and the plain error hardly changes.
+/// w[n] = the weight of each squared error: one share that is equal for all and one by magnitude,
+/// since large weights change a model's answers more. On the demo model this lowers the perplexity
+/// where equal shares raise it, and the plain error hardly changes.
 void importance(const float* x, int n, float* w);
 
-/// Values that codes stand for: integers lo..hi, or those of a table (ascending, hi + 1 of them).
+/// The values that codes stand for: integers lo..hi, or those of a table (ascending, hi + 1 of
+/// them).
 struct CodeRange {
   int lo;
   int hi;
@@ -21,13 +23,14 @@ struct CodeRange {
 };
 
 /// q[n] = the codes nearest to x[i] / scale (0 for a scale of 0). With a table q are indices. Here
-/// and below n is a multiple of 4, at most kMostInGroup, and a given scale is 0 or no smaller than
-/// the least half, so that its inverse is finite.
+/// and below n is a multiple of 4, at most kMostInGroup, and a given scale is 0 or at least the
+/// least half, so that its inverse is finite.
 void assign_codes(const CodeRange& range, const float* x, int n, float scale, std::int8_t* q);
-/// The squared error that they leave.
+/// Returns the squared error of these codes.
 float code_error(const CodeRange& range, const float* x, const float* w, int n, float scale);
 
-/// The scale of either sign with the least squared error of x ~ scale * code that the search finds.
+/// Returns the scale of either sign with the least squared error of x ~ scale * code that the
+/// search finds.
 float fit_scale(const CodeRange& range, const float* x, const float* w, int n);
 
 /// x ~ scale * q - minimum with codes 0..hi.
@@ -37,10 +40,11 @@ struct Line {
 };
 /// q[n] = the codes nearest to (x + minimum) / scale.
 void assign_line_codes(int hi, const float* x, int n, Line line, std::int8_t* q);
-/// The squared error that they leave.
+/// Returns the squared error of these codes.
 float line_error(int hi, const float* x, const float* w, int n, Line line);
 
-/// The best line that the search finds, hi > 1; `positive`: its minimum must not be below 0.
+/// Returns the best line that the search finds, hi > 1; `positive`: its minimum must not be below
+/// 0.
 Line fit_line(int hi, const float* x, const float* w, int n, bool positive);
 
 }  // namespace holdfast::gguf

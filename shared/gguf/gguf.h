@@ -1,6 +1,6 @@
 #pragma once
 // GGUF container, versions 2 and 3, little-endian (spec: ggml docs/gguf.md). Every count, length,
-// offset, type and alignment is checked before use; memory taken is bounded by the file's own size.
+// offset, type and alignment is checked before use; memory is bounded by the file's own size.
 
 #include <cstdint>
 #include <memory>
@@ -15,14 +15,14 @@
 
 namespace holdfast::gguf {
 
-// Limits of what we read, all far above what real models use. A file beyond one is refused.
+// Limits for reading, all far above real models. A file beyond one is refused.
 inline constexpr std::uint64_t kMaxKeys = 4096;
 inline constexpr std::uint64_t kMaxTensors = 65536;
 inline constexpr std::uint64_t kMaxNameBytes = 256;         // of a key or tensor name
 inline constexpr std::uint64_t kMaxStringBytes = 1u << 20;  // of one string value
 inline constexpr std::uint64_t kMaxAlignment = 4096;
 
-/// Numbers of the format (ggml_type). All that ggml writes today are known by name and size.
+/// Numbers of the format (ggml_type). All types that ggml writes have a name and a size here.
 enum class TensorType : std::uint32_t {
   kF32 = 0,
   kF16 = 1,
@@ -61,15 +61,15 @@ enum class TensorType : std::uint32_t {
   kQ2_0 = 42,
 };
 
-/// Block geometry of a type.
+/// The block geometry of a type.
 struct TypeTraits {
   std::string_view name;         // "Q4_K"
   std::uint32_t block_elements;  // weights in a block
   std::uint32_t block_bytes;
 };
-/// nullopt for a number that is no known type.
+/// Returns nullopt for a number that is no type here.
 std::optional<TypeTraits> type_traits(TensorType type);
-/// Case-insensitive inverse of TypeTraits::name.
+/// Returns the type of a name, in any case.
 std::optional<TensorType> type_from_name(std::string_view name);
 
 enum class ValueType : std::uint32_t {
@@ -88,12 +88,12 @@ enum class ValueType : std::uint32_t {
   kF64
 };
 
-/// "u32", "string", …; "type 77" for a number that is no type.
+/// Returns "u32", "string", …; "type 77" for a number that is no type.
 std::string value_type_name(ValueType type);
 
 class MadeBytes;  // made.h
 
-/// One tensor of the file. dims[0] is the contiguous one (columns, K); absent dims are 1.
+/// A tensor of the file. dims[0] is the contiguous dimension (columns, K); absent dims are 1.
 struct TensorInfo {
   std::string name;
   TensorType type = TensorType::kF32;
@@ -101,17 +101,17 @@ struct TensorInfo {
   std::uint64_t dims[4] = {1, 1, 1, 1};
   std::uint64_t offset = 0;         // from the start of the data section
   ByteSpan data;                    // in the mapping; empty for a header-only reader
-  const MadeBytes* made = nullptr;  // if set, `data` can be read while it is held (made.h) alone
+  const MadeBytes* made = nullptr;  // if set, `data` is readable only while held (made.h)
   std::uint64_t elements() const { return dims[0] * dims[1] * dims[2] * dims[3]; }
 };
 
-/// A read-only view of one GGUF file or blob. Immutable after open, so safe from any thread.
-/// Views (strings, spans) live as long as the File.
+/// A read-only view of one GGUF file or blob. Immutable after open, so safe from any thread. Views
+/// (strings, spans) live as long as the File.
 class File {
  public:
   /// Maps the file. kIo (missing, unreadable, empty), kFileInvalid (file, field, offset, expected).
   static Result<std::shared_ptr<const File>> open(const std::string& path);
-  /// Parses bytes in memory (a tokenizer blob). `name` stands in errors.
+  /// Parses bytes in memory (a tokenizer blob). `name` appears in errors.
   static Result<std::shared_ptr<const File>> from_bytes(std::string bytes, std::string name);
   virtual ~File() = default;
 
@@ -120,24 +120,25 @@ class File {
   virtual std::uint64_t file_bytes() const = 0;
   virtual std::uint64_t alignment() const = 0;
 
-  /// Metadata keys in file order.
+  /// Returns the metadata keys in file order.
   virtual const std::vector<std::string>& keys() const = 0;
   virtual bool has(std::string_view key) const = 0;
   virtual std::optional<ValueType> value_type(std::string_view key) const = 0;
-  /// Scalars: any integer type that holds the value without loss; bools as 0/1. nullopt if the key
-  /// is absent or has another type.
+  /// Scalars: get_u64 and get_i64 take any integer type that holds the value without loss, and
+  /// bools as 0/1. nullopt if the key is absent or has another type.
   virtual std::optional<std::uint64_t> get_u64(std::string_view key) const = 0;
   virtual std::optional<std::int64_t> get_i64(std::string_view key) const = 0;
   virtual std::optional<double> get_f64(std::string_view key) const = 0;  // floats and integers
   virtual std::optional<bool> get_bool(std::string_view key) const = 0;
   virtual std::optional<std::string_view> get_string(std::string_view key) const = 0;
-  /// Arrays. nullopt if absent or of another element kind.
+  /// Arrays. nullopt if absent or of another element type.
   virtual std::optional<ValueType> array_type(std::string_view key) const = 0;
   virtual std::uint64_t array_size(std::string_view key) const = 0;  // 0 if no array
   virtual std::optional<std::vector<std::string_view>> get_strings(std::string_view key) const = 0;
   virtual std::optional<std::vector<float>> get_floats(std::string_view key) const = 0;
   virtual std::optional<std::vector<std::int64_t>> get_ints(std::string_view key) const = 0;
-  /// Type word and value as the file stores them, for copying; empty if the key is absent.
+  /// Returns the type word and the value as the file stores them, for copying; empty if the key is
+  /// absent.
   virtual ByteSpan raw_value(std::string_view key) const = 0;
 
   virtual const std::vector<TensorInfo>& tensors() const = 0;

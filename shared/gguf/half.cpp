@@ -15,7 +15,7 @@ float half_to_float(std::uint16_t h) {
   if (exponent != 0)
     return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
   if (mantissa == 0) return std::bit_cast<float>(sign);
-  // Subnormal: mantissa x 2^-24. Shift its top bit to the hidden place.
+  // Subnormal: mantissa x 2^-24. Shifts its top bit to the hidden bit's position.
   const auto shift = static_cast<std::uint32_t>(std::countl_zero(mantissa)) - 21;
   mantissa = (mantissa << shift) & 0x3ffu;
   return std::bit_cast<float>(sign | ((113 - shift) << 23) | (mantissa << 13));
@@ -25,9 +25,9 @@ std::uint16_t float_to_half(float f) {
   const auto bits = std::bit_cast<std::uint32_t>(f);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   const std::uint32_t rest = bits & 0x7fffffffu;
-  if (rest > 0x7f800000u) return sign | 0x7e00u | ((rest >> 13) & 0x3ffu);  // NaN stays one
-  if (rest >= 0x477ff000u) return sign | 0x7c00u;  // 65520 and more round to infinity
-  if (rest >= 0x38800000u) {                       // normal: 2^-14 and more
+  if (rest > 0x7f800000u) return sign | 0x7e00u | ((rest >> 13) & 0x3ffu);  // a NaN stays a NaN
+  if (rest >= 0x477ff000u) return sign | 0x7c00u;  // 65520 and above round to infinity
+  if (rest >= 0x38800000u) {                       // normal: 2^-14 and above
     const std::uint32_t odd = (rest >> 13) & 1;
     return static_cast<std::uint16_t>(sign | ((rest - 0x38000000u + 0xfffu + odd) >> 13));
   }

@@ -9,8 +9,8 @@ namespace {
 
 constexpr std::size_t kHeadBytes = 512;
 
-/// A file's first bytes, and what the file is then. Texts are compared in lower case, from the
-/// first byte that is no blank.
+/// The first bytes of a kind of file, and its description. Texts are compared in lower case, from
+/// the first byte that is not blank.
 struct Lookalike {
   std::string_view begins;
   std::string_view what;

@@ -1,6 +1,6 @@
 #pragma once
-// What lies where a model was expected: the usual results of a download that went wrong, and models
-// in other forms.
+// Recognises files that are not GGUF: the usual results of a download that went wrong, and models
+// in other formats.
 
 #include <string_view>
 
@@ -8,11 +8,11 @@
 
 namespace holdfast::gguf {
 
-/// What a file is, by its first bytes, and what to do about it, as the end of a message: "this is a
-/// Git LFS pointer, …". Empty if that is not known. Never says bytes of the file.
+/// Returns what a file is, by its first bytes, and what to do about it, as the end of a message:
+/// "this is a Git LFS pointer, …". Empty if unknown. Never contains bytes of the file.
 std::string_view lookalike(ByteSpan file);
 
-/// True if a file begins as safetensors do: eight bytes of a length, then the JSON of a header.
+/// Returns true if a file begins like safetensors: eight bytes of a length, then a JSON header.
 bool looks_like_safetensors(ByteSpan file);
 
 }  // namespace holdfast::gguf

@@ -48,7 +48,7 @@ void MadeBytes::release() const {
 
 Result<Held> Held::of(const TensorInfo& tensor) {
   if (tensor.made == nullptr) return Held();
-  HF_CHECKED(tensor.made->hold());
+  HOLDFAST_CHECKED(tensor.made->hold());
   return Held(tensor.made);
 }
 

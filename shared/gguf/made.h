@@ -1,7 +1,7 @@
 #pragma once
-// Bytes of tensors that lie in no file as GGUF orders them: experts that a model folder keeps one
-// by one, rows in another order, matrices the other way round. They are made when somebody looks
-// and given back afterwards, so that a model costs the memory of one such tensor and not of all.
+// Tensor bytes that no file has in GGUF's order: experts that a model folder stores one by one,
+// rows in another order, transposed matrices. They are made when they are held and freed
+// afterwards, so that a model costs the memory of one such tensor and not of all.
 
 #include <cstddef>
 #include <functional>
@@ -14,22 +14,22 @@
 
 namespace holdfast::gguf {
 
-/// One tensor's bytes. They have their addresses from the start and a content while they are held;
-/// a read at any other time ends the process (it would give wrong numbers else). Safe from any
+/// The bytes of one tensor. They have their addresses from the start and a content while they are
+/// held; a read at any other time ends the process, as it would give wrong numbers. Safe from any
 /// thread.
 class MadeBytes {
  public:
   /// Writes all bytes of the tensor, the same ones each time.
   using Make = std::function<void(std::byte* out)>;
-  /// kMemoryExhausted: no addresses left. `bytes` is above 0.
+  /// Reserves the addresses; `bytes` is above 0. kMemoryExhausted: no addresses left.
   static Result<std::unique_ptr<const MadeBytes>> create(std::size_t bytes, Make make);
   ~MadeBytes();
   MadeBytes(const MadeBytes&) = delete;
   MadeBytes& operator=(const MadeBytes&) = delete;
 
   ByteSpan span() const { return {at_, bytes_}; }
-  /// Each hold is matched by a release; the first makes the bytes, the last gives them back.
-  /// kMemoryExhausted.
+  /// Makes the bytes at the first hold. Each hold is matched by a release; the last one frees the
+  /// bytes. kMemoryExhausted.
   Result<void> hold() const;
   void release() const;
 
@@ -44,8 +44,8 @@ class MadeBytes {
   mutable std::size_t holds_ = 0;
 };
 
-/// Holds the bytes of a tensor as long as it lives; for tensors in a mapping there is nothing to
-/// do. The File must outlive it.
+/// Holds the bytes of a tensor as long as it lives; does nothing for tensors in a mapping. The File
+/// must outlive it.
 class Held {
  public:
   Held() = default;

@@ -24,12 +24,12 @@ class Parser {
   Parser(ByteSpan bytes, std::string_view name) : reader_(bytes), bytes_(bytes), name_(name) {}
 
   Result<Header> run() {
-    HF_CHECKED(read_preamble());
-    for (std::uint64_t i = 0; i < n_keys_; ++i) HF_CHECKED(read_key(i));
-    HF_CHECKED(read_alignment());
+    HOLDFAST_CHECKED(read_preamble());
+    for (std::uint64_t i = 0; i < n_keys_; ++i) HOLDFAST_CHECKED(read_key(i));
+    HOLDFAST_CHECKED(read_alignment());
     header_.tensors.reserve(n_tensors_);
-    for (std::uint64_t i = 0; i < n_tensors_; ++i) HF_CHECKED(read_tensor(i));
-    HF_CHECKED(place_tensors());
+    for (std::uint64_t i = 0; i < n_tensors_; ++i) HOLDFAST_CHECKED(read_tensor(i));
+    HOLDFAST_CHECKED(locate_tensors());
     return std::move(header_);
   }
 
@@ -50,8 +50,8 @@ class Parser {
   Result<void> read_preamble() {
     const auto magic = reader_.read<std::uint32_t>();
     if (!magic || *magic != kMagic) {
-      // The bytes that are there instead are not said: this may be a file that the asker cannot
-      // read.
+      // The message does not quote the file's bytes: the caller may not be allowed to read this
+      // file.
       std::string_view other = lookalike(bytes_);
       if (other.empty() && looks_like_safetensors(bytes_)) other = kSafetensors;
       return invalid_at(
@@ -62,14 +62,14 @@ class Parser {
     }
     const auto version = reader_.read<std::uint32_t>();
     if (!version) return ends_early(4, "version");
-    HF_CHECKED(check_version(*version));
+    HOLDFAST_CHECKED(check_version(*version));
     header_.version = *version;
     const auto n_tensors = reader_.read<std::uint64_t>();
     if (!n_tensors) return ends_early(8, "tensor count");
     const auto n_keys = reader_.read<std::uint64_t>();
     if (!n_keys) return ends_early(16, "key count");
-    HF_CHECKED(check_count("tensor count", 8, *n_tensors, kMaxTensors, kMinTensorBytes));
-    HF_CHECKED(check_count("key count", 16, *n_keys, kMaxKeys, kMinKeyBytes));
+    HOLDFAST_CHECKED(check_count("tensor count", 8, *n_tensors, kMaxTensors, kMinTensorBytes));
+    HOLDFAST_CHECKED(check_count("key count", 16, *n_keys, kMaxKeys, kMinKeyBytes));
     n_tensors_ = *n_tensors;
     n_keys_ = *n_keys;
     return {};
@@ -104,8 +104,8 @@ class Parser {
     return {};
   }
 
-  /// A length and that many bytes. The length is compared with the limit and with what is left
-  /// before anything is taken.
+  /// Reads a length and that many bytes. The length is compared with the limit and with the rest of
+  /// the file before anything is taken.
   Result<std::string_view> read_string(const std::string& where, std::uint64_t limit) {
     const std::uint64_t at = reader_.offset();
     const auto length = reader_.read<std::uint64_t>();
@@ -128,7 +128,7 @@ class Parser {
   Result<void> read_key(std::uint64_t i) {
     const std::uint64_t at = reader_.offset();
     const std::string nth = "key " + std::to_string(i + 1) + " of " + std::to_string(n_keys_);
-    HF_TRY(const std::string_view key, read_string(nth, kMaxNameBytes));
+    HOLDFAST_TRY(const std::string_view key, read_string(nth, kMaxNameBytes));
     if (key.empty()) return invalid_at(at, nth, "the name is empty");
     const std::string where = "key " + quoted(key);
     const std::uint64_t value_at = reader_.offset();
@@ -136,7 +136,7 @@ class Parser {
     if (!type) return ends_early(value_at, where);
     Value value;
     value.type = static_cast<ValueType>(*type);
-    HF_CHECKED(read_value(where, value));
+    HOLDFAST_CHECKED(read_value(where, value));
     value.raw = bytes_.subspan(value_at, reader_.offset() - value_at);
     if (!header_.values.emplace(key, value).second) {
       return invalid_at(at, where, "is there twice; each key may be there once");
@@ -148,7 +148,7 @@ class Parser {
   Result<void> read_value(const std::string& where, Value& value) {
     const std::uint64_t at = reader_.offset();
     if (value.type == ValueType::kString) {
-      HF_TRY(const std::string_view text, read_string(where, kMaxStringBytes));
+      HOLDFAST_TRY(const std::string_view text, read_string(where, kMaxStringBytes));
       value.payload = std::as_bytes(std::span(text.data(), text.size()));
       return {};
     }
@@ -195,7 +195,7 @@ class Parser {
     const std::uint64_t start = reader_.offset();
     if (strings) {
       for (std::uint64_t i = 0; i < *count; ++i) {
-        HF_CHECKED(skip_string(where, i));
+        HOLDFAST_CHECKED(skip_string(where, i));
       }
     } else {
       CHECK(reader_.read_bytes(*least).has_value());
@@ -205,8 +205,8 @@ class Parser {
     return {};
   }
 
-  /// As read_string, but builds the words of an error only when there is one: vocabularies have
-  /// hundreds of thousands of strings.
+  /// Reads a string like read_string, but builds the text of an error only when there is one:
+  /// vocabularies have hundreds of thousands of strings.
   Result<void> skip_string(const std::string& where, std::uint64_t i) {
     ByteReader ahead = reader_;
     const auto length = ahead.read<std::uint64_t>();
@@ -253,7 +253,7 @@ class Parser {
   Result<void> read_tensor(std::uint64_t i) {
     const std::uint64_t at = reader_.offset();
     const std::string nth = "tensor " + std::to_string(i + 1) + " of " + std::to_string(n_tensors_);
-    HF_TRY(const std::string_view name, read_string(nth, kMaxNameBytes));
+    HOLDFAST_TRY(const std::string_view name, read_string(nth, kMaxNameBytes));
     if (name.empty()) return invalid_at(at, nth, "the name is empty");
     TensorInfo tensor;
     tensor.name = std::string(name);
@@ -275,7 +275,7 @@ class Parser {
     tensor.type = static_cast<TensorType>(*type);
     tensor.offset = *offset;
     header_offsets_.push_back(at);
-    HF_TRY(const std::uint64_t size, size_of(tensor, at));
+    HOLDFAST_TRY(const std::uint64_t size, size_of(tensor, at));
     sizes_.push_back(size);
     header_.tensors.push_back(std::move(tensor));
     return {};
@@ -318,7 +318,7 @@ class Parser {
     return *bytes;
   }
 
-  Result<void> place_tensors() {
+  Result<void> locate_tensors() {
     if (header_.tensors.empty()) return {};
     const std::uint64_t align = header_.alignment;
     const std::uint64_t start = (reader_.offset() + align - 1) / align * align;

@@ -32,24 +32,25 @@ void put_fifth_bits(const std::int8_t* q, int offset, std::uint8_t* out) {
   std::memcpy(out, &bits, sizeof bits);
 }
 
-/// d * (q - offset): Q4_0, Q5_0, Q8_0 and IQ4_NL. The codes are taken for d as it is stored.
+/// Writes d * (q - offset): Q4_0, Q5_0, Q8_0 and IQ4_NL. The codes are chosen for d as it is
+/// stored.
 void put_scaled(const CodeRange& range, const float* x, std::uint8_t* out, std::int8_t* q) {
   float w[kBlock];
   importance(x, kBlock, w);
-  if (range.hi == 127) std::fill_n(w, kBlock, 1.0f);  // near enough that none needs more
+  if (range.hi == 127) std::fill_n(w, kBlock, 1.0f);  // so precise that none needs a larger share
   const std::uint16_t d = float_to_half(fit_scale(range, x, w, kBlock));
   put_u16(out, d);
   assign_codes(range, x, kBlock, half_to_float(d), q);
 }
 
-/// d * q + m: Q4_1 and Q5_1.
+/// Writes d * q + m: Q4_1 and Q5_1.
 void put_line(int hi, const float* x, std::uint8_t* out, std::int8_t* q) {
   float w[kBlock];
   importance(x, kBlock, w);
   const Line fit = fit_line(hi, x, w, kBlock, false);
   std::uint16_t d = float_to_half(fit.scale);
   std::uint16_t m = float_to_half(-fit.minimum);
-  // Near the least halves rounding can be worse than nothing.
+  // Near the least halves rounding can be worse than zeros.
   const float left = line_error(hi, x, w, kBlock, {half_to_float(d), -half_to_float(m)});
   if (!(left <= line_error(hi, x, w, kBlock, {}))) d = m = 0;
   put_u16(out, d);
@@ -90,7 +91,7 @@ void to_iq4_nl(const float* x, std::uint8_t* out) {
   put_nibbles(q, 0, out + 2);
 }
 
-/// The code of 4 bits (sign, then 0, ½, 1, 1½, 2, 3, 4, 6) next to x, the lower one of two.
+/// Returns the 4-bit code (sign, then 0, ½, 1, 1½, 2, 3, 4, 6) next to x, the lower one of two.
 int nearest_fp4(float x) {
   constexpr float kBorders[] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5.0f};
   int code = 0;
@@ -102,8 +103,9 @@ float fp4_value(int code) {
   return code & 8 ? -kValues[code & 7] : kValues[code];
 }
 
-/// One power of two for a block (OCP Microscaling 1.0): that of the specification, which cuts what
-/// is between 6 and 8 of it, or the next one to either side, where the squares of errors are less.
+/// Writes a block with one power of two as scale (OCP Microscaling 1.0): that of the specification,
+/// which clips values between 6 and 8 of it, or the next one to either side if its squared error is
+/// less.
 void to_mxfp4(const float* x, std::uint8_t* out) {
   float most = 0;
   for (int i = 0; i < kBlock; ++i) most = std::max(most, std::fabs(x[i]));
@@ -161,7 +163,7 @@ ToBlock block_writer(TensorType type) {
   }
 }
 
-/// The largest magnitude that a weight may have: beyond it a half as scale would overflow.
+/// Returns the largest magnitude of a weight: above it the scale overflows a half.
 float largest(TensorType type) {
   if (type == TensorType::kF32) return INFINITY;
   if (type == TensorType::kBF16 || type == TensorType::kMXFP4) return 3.38e38f;
@@ -204,7 +206,7 @@ Result<void> quantize_row(TensorType type, const float* x, std::uint64_t n, void
                              : std::to_string(static_cast<std::uint32_t>(type))) +
                      " cannot be written"};
   }
-  HF_CHECKED(check_values(type, x, n));
+  HOLDFAST_CHECKED(check_values(type, x, n));
   if (type == TensorType::kF32) {
     if (n != 0) std::memcpy(out, x, n * sizeof(float));
     return {};

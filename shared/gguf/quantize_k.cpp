@@ -1,7 +1,7 @@
 // Super-blocks: groups of 16 or 32 weights have small integer scales (and minima) of their own, and
-// two halves scale those. Fit every group alone, then round the groups' scales to what the format
-// has, then refine: the integers of each group for given halves, the halves for given integers. A
-// round that does not lower the error ends it.
+// two halves scale those. First fits every group alone, then rounds the groups' scales to the
+// format, then refines: the integers of each group for given halves, the halves for given integers.
+// A round that does not lower the error ends it.
 
 #include "shared/gguf/quantize_k.h"
 
@@ -19,7 +19,7 @@ namespace {
 constexpr int kSuper = 256;
 constexpr int kRounds = 4;
 
-/// weight = d * scale[g] * code, scale in [scale_lo, scale_hi].
+/// Codes with weight = d * scale[g] * code, scale in [scale_lo, scale_hi].
 struct Scaled {
   std::uint16_t d = 0;
   int scale[16] = {};
@@ -36,14 +36,14 @@ float value_of(const CodeRange& range, std::int8_t q) {
   return static_cast<float>(range.table ? range.table[q] : q);
 }
 
-/// The best integer scale of each group for the stored d, and the codes for it.
-float assign_groups(const ScaledFormat& f, const float* x, const float* w, const float* wanted,
+/// Finds the best integer scale of each group for the stored d, and the codes for it.
+float assign_groups(const ScaledFormat& f, const float* x, const float* w, const float* targets,
                     Scaled& to) {
   const float d = half_to_float(to.d);
   float total = 0;
   for (int g = 0; g < kSuper / f.group; ++g) {
     const float* at = x + g * f.group;
-    const float ideal = d != 0 ? wanted[g] / d : 0;
+    const float ideal = d != 0 ? targets[g] / d : 0;
     const int middle = static_cast<int>(std::clamp(std::nearbyint(ideal), -512.0f, 512.0f));
     float best = INFINITY;
     for (int s = middle - 1; s <= middle + 1; ++s) {
@@ -61,10 +61,10 @@ float assign_groups(const ScaledFormat& f, const float* x, const float* w, const
   return total;
 }
 
-/// d with the least error for the integers of `from`, and each group's own best scale for its
-/// codes.
+/// Returns the d with the least error for the integers of `from`, and each group's best scale for
+/// its codes.
 float refit(const ScaledFormat& f, const float* x, const float* w, const Scaled& from,
-            float* wanted) {
+            float* targets) {
   double sum_xv = 0;
   double sum_vv = 0;
   for (int g = 0; g < kSuper / f.group; ++g) {
@@ -75,7 +75,7 @@ float refit(const ScaledFormat& f, const float* x, const float* w, const Scaled&
       xq += static_cast<double>(w[i]) * x[i] * q;
       qq += static_cast<double>(w[i]) * q * q;
     }
-    if (qq > 0) wanted[g] = static_cast<float>(xq / qq);
+    if (qq > 0) targets[g] = static_cast<float>(xq / qq);
     sum_xv += from.scale[g] * xq;
     sum_vv += static_cast<double>(from.scale[g]) * from.scale[g] * qq;
   }
@@ -85,36 +85,36 @@ float refit(const ScaledFormat& f, const float* x, const float* w, const Scaled&
 Scaled fit_scaled(const ScaledFormat& f, const float* x) {
   float w[kSuper];
   importance(x, kSuper, w);
-  float wanted[16] = {};
+  float targets[16] = {};
   float extreme = 0;
   for (int g = 0; g < kSuper / f.group; ++g) {
-    wanted[g] = fit_scale(f.codes, x + g * f.group, w + g * f.group, f.group);
-    if (std::fabs(wanted[g]) > std::fabs(extreme)) extreme = wanted[g];
+    targets[g] = fit_scale(f.codes, x + g * f.group, w + g * f.group, f.group);
+    if (std::fabs(targets[g]) > std::fabs(extreme)) extreme = targets[g];
   }
   Scaled best;
   if (extreme == 0) {
-    assign_groups(f, x, w, wanted, best);
+    assign_groups(f, x, w, targets, best);
     return best;
   }
   float best_error = INFINITY;
   for (const int end : {f.scale_lo, f.scale_hi}) {
-    float own[16];
-    std::copy(std::begin(wanted), std::end(wanted), own);
+    float group_scales[16];
+    std::copy(std::begin(targets), std::end(targets), group_scales);
     float d = extreme / static_cast<float>(end);
     for (int round = 0; round < kRounds; ++round) {
       Scaled now;
       now.d = float_to_half(d);
-      const float error = assign_groups(f, x, w, own, now);
+      const float error = assign_groups(f, x, w, group_scales, now);
       if (!(error < best_error)) break;
       best_error = error;
       best = now;
-      d = refit(f, x, w, now, own);
+      d = refit(f, x, w, now, group_scales);
     }
   }
   return best;
 }
 
-/// weight = d * scale[g] * code - dmin * minimum[g], both integers in [0, most].
+/// Codes with weight = d * scale[g] * code - dmin * minimum[g], both integers in [0, most].
 struct Lined {
   std::uint16_t d = 0;
   std::uint16_t dmin = 0;
@@ -128,7 +128,7 @@ struct LinedFormat {
   int most;
 };
 
-float assign_lines(const LinedFormat& f, const float* x, const float* w, const Line* wanted,
+float assign_lines(const LinedFormat& f, const float* x, const float* w, const Line* targets,
                    Lined& to) {
   const float d = half_to_float(to.d);
   const float dmin = half_to_float(to.dmin);
@@ -139,8 +139,8 @@ float assign_lines(const LinedFormat& f, const float* x, const float* w, const L
   float total = 0;
   for (int g = 0; g < kSuper / f.group; ++g) {
     const float* at = x + g * f.group;
-    const int scale0 = whole(wanted[g].scale, d);
-    const int minimum0 = whole(wanted[g].minimum, dmin);
+    const int scale0 = whole(targets[g].scale, d);
+    const int minimum0 = whole(targets[g].minimum, dmin);
     float best = INFINITY;
     for (int s = std::max(scale0 - 1, 0); s <= std::min(scale0 + 1, f.most); ++s) {
       for (int m = std::max(minimum0 - 1, 0); m <= std::min(minimum0 + 1, f.most); ++m) {
@@ -159,7 +159,7 @@ float assign_lines(const LinedFormat& f, const float* x, const float* w, const L
   return total;
 }
 
-/// The halves with the least error for the integers of `from`: two unknowns, d and dmin.
+/// Finds the halves with the least error for the integers of `from`: two unknowns, d and dmin.
 bool refit_lines(const LinedFormat& f, const float* x, const float* w, const Lined& from, float& d,
                  float& dmin) {
   double aa = 0, ab = 0, bb = 0, xa = 0, xb = 0;
@@ -186,9 +186,9 @@ bool refit_lines(const LinedFormat& f, const float* x, const float* w, const Lin
   return d > 0 && dmin >= 0;
 }
 
-/// The lines that the groups want for the codes they have.
+/// Finds the best line of each group for the codes it has.
 void refit_groups(const LinedFormat& f, const float* x, const float* w, const Lined& from,
-                  Line* wanted) {
+                  Line* targets) {
   for (int g = 0; g < kSuper / f.group; ++g) {
     double n = 0, q = 0, qq = 0, s = 0, xq = 0;
     for (int i = g * f.group; i < (g + 1) * f.group; ++i) {
@@ -204,7 +204,7 @@ void refit_groups(const LinedFormat& f, const float* x, const float* w, const Li
     const double scale = (n * xq - s * q) / determinant;  // above 0: codes rise with x
     const double minimum = (q * xq - qq * s) / determinant;
     if (minimum >= 0) {
-      wanted[g] = {static_cast<float>(scale), static_cast<float>(minimum)};
+      targets[g] = {static_cast<float>(scale), static_cast<float>(minimum)};
     }
   }
 }
@@ -212,13 +212,13 @@ void refit_groups(const LinedFormat& f, const float* x, const float* w, const Li
 Lined fit_lined(const LinedFormat& f, const float* x) {
   float w[kSuper];
   importance(x, kSuper, w);
-  Line wanted[16];
+  Line targets[16];
   float scale = 0;
   float minimum = 0;
   for (int g = 0; g < kSuper / f.group; ++g) {
-    wanted[g] = fit_line(f.codes_hi, x + g * f.group, w + g * f.group, f.group, true);
-    scale = std::max(scale, wanted[g].scale);
-    minimum = std::max(minimum, wanted[g].minimum);
+    targets[g] = fit_line(f.codes_hi, x + g * f.group, w + g * f.group, f.group, true);
+    scale = std::max(scale, targets[g].scale);
+    minimum = std::max(minimum, targets[g].minimum);
   }
   float d = scale / static_cast<float>(f.most);
   float dmin = minimum / static_cast<float>(f.most);
@@ -228,17 +228,17 @@ Lined fit_lined(const LinedFormat& f, const float* x) {
     Lined now;
     now.d = float_to_half(d);
     now.dmin = float_to_half(dmin);
-    const float error = assign_lines(f, x, w, wanted, now);
+    const float error = assign_lines(f, x, w, targets, now);
     if (!(error < best_error)) break;
     best_error = error;
     best = now;
     if (!refit_lines(f, x, w, now, d, dmin)) break;
-    refit_groups(f, x, w, now, wanted);
+    refit_groups(f, x, w, now, targets);
   }
   return best;
 }
 
-/// The 12 bytes of Q4_K and Q5_K (see scale_min in dequantize_k.cpp).
+/// Packs the 12 bytes of Q4_K and Q5_K (see scale_min in dequantize_k.cpp).
 void put_scales_k4(const Lined& from, std::uint8_t* out) {
   for (int j = 0; j < 4; ++j) {
     out[j] = static_cast<std::uint8_t>(from.scale[j] | (from.scale[j + 4] >> 4) << 6);

@@ -1,12 +1,12 @@
 #pragma once
-// Blocks of 256 from float32: the K-quants and IQ4_XS. Internal to shared/gguf.
+// Quantises float32 to blocks of 256: the K-quants and IQ4_XS. Internal to shared/gguf.
 
 #include <cstdint>
 #include <cstring>
 
 namespace holdfast::gguf {
 
-/// x[256] to one block at `out`.
+/// Each function converts x[256] to one block at `out`.
 void to_q2_k(const float* x, std::uint8_t* out);
 void to_q3_k(const float* x, std::uint8_t* out);
 void to_q4_k(const float* x, std::uint8_t* out);

@@ -18,10 +18,10 @@ struct Range {
 
 std::array<Range, 4096> ranges;
 std::atomic<int> guards{0};
-std::atomic<std::uint64_t> losses_seen{0};
+std::atomic<std::uint64_t> loss_count{0};
 std::uintptr_t page_bytes = 4096;
 
-/// The end of the mapping that has this address; 0: none of ours.
+/// Returns the end of the mapping that contains this address; 0: no registered one.
 std::uintptr_t end_of(std::uintptr_t address) {
   for (const Range& range : ranges) {
     const std::uintptr_t end = range.end.load(std::memory_order_acquire);
@@ -32,18 +32,19 @@ std::uintptr_t end_of(std::uintptr_t address) {
   return 0;
 }
 
-/// Async-signal-safe. Pages behind the end of a file are all gone, so the rest is replaced at once.
+/// Replaces the rest of the mapping by zeros. Async-signal-safe. Pages after the end of a file are
+/// all gone, so the rest is replaced at once.
 void on_bus_error(int, siginfo_t* info, void*) {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
   const std::uintptr_t end = guards.load() > 0 ? end_of(address) : 0;
   const std::uintptr_t page = address / page_bytes * page_bytes;
   if (end != 0) {
-    losses_seen.fetch_add(1);
+    loss_count.fetch_add(1);
     void* zeros = mmap(reinterpret_cast<void*>(page), end - page, PROT_READ,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
     if (zeros != MAP_FAILED) return;
   }
-  signal(SIGBUS, SIG_DFL);  // not ours: the read is repeated and ends the process
+  signal(SIGBUS, SIG_DFL);  // another address: the read is repeated and ends the process
 }
 
 void install_handler() {
@@ -79,7 +80,7 @@ bool ReadGuard::lost() const {
 }
 
 std::uint64_t ReadGuard::losses() {
-  return losses_seen.load();
+  return loss_count.load();
 }
 
 void guard_mapping(const void* at, std::size_t bytes) {

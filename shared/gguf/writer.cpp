@@ -12,7 +12,7 @@
 namespace holdfast::gguf {
 namespace {
 
-constexpr std::uint64_t kAlignment = 32;  // the default of the format, so no key says it
+constexpr std::uint64_t kAlignment = 32;  // the format's default, so no key states it
 constexpr std::size_t kBufferBytes = 1u << 20;
 
 template <class T>
@@ -61,8 +61,8 @@ std::uint64_t tensor_bytes(TensorType type, const std::vector<std::uint64_t>& di
 void put(std::vector<std::pair<std::string, std::string>>& values, std::string_view key,
          std::string value) {
   CHECK(!key.empty() && key.size() <= kMaxNameBytes);
-  for (auto& [known, old] : values) {
-    if (known == key) {
+  for (auto& [existing_key, old] : values) {
+    if (existing_key == key) {
       old = std::move(value);
       return;
     }
@@ -77,7 +77,7 @@ Error write_error(const std::string& path, const char* step) {
                "write model " + path + ": " + step + ": " + std::strerror(error)};
 }
 
-/// A temporary file beside the target that vanishes unless commit() succeeds.
+/// A temporary file next to the target, removed unless commit() succeeds.
 class AtomicFile {
  public:
   explicit AtomicFile(std::string path) : path_(std::move(path)) {}
@@ -101,7 +101,7 @@ class AtomicFile {
   }
 
   Result<void> write(ByteSpan bytes) {
-    if (buffer_.size() + bytes.size() > kBufferBytes) HF_CHECKED(flush());
+    if (buffer_.size() + bytes.size() > kBufferBytes) HOLDFAST_CHECKED(flush());
     if (bytes.size() >= kBufferBytes) {
       return write_all(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     }
@@ -110,7 +110,7 @@ class AtomicFile {
   }
 
   Result<void> commit() {
-    HF_CHECKED(flush());
+    HOLDFAST_CHECKED(flush());
     if (::fsync(fd_) != 0) return write_error(path_, "fsync");
     const int closed = ::close(fd_);
     fd_ = -1;
@@ -255,20 +255,20 @@ Result<void> Writer::emit(const Sink& sink,
   const std::string header = encode_header(values_, heads);
   total += header.size();
   std::uint64_t done = header.size();
-  HF_CHECKED(sink(std::as_bytes(std::span(header.data(), header.size()))));
+  HOLDFAST_CHECKED(sink(std::as_bytes(std::span(header.data(), header.size()))));
   static constexpr std::byte kZeros[kAlignment] = {};
   for (const Tensor& tensor : tensors_) {
     const std::uint64_t size = tensor_bytes(tensor.type, tensor.dims);
     std::uint64_t written = 0;
-    HF_CHECKED(tensor.produce([&](ByteSpan bytes) -> Result<void> {
+    HOLDFAST_CHECKED(tensor.produce([&](ByteSpan bytes) -> Result<void> {
       written += bytes.size();
       CHECK_MSG(written <= size, "a producer gives more bytes than its tensor has");
-      HF_CHECKED(sink(bytes));
+      HOLDFAST_CHECKED(sink(bytes));
       if (progress) progress(done + written, total);
       return {};
     }));
     CHECK_MSG(written == size, "a producer gives fewer bytes than its tensor has");
-    HF_CHECKED(sink(ByteSpan(kZeros).first(padded(size) - size)));
+    HOLDFAST_CHECKED(sink(ByteSpan(kZeros).first(padded(size) - size)));
     done += padded(size);
   }
   if (progress) progress(total, total);
@@ -278,14 +278,14 @@ Result<void> Writer::emit(const Sink& sink,
 Result<void> Writer::write(const std::string& path,
                            const std::function<void(std::uint64_t, std::uint64_t)>& progress) {
   AtomicFile file(path);
-  HF_CHECKED(file.open());
-  HF_CHECKED(emit([&](ByteSpan bytes) { return file.write(bytes); }, progress));
+  HOLDFAST_CHECKED(file.open());
+  HOLDFAST_CHECKED(emit([&](ByteSpan bytes) { return file.write(bytes); }, progress));
   return file.commit();
 }
 
 Result<std::string> Writer::to_bytes() {
   std::string out;
-  HF_CHECKED(emit(
+  HOLDFAST_CHECKED(emit(
       [&](ByteSpan bytes) -> Result<void> {
         out.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         return {};

@@ -10,8 +10,8 @@
 namespace holdfast::grammar {
 namespace {
 
-/// Which states can reach the end of their rule, over all rules at once: a call counts when the
-/// called rule derives some text and the caller can go on from where it comes back.
+/// Finds the states that can reach the end of their rule, over all rules at once. A call counts
+/// when the called rule derives some text and the caller can go on from where the call returns.
 class Productive {
  public:
   explicit Productive(const std::vector<RuleSource>& rules) : rules_(rules) {
@@ -79,13 +79,13 @@ class Productive {
   std::vector<std::uint32_t> base_;
   std::vector<std::uint8_t> useful_;
   std::vector<std::vector<std::uint32_t>> preds_;
-  std::vector<std::vector<std::uint32_t>> returns_;  // call sites that come back to a state
+  std::vector<std::vector<std::uint32_t>> returns_;  // call sites that return to a state
   std::vector<std::vector<std::uint32_t>> callers_;  // call sites of a rule
   std::vector<CallSite> sites_;
   std::vector<std::uint32_t> todo_;
 };
 
-/// Copies what is productive and reached, rule by rule, into the common numbering.
+/// Copies the productive and reachable states, rule by rule, into the common numbering.
 class Flattener {
  public:
   Flattener(const std::vector<RuleSource>& rules, const Productive& productive)
@@ -109,7 +109,7 @@ class Flattener {
     rule_ids_[r] = static_cast<RuleId>(order_.size());
     order_.push_back(r);
   }
-  bool keeps(RuleId r, const Dfa::Call& call) const {
+  bool is_productive_call(RuleId r, const Dfa::Call& call) const {
     return productive_.at(r, call.to) && productive_.at(call.rule, 0);
   }
   void number(RuleId r) {
@@ -129,7 +129,7 @@ class Flattener {
         if (to != Dfa::kDead) reach(to);
       }
       for (const Dfa::Call& call : dfa.calls[todo[i]]) {
-        if (!keeps(r, call)) continue;
+        if (!is_productive_call(r, call)) continue;
         reach(call.to);
         use(call.rule);
       }
@@ -162,7 +162,8 @@ class Flattener {
       }
       state.call_begin = static_cast<std::uint32_t>(g.calls.size());
       for (const Dfa::Call& call : dfa.calls[s]) {
-        if (keeps(r, call)) g.calls.push_back({rule_ids_[call.rule], ids_[r][call.to]});
+        if (is_productive_call(r, call))
+          g.calls.push_back({rule_ids_[call.rule], ids_[r][call.to]});
       }
       state.call_end = static_cast<std::uint32_t>(g.calls.size());
       rule.has_calls = rule.has_calls || state.call_begin != state.call_end;
@@ -181,7 +182,7 @@ class Flattener {
   StateId states_ = 0;
 };
 
-/// States that a rule reaches from its start without reading anything.
+/// Returns the states that a rule reaches from its start without reading anything.
 std::vector<StateId> free_states(const Grammar& g, RuleId rule) {
   std::vector<StateId> out{g.rules[rule].start};
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -210,7 +211,7 @@ void find_nullable(Grammar& g, Budget& budget) {
   }
 }
 
-/// A rule that calls itself before reading anything, if there is one.
+/// Returns a rule that calls itself before reading anything, if there is one.
 RuleId find_left_recursion(const Grammar& g) {
   const auto count = static_cast<RuleId>(g.rules.size());
   std::vector<std::vector<RuleId>> first(count);
@@ -224,7 +225,7 @@ RuleId find_left_recursion(const Grammar& g) {
       }
     }
   }
-  std::vector<RuleId> todo;  // topological order; what is left over lies on or behind a cycle
+  std::vector<RuleId> todo;  // topological order; the remaining rules lie on or after a cycle
   for (RuleId r = 0; r < count; ++r) {
     if (entering[r] == 0) todo.push_back(r);
   }
@@ -234,7 +235,7 @@ RuleId find_left_recursion(const Grammar& g) {
     }
   }
   if (todo.size() == count) return kDead;
-  // Backwards from any rule that is left over one comes to a cycle.
+  // Going backwards from any remaining rule leads to a cycle.
   std::vector<RuleId> before(count, kDead);
   RuleId at = kDead;
   for (RuleId r = 0; r < count; ++r) {
@@ -246,7 +247,7 @@ RuleId find_left_recursion(const Grammar& g) {
   return at;
 }
 
-/// Classes of states that agree within kHorizonBytes: partition refinement, one round a byte.
+/// Finds classes of states that agree within kHorizonBytes: partition refinement, one round a byte.
 class Horizon {
  public:
   Horizon(Grammar& g, Budget& budget) : g_(g), budget_(budget) {}
@@ -264,13 +265,13 @@ class Horizon {
   }
 
  private:
-  static constexpr StateId kSmallRule = 48;  // states: not worth it
+  static constexpr StateId kSmallRule = 48;  // states; below, it does not pay
 
-  void keep_apart(StateId begin, StateId end) {
+  void assign_singletons(StateId begin, StateId end) {
     for (StateId s = begin; s < end; ++s) g_.horizon[s] = s;
   }
   void refine(StateId begin, StateId end, std::vector<std::uint32_t>& id) {
-    if (end - begin <= kSmallRule) return keep_apart(begin, end);
+    if (end - begin <= kSmallRule) return assign_singletons(begin, end);
     for (StateId s = begin; s < end; ++s) id[s] = first_class(s);
     const std::uint32_t width = g_.rules[g_.states[begin].rule].classes;
     std::size_t classes = 0;
@@ -294,7 +295,8 @@ class Horizon {
       g_.horizon[s] = representative.try_emplace(id[s], s).first->second;
     }
   }
-  /// A call that may derive nothing makes "within so many bytes" harder: such states stay alone.
+  /// Returns the initial class. A call that may derive nothing makes "within so many bytes" harder:
+  /// such states get a class of their own.
   std::uint32_t first_class(StateId s) const {
     const Grammar::State& state = g_.states[s];
     for (std::uint32_t c = state.call_begin; c < state.call_end; ++c) {
@@ -302,7 +304,7 @@ class Horizon {
     }
     return state.accepting ? 1 : 0;
   }
-  /// The first state that was looked up with the same class and the same classes behind it.
+  /// Returns the first state that was looked up with the same class and the same successor classes.
   StateId look_up(StateId s, std::uint32_t width, const std::vector<std::uint32_t>& id) {
     std::uint64_t hash = id[s];
     const auto put = [&hash](std::uint32_t v) {

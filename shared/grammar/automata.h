@@ -1,7 +1,7 @@
 #pragma once
-// The inside of a compiled grammar: one deterministic byte automaton for each rule, with call edges
-// to other rules, all states in one numbering. Every state can reach an end of its rule, so any
-// text that is a path is the beginning of some complete text.
+// The content of a compiled grammar: one deterministic byte automaton for each rule, with call
+// edges to other rules, all states in one numbering. Every state can reach an end of its rule, so
+// any text that is a path is the beginning of some complete text.
 
 #include <array>
 #include <bitset>
@@ -22,14 +22,14 @@ constexpr std::uint32_t kHorizonBytes = 16;
 struct Grammar {
   struct Call {
     RuleId rule;
-    StateId to;  // where the caller goes on
+    StateId to;  // where the caller continues
   };
   struct Rule {
     std::array<std::uint8_t, 256> class_of{};
     std::uint32_t classes = 0;
     StateId start = 0;
     bool nullable = false;   // derives the empty text
-    bool has_calls = false;  // any state of it
+    bool has_calls = false;  // in any of its states
   };
   struct State {
     std::uint32_t row = 0;  // in `next`: row + class_of[byte]
@@ -37,8 +37,8 @@ struct Grammar {
     std::uint32_t call_begin = 0;
     std::uint32_t call_end = 0;
     bool accepting = false;
-    bool has_bytes = false;  // any byte leads on
-    std::int16_t only = -1;  // the one byte that does; -1: none, or more than one
+    bool has_bytes = false;  // has an edge for some byte
+    std::int16_t only = -1;  // the only byte with an edge; -1: none, or more than one
   };
   std::vector<Rule> rules;
   std::vector<State> states;
@@ -52,7 +52,7 @@ struct Grammar {
     const State& s = states[state];
     return next[s.row + rules[s.rule].class_of[byte]];
   }
-  /// Nothing can follow in its rule.
+  /// Returns true if nothing can follow in the state's rule.
   bool is_final(StateId state) const {
     const State& s = states[state];
     return s.accepting && !s.has_bytes && s.call_begin == s.call_end;

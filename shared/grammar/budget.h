@@ -1,6 +1,7 @@
 #pragma once
-// What compiling may still cost. Once something is over, everything goes on as no-operations and
-// the front end asks at the end, so the builders need no error paths of their own.
+// The remaining budget of a compilation. Once something is exhausted, everything continues as
+// no-operations and the front end checks at the end, so the builders need no error paths of their
+// own.
 
 #include <cstdint>
 #include <string>
@@ -9,10 +10,11 @@
 
 namespace holdfast::grammar {
 
+/// Counts states, work and rules against the limits of one compilation. Not thread-safe.
 class Budget {
  public:
   explicit Budget(const GrammarLimits& limits) : limits_(limits) {}
-  /// False (from then on, always) when the limit is passed.
+  /// Takes states. False (from then on, always) when the limit is passed.
   bool take_states(std::uint64_t n) {
     states_ += n;
     if (states_ > limits_.states_max) exceed("states", limits_.states_max);
@@ -30,7 +32,7 @@ class Budget {
   }
   bool ok() const { return over_.empty(); }
   const GrammarLimits& limits() const { return limits_; }
-  /// `operation`: "compile JSON schema".
+  /// Returns the error; `operation` is like "compile JSON schema".
   Error error(const std::string& operation) const {
     return {Errc::kInvalidRequest, operation + ": it needs more than " + over_ +
                                        "; use fewer or smaller repetitions and alternatives"};

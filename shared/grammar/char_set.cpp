@@ -32,8 +32,8 @@ int encode(char32_t point, std::uint8_t* out) {
   return n;
 }
 
-/// [lo, hi] of one encoded length: cut where a continuation byte would not run through its whole
-/// range, until every piece is a product of byte ranges.
+/// Cuts [lo, hi] of one encoded length where a continuation byte would not run through its whole
+/// range, until every part is a product of byte ranges.
 void split(char32_t lo, char32_t hi, std::vector<Utf8Sequence>& out) {
   for (int bits = 6; bits <= 18 && lo >= 0x80; bits += 6) {
     const char32_t low_bits = (char32_t{1} << bits) - 1;

@@ -8,14 +8,14 @@ namespace holdfast::grammar {
 
 struct CodeRange {
   char32_t lo;
-  char32_t hi;  // included
+  char32_t hi;  // inclusive
 };
-/// Sorted, disjoint, no surrogates when it comes from one of these functions.
+/// Sorted, disjoint ranges, without surrogates when one of these functions returns them.
 using CharSet = std::vector<CodeRange>;
 
 constexpr char32_t kCodeMax = 0x10FFFF;
 
-/// Sorts, joins neighbours, takes surrogates out.
+/// Sorts, joins neighbours and removes surrogates.
 CharSet normalised(CharSet set);
 CharSet negated(const CharSet& set);
 CharSet intersected(const CharSet& a, const CharSet& b);
@@ -27,7 +27,7 @@ struct ByteRange {
 };
 /// One to four byte ranges: every combination is the UTF-8 form of one value.
 using Utf8Sequence = std::vector<ByteRange>;
-/// The sequences of a normalised set; together they have exactly its values.
+/// Returns the sequences of a normalised set; together they have exactly its values.
 std::vector<Utf8Sequence> utf8_sequences(const CharSet& set);
 
 }  // namespace holdfast::grammar

@@ -3,7 +3,7 @@
 namespace holdfast::grammar {
 namespace {
 
-/// The largest power of `block` that is at most n, as its exponent and its value.
+/// Returns the largest power of `block` that is at most n, as its exponent and its value.
 std::pair<std::uint32_t, std::uint64_t> largest_power(std::uint32_t block, std::uint32_t n) {
   std::pair<std::uint32_t, std::uint64_t> power{0, 1};
   while (power.second * block <= n) power = {power.first + 1, power.second * block};
@@ -12,7 +12,7 @@ std::pair<std::uint32_t, std::uint64_t> largest_power(std::uint32_t block, std::
 
 }  // namespace
 
-/// Exactly kBlock^level units.
+/// Returns the rule of exactly kBlock^level units.
 RuleId Counted::full(std::uint32_t level) {
   if (const auto at = full_.find(level); at != full_.end()) return at->second;
   Nfa nfa(rules_.budget());
@@ -41,7 +41,8 @@ std::uint32_t Counted::append_exactly(Nfa& nfa, std::uint32_t from, std::uint32_
   return nfa.append(from, Expr::repeat(unit_, n, n), encoding_);
 }
 
-/// At most n units and the end: whole blocks, each of which may instead be the last one.
+/// Returns the rule of at most n units and the end: whole blocks, each of which may be the last
+/// one.
 RuleId Counted::at_most(std::uint32_t n) {
   if (const auto at = at_most_.find(n); at != at_most_.end()) return at->second;
   Nfa nfa(rules_.budget());

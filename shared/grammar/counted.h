@@ -1,6 +1,6 @@
 #pragma once
 // Repetitions with large counts, in few states: blocks of a fixed number of units that call each
-// other, level by level, so that a count of a million needs no more than some hundred states.
+// other, level by level, so that a count of a million needs only some hundred states.
 
 #include <map>
 #include <string>
@@ -10,10 +10,11 @@
 
 namespace holdfast::grammar {
 
-/// A unit, and what stands behind the last one. No unit begins as the end does. Not thread-safe.
+/// The repetition of a unit, with the end after the last one. No unit begins like the end. Not
+/// thread-safe.
 class Counted {
  public:
-  /// Counts above this are worth it.
+  /// The count above which this saves states.
   static constexpr std::uint32_t kPlainMax = 256;
 
   Counted(RuleSet& rules, std::string name, Expr unit, Expr end, Encoding encoding)
@@ -22,8 +23,8 @@ class Counted {
         unit_(std::move(unit)),
         end_(std::move(end)),
         encoding_(encoding) {}
-  /// The unit `min` to `max` times (perhaps kUnlimited), then the end. Two ways to read a text are
-  /// open at once on each level, no more.
+  /// Returns the rule of the unit `min` to `max` times (perhaps kUnlimited), then the end. At most
+  /// two ways to read a text are open at once on each level.
   RuleId between(std::uint32_t min, std::uint32_t max);
 
  private:

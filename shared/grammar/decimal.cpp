@@ -6,7 +6,7 @@ namespace {
 std::strong_ordering compare_magnitudes(const Decimal& a, const Decimal& b) {
   if (a.integer.size() != b.integer.size()) return a.integer.size() <=> b.integer.size();
   if (const auto order = a.integer.compare(b.integer); order != 0) return order <=> 0;
-  return a.fraction.compare(b.fraction) <=> 0;  // without trailing zeros the order of texts
+  return a.fraction.compare(b.fraction) <=> 0;  // without trailing zeros it is the order of texts
 }
 
 bool is_digit(char c) {
@@ -23,7 +23,7 @@ std::optional<Decimal> Decimal::parse(std::string_view text) {
     ++at;
   }
   std::string digits;
-  int point = 0;  // of the digits stand before the point
+  int point = 0;  // digits before the point
   for (; at < text.size() && is_digit(text[at]); ++at, ++point) digits.push_back(text[at]);
   if (digits.empty()) return std::nullopt;
   if (at < text.size() && text[at] == '.') {

@@ -1,5 +1,5 @@
 #pragma once
-// Decimal numbers, exactly: bounds and steps of a schema.
+// Exact decimal numbers, for bounds and steps of a schema.
 
 #include <compare>
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace holdfast::grammar {
 
-/// (-1)^negative * 0.integer.fraction: digits before and after the point, without zeros that do
-/// not count. Zero is not negative.
+/// A number (-1)^negative * integer.fraction: digits before and after the point, without
+/// insignificant zeros. Zero is not negative.
 struct Decimal {
   bool negative = false;
   std::string integer;   // "" for 0, else no leading zero
   std::string fraction;  // no trailing zero
 
   static constexpr int kExponentMax = 400;
-  /// A number in JSON's form; nullopt for another text or an exponent beyond kExponentMax.
+  /// Parses a number in JSON's form; nullopt for another text or an exponent beyond kExponentMax.
   static std::optional<Decimal> parse(std::string_view text);
   static Decimal of(std::int64_t value) { return *parse(std::to_string(value)); }
   bool is_zero() const { return integer.empty() && fraction.empty(); }

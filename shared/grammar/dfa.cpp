@@ -43,10 +43,10 @@ class Builder {
   }
 
  private:
-  /// Everything that is reached without a byte; sorted, only states that matter.
+  /// Adds all states that are reached without a byte; sorted, only states that matter.
   void close(Subset& subset, bool at_begin) {
     ++stamp_;
-    Subset keep;
+    Subset relevant;
     for (const std::uint32_t state : subset) mark_[state] = stamp_;
     for (std::size_t i = 0; i < subset.size(); ++i) {
       bool matters = subset[i] == nfa_.accept();
@@ -60,14 +60,14 @@ class Builder {
         mark_[edge.to] = stamp_;
         subset.push_back(edge.to);
       }
-      if (matters) keep.push_back(subset[i]);
+      if (matters) relevant.push_back(subset[i]);
     }
     nfa_.budget().take_work(subset.size());
-    std::sort(keep.begin(), keep.end());
-    subset = std::move(keep);
+    std::sort(relevant.begin(), relevant.end());
+    subset = std::move(relevant);
   }
 
-  /// Whether the text may end in this subset: the accept state, perhaps behind `$`.
+  /// Returns true if the text may end in this subset: the accept state, perhaps after `$`.
   bool accepts(const Subset& subset, bool at_begin) {
     if (std::binary_search(subset.begin(), subset.end(), nfa_.accept())) return true;
     ++stamp_;
@@ -102,12 +102,12 @@ class Builder {
     dfa_.accepting.push_back(accepts(at->first, first) ? 1 : 0);
     dfa_.next.resize(dfa_.next.size() + dfa_.classes, Dfa::kDead);
     dfa_.calls.emplace_back();
-    // The start may be found again only if it means the same without `^`, which holds only there.
-    if (first && accepts(at->first, true) != accepts(at->first, false)) set_start_apart(at->first);
+    // The start may be shared only if it means the same without `^`, which holds only there.
+    if (first && accepts(at->first, true) != accepts(at->first, false)) isolate_start(at->first);
     return dfa_.size() - 1;
   }
 
-  void set_start_apart(const Subset& subset) {
+  void isolate_start(const Subset& subset) {
     start_copy_ = subset;
     subsets_[0] = &start_copy_;
     ids_.erase(start_copy_);
@@ -154,7 +154,7 @@ class Builder {
   const Nfa& nfa_;
   Dfa dfa_;
   std::unordered_map<Subset, std::uint32_t, SubsetHash> ids_;
-  std::vector<const Subset*> subsets_;  // keys of ids_: their addresses stay
+  std::vector<const Subset*> subsets_;  // keys of ids_, whose addresses are stable
   Subset start_copy_;
   std::vector<Subset> moves_;
   std::vector<std::uint32_t> mark_;
@@ -197,7 +197,7 @@ Dfa trimmed(const Dfa& dfa) {
   std::vector<std::uint32_t> id(dfa.size(), Dfa::kDead);
   std::uint32_t count = 0;
   for (std::uint32_t s = 0; s < dfa.size(); ++s) {
-    if (useful[s] != 0 || s == 0) id[s] = count++;  // the start stays, whatever it is
+    if (useful[s] != 0 || s == 0) id[s] = count++;  // the start is never removed
   }
   Dfa out;
   out.class_of = dfa.class_of;

@@ -1,5 +1,5 @@
 #pragma once
-// Deterministic automata of one rule: made from an Nfa, and joined.
+// Deterministic automata of one rule: made from an Nfa, and combined.
 
 #include <array>
 #include <bitset>
@@ -11,7 +11,7 @@
 
 namespace holdfast::grammar {
 
-/// State 0 is the start. Plain data; no thread rule of its own.
+/// An automaton; state 0 is the start. Plain data.
 struct Dfa {
   static constexpr std::uint32_t kDead = 0xFFFFFFFFu;
   struct Call {
@@ -28,19 +28,23 @@ struct Dfa {
   std::uint32_t step(std::uint32_t state, std::uint8_t byte) const {
     return next[static_cast<std::size_t>(state) * classes + class_of[byte]];
   }
-  bool matches(std::string_view bytes) const;  // wants no calls
-  bool is_empty() const;                       // no text at all; wants no calls
+  bool matches(std::string_view bytes) const;  // requires a rule without calls
+  bool is_empty() const;                       // no text at all; requires a rule without calls
 };
 
-/// Subset construction; call edges count as symbols. Over budget the result is of no use.
+/// Determinises by subset construction; call edges count as symbols. Over budget the result is
+/// useless.
 Dfa determinised(const Nfa& nfa);
-/// Continues `nfa` from a state with the texts of `dfa`, which calls no rules; where they end.
+/// Continues `nfa` from a state with the texts of `dfa`, which calls no rules. Returns their end
+/// state.
 std::uint32_t append_dfa(Nfa& nfa, std::uint32_t from, const Dfa& dfa);
-/// The same texts, without states from which no text ends; the start stays. It calls no rules.
+/// Returns an automaton of the same texts, without states from which no text ends; the start stays.
+/// It calls no rules.
 Dfa trimmed(const Dfa& dfa);
-/// Numbers the bytes so that those between two `begins` have one; how many there are.
+/// Numbers the bytes so that those between two `begins` share a number. Returns how many there are.
 std::uint32_t classify(const std::bitset<257>& begins, std::array<std::uint8_t, 256>& class_of);
-/// Texts of `a` that are also (or, if `but_not`, are not) texts of `b`. Neither calls rules.
+/// Returns the texts of `a` that are also (or, with `but_not`, are not) texts of `b`. Neither calls
+/// rules.
 Dfa intersected(const Dfa& a, const Dfa& b, bool but_not, Budget& budget);
 
 }  // namespace holdfast::grammar

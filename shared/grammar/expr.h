@@ -1,5 +1,5 @@
 #pragma once
-// What the front ends build: an expression over characters, literal bytes and calls of rules.
+// Expressions of the front ends, over characters, literal bytes and calls of rules.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@ struct Expr {
   enum class Kind : std::uint8_t {
     kEmpty,    // the empty text
     kNothing,  // no text at all
-    kLiteral,  // `bytes`, as they are
+    kLiteral,  // `bytes`, unchanged
     kChars,    // one character of `chars`
     kSeq,
     kAlt,
@@ -24,7 +24,7 @@ struct Expr {
     kCall,    // the rule `rule`
     kBegin,   // only where the text begins (regular expressions)
     kEnd,
-    kLook,  // where parts[0] matches what follows (`ahead`) or what came before, or does not
+    kLook,  // where parts[0] matches the text after (`ahead`) or before, or does not
   };
   Kind kind = Kind::kEmpty;
   std::string bytes;

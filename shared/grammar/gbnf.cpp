@@ -12,14 +12,14 @@ namespace holdfast::grammar {
 namespace {
 
 constexpr std::uint32_t kCountMax = 100'000;
-constexpr std::size_t kInlineNodesMax = 64;  // a small rule is put in place of its calls
+constexpr std::size_t kInlineNodesMax = 64;  // a smaller rule is inlined into its callers
 
 struct GbnfRule {
   std::string name;
   std::optional<Expr> expr;
-  RuleId id = 0;  // of the grammar, once it has one
+  RuleId id = 0;  // of the grammar, once it is set
   bool has_id = false;
-  bool recursive = true;  // unless shown otherwise
+  bool recursive = true;  // until shown otherwise
   std::size_t nodes = 0;
 };
 
@@ -31,7 +31,7 @@ class Parser {
   Result<std::vector<GbnfRule>> parse() {
     skip(true);
     while (!in_.at_end()) {
-      HF_TRY(const std::string name, read_name());
+      HOLDFAST_TRY(const std::string name, read_name());
       skip(false);
       if (!in_.take(':') || !in_.take(':') || !in_.take('=')) {
         return bad("expected '::=' behind the rule name '" + name + "'");
@@ -39,7 +39,7 @@ class Parser {
       skip(true);
       const std::uint32_t rule = rule_of(name);
       if (rules_[rule].expr) return bad("the rule '" + name + "' is there twice");
-      HF_TRY(Expr expr, parse_alternatives(0));
+      HOLDFAST_TRY(Expr expr, parse_alternatives(0));
       rules_[rule].expr = std::move(expr);
       if (!in_.at_end() && in_.peek() != '\n' && in_.peek() != '\r') {
         return bad("expected the end of the line behind the rule '" + name + "'");
@@ -58,10 +58,10 @@ class Parser {
 
  private:
   Error bad(const std::string& cause) const {
-    return {Errc::kInvalidRequest, "compile GBNF: " + in_.place() + ": " + cause};
+    return {Errc::kInvalidRequest, "compile GBNF: " + in_.position() + ": " + cause};
   }
 
-  /// White space and comments; line ends only inside brackets and where a rule goes on.
+  /// Skips white space and comments; line ends only inside brackets and where a rule continues.
   void skip(bool line_ends) {
     for (;;) {
       const char32_t c = in_.peek();
@@ -103,7 +103,7 @@ class Parser {
     std::vector<Expr> alternatives;
     do {
       skip(!alternatives.empty() || depth > 0);
-      HF_TRY(Expr sequence, parse_sequence(depth));
+      HOLDFAST_TRY(Expr sequence, parse_sequence(depth));
       alternatives.push_back(std::move(sequence));
     } while (in_.take('|'));
     if (alternatives.size() == 1) return std::move(alternatives[0]);
@@ -115,30 +115,30 @@ class Parser {
     for (;;) {
       const char32_t c = in_.peek();
       if (c == '"') {
-        HF_TRY(Expr text, parse_literal());
+        HOLDFAST_TRY(Expr text, parse_literal());
         parts.push_back(std::move(text));
       } else if (c == '[') {
-        HF_TRY(Expr set, parse_class());
+        HOLDFAST_TRY(Expr set, parse_class());
         parts.push_back(std::move(set));
       } else if (c == '.') {
         in_.take('.');
         parts.push_back(Expr::one_of(negated({})));
       } else if (c == '(') {
         in_.take('(');
-        HF_TRY(Expr inner, parse_alternatives(depth + 1));
+        HOLDFAST_TRY(Expr inner, parse_alternatives(depth + 1));
         if (!in_.take(')')) return bad("'(' without ')'");
         parts.push_back(std::move(inner));
       } else if (is_name_char(c)) {
-        HF_TRY(const std::string name, read_name());
+        HOLDFAST_TRY(const std::string name, read_name());
         parts.push_back(Expr::call(rule_of(name)));
       } else if (c == '<' || c == '!') {
-        return Error{Errc::kUnsupported, "compile GBNF: " + in_.place() +
+        return Error{Errc::kUnsupported, "compile GBNF: " + in_.position() +
                                              ": token names cannot be honoured; write the text"};
       } else {
         return Expr::seq(std::move(parts));
       }
       skip(depth > 0);
-      HF_CHECKED(parse_repetitions(parts.back()));
+      HOLDFAST_CHECKED(parse_repetitions(parts.back()));
       skip(depth > 0);
     }
   }
@@ -152,7 +152,7 @@ class Parser {
       } else if (in_.take('?')) {
         max = 1;
       } else if (in_.take('{')) {
-        HF_CHECKED(read_counts(min, max));
+        HOLDFAST_CHECKED(read_counts(min, max));
       } else if (!in_.take('*')) {
         return {};
       }
@@ -223,7 +223,7 @@ class Parser {
     in_.take('"');
     std::string bytes;
     while (in_.peek() != '"') {
-      HF_TRY(const char32_t c, read_char());
+      HOLDFAST_TRY(const char32_t c, read_char());
       text::append_utf8(c, bytes);
     }
     in_.take('"');
@@ -235,11 +235,11 @@ class Parser {
     const bool negative = in_.take('^');
     CharSet set;
     while (in_.peek() != ']') {
-      HF_TRY(const char32_t lo, read_char());
+      HOLDFAST_TRY(const char32_t lo, read_char());
       char32_t hi = lo;
       if (in_.peek() == '-' && in_.peek(1) != ']') {
         in_.take('-');
-        HF_TRY(hi, read_char());
+        HOLDFAST_TRY(hi, read_char());
         if (hi < lo) return bad("a range whose end is below its start");
       }
       set.push_back({lo, hi});
@@ -254,7 +254,7 @@ class Parser {
   std::map<std::string, std::uint32_t> ids_;
 };
 
-/// Puts small rules in place of their calls, so that a character rule costs no call a byte.
+/// Inlines small rules, so that a character rule costs no call a byte.
 class Builder {
  public:
   Builder(std::vector<GbnfRule> parsed, RuleSet& rules)
@@ -270,7 +270,7 @@ class Builder {
   }
 
  private:
-  /// One pass: a rule is known not to be recursive once all that it calls is.
+  /// Makes one pass: a rule is not recursive once all that it calls are known not to be.
   void measure() {
     if (settled_) return;
     settled_ = true;
@@ -293,7 +293,7 @@ class Builder {
       if (!rule.recursive && rule.nodes <= kInlineNodesMax) nodes += rule.nodes;
     }
     for (const Expr& part : expr.parts) nodes += count(part, is_open);
-    // Counted copies would be made of whatever is in place of a call.
+    // Counted copies would duplicate whatever is inlined.
     if (expr.kind == Expr::Kind::kRepeat && expr.max != kUnlimited) nodes *= 1 + expr.max;
     return std::min<std::size_t>(nodes, kTooLarge);
   }
@@ -338,7 +338,7 @@ Result<GrammarPtr> compile_gbnf(std::string_view source, const GrammarLimits& li
   }
   Result<std::u32string> text = decode_source(source);
   if (!text) return Error{text.error().code, operation + ": " + text.error().what};
-  HF_TRY(std::vector<GbnfRule> parsed, Parser(std::move(*text), limits).parse());
+  HOLDFAST_TRY(std::vector<GbnfRule> parsed, Parser(std::move(*text), limits).parse());
   std::uint32_t root = 0;
   while (parsed[root].name != "root") ++root;
   Budget budget(limits);

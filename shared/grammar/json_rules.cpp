@@ -11,7 +11,7 @@ Expr hex(std::uint32_t n) {
   return Expr::repeat(Expr::one_of({{'0', '9'}, {'A', 'F'}, {'a', 'f'}}), n, n);
 }
 
-/// -?(0|[1-9][0-9]{0,17})
+/// Matches -?(0|[1-9][0-9]{0,17}).
 Expr integer_part() {
   std::vector<Expr> first;
   first.push_back(Expr::literal("0"));

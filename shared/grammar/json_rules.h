@@ -1,5 +1,5 @@
 #pragma once
-// JSON text in the form that generated documents have (docs/structured-output.md): white space is
+// JSON text in the form of generated documents (docs/use/structured-output.md): white space is
 // bounded, numbers have bounded lengths.
 
 #include "shared/grammar/rule_set.h"
@@ -11,7 +11,7 @@ constexpr std::uint32_t kIndentTabsMax = 16;
 constexpr std::uint32_t kIntegerDigitsMax = 18;
 constexpr std::uint32_t kFractionDigitsMax = 17;
 
-/// Rules are made when first asked for. Not thread-safe.
+/// Makes rules when they are first requested. Not thread-safe.
 class JsonRules {
  public:
   explicit JsonRules(RuleSet& rules) : rules_(rules) {}
@@ -19,13 +19,13 @@ class JsonRules {
   RuleId any_object();
   RuleId any_array();
   RuleId any_string();  // every escape; surrogates only in pairs
-  RuleId any_key();     // as it must be where names are told apart: Encoding::kJson
+  RuleId any_key();     // canonical, so that equal names have equal texts: Encoding::kJson
   RuleId any_number();
   RuleId any_integer();
-  /// After '{', '[' and ',' and before '}' and ']': nothing, a space, or a new line with its
-  /// indentation.
+  /// Matches the space after '{', '[' and ',' and before '}' and ']': nothing, a space, or a new
+  /// line with its indentation.
   Expr gap();
-  /// ':' and nothing or a space.
+  /// Matches ':' and nothing or a space.
   static Expr colon();
 
  private:
@@ -50,7 +50,7 @@ class JsonRules {
   RuleId integer_ = kNone;
 };
 
-/// The characters between the quotes of any string, as Encoding::kJson writes them.
+/// Matches the characters between the quotes of any string, in the form of Encoding::kJson.
 Expr any_characters();
 CharSet any_character();
 Expr digits(std::uint32_t min, std::uint32_t max);

@@ -28,10 +28,10 @@ Result<RuleId> SchemaBuilder::build(const SchemaSet& set) {
   while (!todo_.empty() && rules_.budget().ok()) {
     const auto [next, rule] = std::move(todo_.back());
     todo_.pop_back();
-    HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(next));
+    HOLDFAST_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(next));
     std::vector<Expr> exprs;
     for (const Conjunct& c : alternatives) {
-      HF_TRY(Expr expr, expr_of(c));
+      HOLDFAST_TRY(Expr expr, expr_of(c));
       exprs.push_back(std::move(expr));
     }
     rules_.set(rule, Expr::alt(std::move(exprs)));
@@ -57,7 +57,7 @@ Result<void> SchemaBuilder::check_usable(const Conjunct& c) {
 }
 
 Result<Expr> SchemaBuilder::expr_of(const Conjunct& c) {
-  HF_CHECKED(check_usable(c));
+  HOLDFAST_CHECKED(check_usable(c));
   if (c.values) return values_of(c);
   std::vector<Expr> kinds;
   if ((c.types & kTypeNull) != 0) kinds.push_back(Expr::literal("null"));
@@ -67,21 +67,21 @@ Result<Expr> SchemaBuilder::expr_of(const Conjunct& c) {
   }
   const auto add = [&](std::uint8_t type, auto make) -> Result<void> {
     if ((c.types & type) == 0) return {};
-    HF_TRY(Expr expr, make());
+    HOLDFAST_TRY(Expr expr, make());
     kinds.push_back(std::move(expr));
     return {};
   };
-  HF_CHECKED(add(kTypeInteger | kTypeFraction, [&] { return number_of(c); }));
-  HF_CHECKED(add(kTypeString, [&] { return string_of(c); }));
-  HF_CHECKED(add(kTypeArray, [&] { return array_of(c); }));
-  HF_CHECKED(add(kTypeObject, [&] { return object_of(c); }));
+  HOLDFAST_CHECKED(add(kTypeInteger | kTypeFraction, [&] { return number_of(c); }));
+  HOLDFAST_CHECKED(add(kTypeString, [&] { return string_of(c); }));
+  HOLDFAST_CHECKED(add(kTypeArray, [&] { return array_of(c); }));
+  HOLDFAST_CHECKED(add(kTypeObject, [&] { return object_of(c); }));
   return Expr::alt(std::move(kinds));
 }
 
 Result<Expr> SchemaBuilder::values_of(const Conjunct& c) {
   std::vector<Expr> values;
   for (const JsonTree* value : *c.values) {
-    HF_TRY(const bool good, admits(c, *value));
+    HOLDFAST_TRY(const bool good, admits(c, *value));
     if (good) values.push_back(literal_of(*value));
   }
   return Expr::alt(std::move(values));
@@ -138,7 +138,7 @@ Result<Expr> SchemaBuilder::number_of(const Conjunct& c) {
   }
   const auto [at, is_new] = by_key_.try_emplace("number " + spec.key(), 0);
   if (is_new) {
-    HF_TRY(Dfa dfa, number_dfa(spec, c.pointer, rules_.budget()));
+    HOLDFAST_TRY(Dfa dfa, number_dfa(spec, c.pointer, rules_.budget()));
     at->second = rules_.add("number at " + c.pointer, std::move(dfa));
   }
   return Expr::call(at->second);
@@ -156,7 +156,7 @@ Result<GrammarPtr> compile_json_schema(std::string_view schema_json, const Gramm
   Budget budget(limits);
   RuleSet rules(budget);
   SchemaBuilder builder(rules);
-  HF_TRY(const RuleId root, builder.build(*tree));
+  HOLDFAST_TRY(const RuleId root, builder.build(*tree));
   return rules.assemble(root, operation);
 }
 

@@ -146,7 +146,7 @@ const JsonTree* JsonTree::find_set(std::string_view name) const {
 }
 
 Result<JsonTree> parse_json_tree(std::string_view text, std::uint32_t depth_max) {
-  // Bounds on members and values; the depth is the handler's.
+  // These bound members and values; the handler bounds the depth.
   JsonLimits limits = kBodyLimits;
   limits.depth_max = static_cast<int>(depth_max) + 1;
   const Result<JsonSize> size = measure_json(text, limits);

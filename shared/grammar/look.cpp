@@ -14,37 +14,37 @@ namespace {
 
 using States = std::vector<std::uint32_t>;
 
-/// An expression, and those that it looks at.
+/// An expression, and the lookaheads and lookbehinds in it.
 struct Part {
   explicit Part(Budget& budget) : nfa(budget) {}
   Nfa nfa;
   std::vector<std::unique_ptr<Part>> looks;  // by Nfa::looks
-  std::uint32_t behind = 0;                  // of a look behind: which of all
-  bool looks_behind = false;                 // somewhere inside
+  std::uint32_t lookbehind = 0;              // of a lookbehind: its index
+  bool has_lookbehind = false;               // somewhere inside
 };
 
-/// What a look ahead asks of the rest of the text.
+/// A lookahead's condition on the rest of the text.
 struct Duty {
   Dfa dfa;
   bool negative = false;
   std::vector<std::uint8_t> always;  // by state: accepts whatever follows
 };
 
-/// A way to read the text so far: where it is, and what it owes.
+/// A way to read the text so far: its state, and the lookaheads that the rest must satisfy.
 struct Thread {
   std::uint32_t state = 0;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> owed;  // duty, its state; sorted
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> owed;  // Duty index, state of it; sorted
   auto operator<=>(const Thread&) const = default;
 };
 
-/// Where a part begins.
+/// The context in which a part begins.
 struct Start {
   bool at_begin = true;
-  States behind;
+  States lookbehind;
   auto operator<=>(const Start&) const = default;
 };
 
-/// What tells one state of the automaton from another.
+/// The identity of a state of the automaton.
 struct Moment {
   std::vector<Thread> threads;
   Start start;
@@ -57,8 +57,8 @@ class Compiler {
 
   Dfa compile(const Expr& expr) {
     const std::unique_ptr<Part> part = part_of(expr);
-    every_ = behind_dfa(Expr::empty());
-    return run(*part, {true, States(part->looks_behind ? behind_.size() : 0, 0)});
+    every_ = lookbehind_dfa(Expr::empty());
+    return run(*part, {true, States(part->has_lookbehind ? lookbehinds_.size() : 0, 0)});
   }
 
  private:
@@ -74,18 +74,18 @@ class Compiler {
       if (look->ahead) {
         tails_.push_back(std::make_unique<Expr>(Expr::seq({look->parts[0], any()})));
         part->looks.push_back(part_of(*tails_.back()));
-        part->looks_behind = part->looks_behind || part->looks.back()->looks_behind;
+        part->has_lookbehind = part->has_lookbehind || part->looks.back()->has_lookbehind;
         continue;
       }
-      part->looks_behind = true;
-      auto& behind = part->looks.emplace_back(std::make_unique<Part>(budget_));
-      behind->behind = static_cast<std::uint32_t>(behind_.size());
-      behind_.push_back(behind_dfa(look->parts[0]));
+      part->has_lookbehind = true;
+      auto& lookbehind = part->looks.emplace_back(std::make_unique<Part>(budget_));
+      lookbehind->lookbehind = static_cast<std::uint32_t>(lookbehinds_.size());
+      lookbehinds_.push_back(lookbehind_dfa(look->parts[0]));
     }
     return part;
   }
-  /// Texts that end with what `expr` matches.
-  Dfa behind_dfa(const Expr& expr) {
+  /// Returns the texts that end with a match of `expr`.
+  Dfa lookbehind_dfa(const Expr& expr) {
     Nfa nfa(budget_);
     nfa.set_accept(nfa.append(0, Expr::seq({any(), expr}), encoding_));
     note_bytes(nfa);
@@ -101,9 +101,9 @@ class Compiler {
 
   Dfa run(const Part& part, const Start& start);
 
-  /// The duty of a look ahead from a place like this.
+  /// Returns the Duty of a lookahead that begins in this context.
   std::uint32_t duty_of(const Part& part, bool negative, Start start) {
-    if (!part.looks_behind) start.behind.clear();
+    if (!part.has_lookbehind) start.lookbehind.clear();
     const auto [at, is_new] = duty_ids_.try_emplace(std::tuple(&part, negative, start), 0);
     if (!is_new) return at->second;
     Duty duty;
@@ -114,7 +114,8 @@ class Compiler {
     duties_.push_back(std::move(duty));
     return at->second;
   }
-  /// Beside the automaton of all texts: states that never fall behind it.
+  /// Compares an automaton with that of all texts: returns the states that accept whenever that
+  /// does.
   std::vector<std::uint8_t> always_accepting(const Dfa& dfa) {
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> ids;
     std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
@@ -164,13 +165,13 @@ class Compiler {
   Budget& budget_;
   std::bitset<257> begins_;
   Dfa every_;
-  std::vector<Dfa> behind_;
+  std::vector<Dfa> lookbehinds_;
   std::vector<std::unique_ptr<Expr>> tails_;
   std::deque<Duty> duties_;
   std::map<std::tuple<const Part*, bool, Start>, std::uint32_t> duty_ids_;
 };
 
-/// One part from one start.
+/// Runs one part from one start.
 class PartRun {
  public:
   PartRun(Compiler& all, const Part& part) : all_(all), part_(part) {}
@@ -206,9 +207,9 @@ class PartRun {
   std::uint32_t step(const Moment& from, std::uint8_t byte) {
     Moment to;
     to.start.at_begin = false;
-    for (std::size_t b = 0; b < from.start.behind.size(); ++b) {
-      const std::uint32_t at = from.start.behind[b];
-      to.start.behind.push_back(at == Dfa::kDead ? at : all_.behind_[b].step(at, byte));
+    for (std::size_t b = 0; b < from.start.lookbehind.size(); ++b) {
+      const std::uint32_t at = from.start.lookbehind[b];
+      to.start.lookbehind.push_back(at == Dfa::kDead ? at : all_.lookbehinds_[b].step(at, byte));
     }
     std::vector<Thread> moved;
     for (const Thread& thread : from.threads) {
@@ -227,7 +228,7 @@ class PartRun {
     return to.threads.empty() ? Dfa::kDead : add(std::move(to));
   }
 
-  /// What is owed behind one more byte. False: it can no longer be paid.
+  /// Advances the lookaheads of a thread by a byte. False: one of them can no longer be satisfied.
   bool pay(const Thread& thread, std::uint8_t byte, Thread& next) const {
     for (const auto& [duty, state] : thread.owed) {
       if (!owe(next, duty, all_.duties_[duty].dfa.step(state, byte))) return false;
@@ -245,10 +246,11 @@ class PartRun {
     return true;
   }
 
-  /// All that is reached without a byte; of threads in one state only those that owe the least.
+  /// Adds all threads that are reached without a byte; of those in one state only the ones with the
+  /// fewest lookaheads stay.
   std::vector<Thread> closed(std::vector<Thread> threads, const Start& here) {
-    std::vector<Thread> keep;
-    std::set<Thread> seen(threads.begin(), threads.end());
+    std::vector<Thread> relevant;
+    std::set<Thread> visited(threads.begin(), threads.end());
     for (std::size_t i = 0; i < threads.size() && all_.budget_.take_work(4); ++i) {
       bool matters = threads[i].state == part_.nfa.accept();
       for (std::uint32_t at = part_.nfa.first_edge(threads[i].state); at != Nfa::kNone;) {
@@ -257,13 +259,13 @@ class PartRun {
         matters = matters || edge.kind == Nfa::Kind::kBytes || edge.kind == Nfa::Kind::kEnd;
         Thread next = threads[i];
         if (!follow(edge, here, false, next)) continue;
-        if (seen.insert(next).second) threads.push_back(std::move(next));
+        if (visited.insert(next).second) threads.push_back(std::move(next));
       }
-      if (matters) keep.push_back(threads[i]);
+      if (matters) relevant.push_back(threads[i]);
     }
-    std::sort(keep.begin(), keep.end());
-    keep.erase(std::unique(keep.begin(), keep.end()), keep.end());
-    return least(keep);
+    std::sort(relevant.begin(), relevant.end());
+    relevant.erase(std::unique(relevant.begin(), relevant.end()), relevant.end());
+    return least(relevant);
   }
   static std::vector<Thread> least(const std::vector<Thread>& sorted) {
     std::vector<Thread> out;
@@ -278,7 +280,7 @@ class PartRun {
     return out;
   }
 
-  /// Whether an edge leads on without a byte; `next` is what it makes of its thread.
+  /// Returns true if an edge can be followed without a byte; `next` becomes its thread.
   bool follow(const Nfa::Edge& edge, const Start& here, bool at_end, Thread& next) {
     next.state = edge.to;
     if (edge.kind == Nfa::Kind::kEmpty) return true;
@@ -288,14 +290,14 @@ class PartRun {
     const Expr& look = *part_.nfa.looks()[edge.rule];
     const Part& inner = *part_.looks[edge.rule];
     if (look.ahead) return owe(next, all_.duty_of(inner, look.negative, here), 0);
-    const std::uint32_t at = here.behind[inner.behind];
-    const bool holds = at != Dfa::kDead && all_.behind_[inner.behind].accepting[at] != 0;
+    const std::uint32_t at = here.lookbehind[inner.lookbehind];
+    const bool holds = at != Dfa::kDead && all_.lookbehinds_[inner.lookbehind].accepting[at] != 0;
     return holds != look.negative;
   }
 
   bool accepts(const Moment& moment) {
     std::vector<Thread> threads = moment.threads;
-    std::set<Thread> seen(threads.begin(), threads.end());
+    std::set<Thread> visited(threads.begin(), threads.end());
     for (std::size_t i = 0; i < threads.size() && all_.budget_.take_work(4); ++i) {
       if (threads[i].state == part_.nfa.accept() && is_paid(threads[i])) return true;
       for (std::uint32_t at = part_.nfa.first_edge(threads[i].state); at != Nfa::kNone;) {
@@ -303,7 +305,7 @@ class PartRun {
         at = edge.next;
         Thread next = threads[i];
         if (!follow(edge, moment.start, true, next)) continue;
-        if (seen.insert(next).second) threads.push_back(std::move(next));
+        if (visited.insert(next).second) threads.push_back(std::move(next));
       }
     }
     return false;
@@ -319,7 +321,7 @@ class PartRun {
   const Part& part_;
   Dfa dfa_;
   std::map<Moment, std::uint32_t> ids_;
-  std::vector<const Moment*> moments_;  // keys of ids_: their addresses stay
+  std::vector<const Moment*> moments_;  // keys of ids_, whose addresses are stable
 };
 
 Dfa Compiler::run(const Part& part, const Start& start) {

@@ -10,8 +10,8 @@ namespace holdfast::grammar {
 Matcher::Matcher(std::shared_ptr<TokenMasks> masks)
     : masks_(std::move(masks)), machine_(masks_->grammar()) {
   const Grammar& grammar = masks_->grammar();
-  places_.push_back({grammar.rules[grammar.root].start, Pushdown::kBottom});
-  machine_.close(places_, 0);
+  configurations_.push_back({grammar.rules[grammar.root].start, Pushdown::kBottom});
+  machine_.close(configurations_, 0);
   may_end_ = machine_.ended();
 }
 
@@ -25,12 +25,13 @@ bool Matcher::accept(TokenId id) {
   return !bytes.empty() && accept_bytes(bytes);
 }
 
-/// Leaves in now_ what the bytes make of places_. False, and no frame stays, if they do not fit.
+/// Leaves in now_ the configurations after the bytes. False, and no frame stays, if they do not
+/// fit.
 bool Matcher::read(std::string_view bytes, bool& may_end) {
   const Pushdown::Mark before = machine_.mark();
   std::uint32_t position = position_;
   may_end = may_end_;
-  now_ = places_;
+  now_ = configurations_;
   for (const char c : bytes) {
     if (!machine_.step(now_, static_cast<std::uint8_t>(c), position, then_)) {
       machine_.rewind(before);
@@ -46,7 +47,7 @@ bool Matcher::read(std::string_view bytes, bool& may_end) {
 bool Matcher::accept_bytes(std::string_view bytes) {
   bool may_end = false;
   if (ended_ || !read(bytes, may_end)) return false;
-  std::swap(places_, now_);
+  std::swap(configurations_, now_);
   may_end_ = may_end;
   position_ += static_cast<std::uint32_t>(bytes.size());
   return true;
@@ -63,14 +64,15 @@ bool Matcher::ends_within(TokenId id, std::int64_t n) {
   return bytes + 1 <= n;
 }
 
-/// The byte that every place reads and no other; -1: there is none, or too much to look at.
-int Matcher::only_byte(const Places& places) const {
-  constexpr std::size_t kPlacesFew = 16;  // a step costs their square
+/// Returns the byte that every configuration reads and no other; -1: there is none, or too much to
+/// scan.
+int Matcher::only_byte(const Configurations& configurations) const {
+  constexpr std::size_t kOnlyByteConfigurationsMax = 16;  // a step costs their square
   const Grammar& grammar = masks_->grammar();
   int only = -1;
-  if (places.size() > kPlacesFew) return only;
-  for (const Place& place : places) {
-    const int byte = grammar.states[place.state].only;
+  if (configurations.size() > kOnlyByteConfigurationsMax) return only;
+  for (const Configuration& configuration : configurations) {
+    const int byte = grammar.states[configuration.state].only;
     if (byte < 0 || (only >= 0 && only != byte)) return -1;
     only = byte;
   }
@@ -81,7 +83,7 @@ std::string Matcher::forced(std::size_t most) {
   std::string bytes;
   if (ended_) return bytes;
   const Pushdown::Mark before = machine_.mark();
-  now_ = places_;
+  now_ = configurations_;
   bool may_end = may_end_;
   while (bytes.size() < most && !may_end) {
     const int byte = only_byte(now_);
@@ -99,7 +101,7 @@ bool Matcher::fill_mask(std::span<std::uint64_t> bits) {
   CHECK(bits.size() == masks_->table().mask_words());
   std::fill(bits.begin(), bits.end(), 0);
   if (ended_) return true;
-  if (!masks_->fill(machine_, places_, bits)) {
+  if (!masks_->fill(machine_, configurations_, bits)) {
     std::fill(bits.begin(), bits.end(), 0);
     return false;
   }

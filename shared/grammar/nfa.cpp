@@ -12,7 +12,7 @@ namespace {
 
 const CharSet kMustEscape = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
 
-/// "\n", "\u001b": how a character that must be escaped is written.
+/// Returns "\n", "\u001b": the escape of a character that must have one.
 std::string escape_of(char32_t point) {
   switch (point) {
     case '"':
@@ -78,8 +78,8 @@ std::uint32_t Nfa::append_literal(std::uint32_t from, std::string_view bytes) {
   return from;
 }
 
-/// The sequences as the smallest automaton without loops: states from which the same bytes follow
-/// are one. Classes of letters have hundreds of sequences, and patterns repeat them.
+/// Appends the sequences as the smallest automaton without loops: states with the same
+/// continuations are one. Classes of letters have hundreds of sequences, and patterns repeat them.
 void Nfa::append_utf8(std::uint32_t from, const CharSet& set, std::uint32_t to) {
   Utf8States states{to, {}};
   const std::vector<Utf8Sequence> sequences = utf8_sequences(set);
@@ -88,7 +88,7 @@ void Nfa::append_utf8(std::uint32_t from, const CharSet& set, std::uint32_t to) 
   }
 }
 
-/// Where byte `depth` of the sequences leads; they are alike before it, and sorted.
+/// Returns the edges of byte `depth` of the sequences, which are sorted and equal before it.
 std::vector<Nfa::Edge> Nfa::utf8_edges(std::span<const Utf8Sequence> sequences, std::size_t depth,
                                        Utf8States& states) {
   std::vector<Edge> edges;
@@ -121,7 +121,7 @@ std::uint32_t Nfa::utf8_state(const std::vector<Edge>& edges, Utf8States& states
     key.push_back(edge.lo * 256U + edge.hi);
     key.push_back(edge.to);
   }
-  const auto [at, is_new] = states.known.try_emplace(std::move(key), 0);
+  const auto [at, is_new] = states.by_edges.try_emplace(std::move(key), 0);
   if (!is_new) return at->second;
   at->second = add_state();
   for (const Edge& edge : edges) add_bytes(at->second, edge.lo, edge.hi, edge.to);
@@ -173,7 +173,7 @@ std::uint32_t Nfa::append_repeat(std::uint32_t from, const Expr& expr, Encoding 
   const std::uint32_t end = add_state();
   add_empty(at, end);
   for (std::uint32_t i = expr.min; i < expr.max && budget_.ok(); ++i) {
-    // A state of its own, so that no way leads back into what came before.
+    // A state of its own, so that no edge leads back into the text before.
     const std::uint32_t begin = add_state();
     add_empty(at, begin);
     at = append(begin, part, encoding);
@@ -191,7 +191,7 @@ std::uint32_t Nfa::append_look(std::uint32_t from, const Expr& expr) {
 }
 
 std::uint32_t Nfa::append(std::uint32_t from, const Expr& expr, Encoding encoding) {
-  if (!budget_.take_work(1)) return 0;  // counts what adds no state, too: (){1000}
+  if (!budget_.take_work(1)) return 0;  // counts parts that add no state, too: (){1000}
   switch (expr.kind) {
     case Expr::Kind::kEmpty:
       return from;

@@ -17,15 +17,15 @@ std::size_t Pushdown::bytes_held() const {
   return frames_.capacity() * sizeof(Frame) + links_.capacity() * sizeof(Link);
 }
 
-void Pushdown::add(Places& places, StateId state, FrameId frame) {
-  for (const Place& place : places) {
-    if (place.state == state && place.frame == frame) return;
+void Pushdown::add(Configurations& configurations, StateId state, FrameId frame) {
+  for (const Configuration& configuration : configurations) {
+    if (configuration.state == state && configuration.frame == frame) return;
   }
-  if (places.size() >= kPlacesMax) {
+  if (configurations.size() >= kConfigurationsMax) {
     overflowed_ = true;
     return;
   }
-  places.push_back({state, frame});
+  configurations.push_back({state, frame});
 }
 
 void Pushdown::add_link(FrameId frame, StateId state, FrameId to) {
@@ -36,16 +36,16 @@ void Pushdown::add_link(FrameId frame, StateId state, FrameId to) {
   frames_[frame].first_link = static_cast<std::uint32_t>(links_.size() - 1);
 }
 
-void Pushdown::call(Places& places, const Place& from, const Grammar::Call& call,
-                    std::uint32_t at) {
-  if (grammar_->rules[call.rule].nullable) add(places, call.to, from.frame);
+void Pushdown::call(Configurations& configurations, const Configuration& from,
+                    const Grammar::Call& call, std::uint32_t at) {
+  if (grammar_->rules[call.rule].nullable) add(configurations, call.to, from.frame);
   std::size_t frame = fresh_;
   while (frame < frames_.size() && frames_[frame].rule != call.rule) ++frame;
   const auto id = static_cast<FrameId>(frame);
   const bool is_new = frame == frames_.size();
   if (is_new) frames_.push_back({at, call.rule, kNone});
-  // A call in last place returns to where its caller returns, so that right recursion does not
-  // pile up frames. Frames of this byte may still grow, and the bottom has no links.
+  // A tail call returns to where its caller returns, so that right recursion does not pile up
+  // frames. Frames of this byte may still grow, and the bottom has no links.
   const bool is_last = from.frame != kBottom && from.frame < fresh_ && grammar_->is_final(call.to);
   if (is_last) {
     for (std::uint32_t i = frames_[from.frame].first_link; i != kNone; i = links_[i].next) {
@@ -54,43 +54,46 @@ void Pushdown::call(Places& places, const Place& from, const Grammar::Call& call
   } else {
     add_link(id, call.to, from.frame);
   }
-  if (is_new) add(places, grammar_->rules[call.rule].start, id);
+  if (is_new) add(configurations, grammar_->rules[call.rule].start, id);
 }
 
-void Pushdown::close(Places& places, std::uint32_t at) {
+void Pushdown::close(Configurations& configurations, std::uint32_t at) {
   overflowed_ = false;
-  expand(places, at);
+  expand(configurations, at);
 }
 
-void Pushdown::expand(Places& places, std::uint32_t at) {
+void Pushdown::expand(Configurations& configurations, std::uint32_t at) {
   ended_ = false;
   fresh_ = frames_.size();
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    const Place place = places[i];
-    const Grammar::State& state = grammar_->states[place.state];
+  for (std::size_t i = 0; i < configurations.size(); ++i) {
+    const Configuration configuration = configurations[i];
+    const Grammar::State& state = grammar_->states[configuration.state];
     if (state.accepting) {
-      if (place.frame == kBottom) {
+      if (configuration.frame == kBottom) {
         ended_ = true;
-      } else if (frames_[place.frame].opened_at < at) {
-        // A rule that derives nothing was skipped by its caller already.
-        for (std::uint32_t l = frames_[place.frame].first_link; l != kNone; l = links_[l].next) {
-          add(places, links_[l].state, links_[l].frame);
+      } else if (frames_[configuration.frame].opened_at < at) {
+        // The caller of a rule that derives nothing has skipped it already.
+        for (std::uint32_t l = frames_[configuration.frame].first_link; l != kNone;
+             l = links_[l].next) {
+          add(configurations, links_[l].state, links_[l].frame);
         }
       }
     }
     for (std::uint32_t c = state.call_begin; c < state.call_end; ++c) {
-      call(places, place, grammar_->calls[c], at);
+      call(configurations, configuration, grammar_->calls[c], at);
     }
   }
-  std::erase_if(places, [this](const Place& p) { return !grammar_->states[p.state].has_bytes; });
+  std::erase_if(configurations,
+                [this](const Configuration& p) { return !grammar_->states[p.state].has_bytes; });
 }
 
-bool Pushdown::step(const Places& places, std::uint8_t byte, std::uint32_t at, Places& out) {
+bool Pushdown::step(const Configurations& configurations, std::uint8_t byte, std::uint32_t at,
+                    Configurations& out) {
   out.clear();
   overflowed_ = false;
-  for (const Place& place : places) {
-    const StateId to = grammar_->step(place.state, byte);
-    if (to != kDead) add(out, to, place.frame);
+  for (const Configuration& configuration : configurations) {
+    const StateId to = grammar_->step(configuration.state, byte);
+    if (to != kDead) add(out, to, configuration.frame);
   }
   if (out.empty()) {
     ended_ = false;

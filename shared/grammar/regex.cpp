@@ -31,7 +31,7 @@ class Parser {
       : in_(std::move(text)), depth_max_(depth_max) {}
 
   Result<Expr> parse() {
-    HF_TRY(Expr expr, parse_alternatives(0));
+    HOLDFAST_TRY(Expr expr, parse_alternatives(0));
     if (!in_.at_end()) return bad("')' without '('");
     return expr;
   }
@@ -53,7 +53,7 @@ class Parser {
     do {
       std::vector<Expr> parts;
       while (!in_.at_end() && in_.peek() != '|' && in_.peek() != ')') {
-        HF_TRY(Expr part, parse_term(depth));
+        HOLDFAST_TRY(Expr part, parse_term(depth));
         parts.push_back(std::move(part));
       }
       alternatives.push_back(Expr::seq(std::move(parts)));
@@ -71,7 +71,7 @@ class Parser {
       in_.take('B');
       return word_boundary(is_one);
     }
-    HF_TRY(Expr atom, parse_atom(depth));
+    HOLDFAST_TRY(Expr atom, parse_atom(depth));
     return parse_quantifiers(std::move(atom));
   }
 
@@ -83,7 +83,7 @@ class Parser {
     in_.take(c);
     if (c == '.') return Expr::one_of(negated(kLineEnd));
     if (c != '\\') return characters({{c, c}});
-    HF_TRY(CharSet set, parse_escape());
+    HOLDFAST_TRY(CharSet set, parse_escape());
     return characters(std::move(set));
   }
 
@@ -95,19 +95,19 @@ class Parser {
     bool negative = false;
     if (in_.take('?')) {
       const char32_t after = in_.peek(1);
-      const bool behind = in_.peek() == '<' && (after == '=' || after == '!');
-      if (behind) in_.take('<');
+      const bool lookbehind = in_.peek() == '<' && (after == '=' || after == '!');
+      if (lookbehind) in_.take('<');
       if (in_.peek() == '=' || in_.peek() == '!') {
         is_look = true;
-        ahead = !behind;
+        ahead = !lookbehind;
         negative = in_.take('!');
         in_.take('=');
       } else {
-        HF_TRY(const bool ends, parse_group_kind(depth));
+        HOLDFAST_TRY(const bool ends, parse_group_kind(depth));
         if (ends) return Expr::empty();
       }
     }
-    HF_TRY(Expr inner, parse_alternatives(depth + 1));
+    HOLDFAST_TRY(Expr inner, parse_alternatives(depth + 1));
     if (!in_.take(')')) return bad("'(' without ')'");
     ignores_case_ = ignored_case;
     if (!is_look) return inner;
@@ -115,10 +115,11 @@ class Parser {
     return Expr::look(std::move(inner), ahead, negative);
   }
 
-  /// What follows "(?": ":", a name, or flags, which may end the group: "(?i)" holds from there on.
+  /// Parses the text after "(?": ":", a name, or flags, which may end the group: "(?i)" holds from
+  /// there on.
   Result<bool> parse_group_kind(std::uint32_t depth) {
     if (in_.take(':')) return false;
-    if (in_.peek(1) == '<') in_.take('P');  // Python's way to write a name
+    if (in_.peek(1) == '<') in_.take('P');  // Python's notation of a name
     if (in_.take('<')) {
       while (!in_.at_end() && in_.peek() != '>') in_.take(in_.peek());
       if (!in_.take('>')) return bad("a group name without '>'");
@@ -134,13 +135,13 @@ class Parser {
     return true;
   }
 
-  /// Looks at nothing and asks for no end.
+  /// Returns true for an expression without looks and without an end anchor.
   static bool is_plain(const Expr& expr) {
     if (expr.kind == Expr::Kind::kLook || expr.kind == Expr::Kind::kEnd) return false;
     return std::all_of(expr.parts.begin(), expr.parts.end(), &is_plain);
   }
 
-  /// Letters of ASCII in both cases.
+  /// Adds the other case of ASCII letters where case is ignored.
   Expr characters(CharSet set) const {
     if (!ignores_case_) return Expr::one_of(std::move(set));
     CharSet out = set;
@@ -161,7 +162,7 @@ class Parser {
                       Expr::seq({look(false, true), look(true, !is_one)})});
   }
 
-  /// {m}, {m,}, {m,n}; nullopt (and nothing read) if it is something else.
+  /// Reads {m}, {m,} or {m,n}; nullopt (and nothing is read) for other text.
   std::optional<std::pair<std::uint32_t, std::uint32_t>> read_counts() {
     const std::size_t start = in_.offset();
     in_.take('{');
@@ -186,7 +187,7 @@ class Parser {
       const auto counts = read_counts();
       if (!counts) {
         if (is_count_like()) return bad("a repetition of over " + std::to_string(kCountMax));
-        return atom;  // a brace that stands for itself
+        return atom;  // a literal brace
       }
       std::tie(min, max) = *counts;
       if (max < min) return bad("a repetition whose maximum is below its minimum");
@@ -208,11 +209,11 @@ class Parser {
     while (in_.peek() != ']') {
       if (in_.at_end()) return bad("'[' without ']'");
       bool single = false;
-      HF_TRY(CharSet lo, parse_class_atom(single));
+      HOLDFAST_TRY(CharSet lo, parse_class_atom(single));
       if (in_.peek() == '-' && in_.peek(1) != ']' && in_.peek(1) != kNoChar) {
         in_.take('-');
         bool single_hi = false;
-        HF_TRY(const CharSet hi, parse_class_atom(single_hi));
+        HOLDFAST_TRY(const CharSet hi, parse_class_atom(single_hi));
         if (!single || !single_hi) return bad("a range whose end is a class");
         if (hi[0].lo < lo[0].lo) return bad("a range whose end is below its start");
         lo[0].hi = hi[0].lo;
@@ -231,7 +232,7 @@ class Parser {
       single = true;
       return CharSet{{c, c}};
     }
-    HF_TRY(CharSet set, parse_escape());
+    HOLDFAST_TRY(CharSet set, parse_escape());
     single = set.size() == 1 && set[0].lo == set[0].hi;
     return set;
   }
@@ -272,7 +273,7 @@ class Parser {
       case 'u':
         return in_.peek() == '{' ? read_braced() : read_code(4);
       case 'b':
-        return one('\b');  // in a class alone
+        return one('\b');  // only in a class
       case 'k':
         return unsupported("a back reference");
       case 'p':
@@ -295,7 +296,7 @@ class Parser {
     return one(c);
   }
 
-  /// "{Lu}" of "\\p{Lu}", or one letter.
+  /// Parses "{Lu}" of "\\p{Lu}", or one letter.
   Result<CharSet> parse_property(bool negative) {
     std::string name;
     const auto take = [&] {
@@ -356,7 +357,7 @@ Result<Expr> parse_regex(std::string_view pattern, std::uint32_t depth_max) {
                                             " bytes; expected at most " +
                                             std::to_string(kRegexBytesMax)};
   }
-  HF_TRY(std::u32string text, decode_source(pattern));
+  HOLDFAST_TRY(std::u32string text, decode_source(pattern));
   return Parser(std::move(text), depth_max).parse();
 }
 
@@ -373,8 +374,9 @@ Dfa dfa_of_all(const Expr& expr, Encoding encoding, Budget& budget) {
   return determinised(nfa);
 }
 
-/// An expression that begins with looks ahead is the rest, and they: automata joined once are
-/// smaller and sooner there than those that run beside each other.
+/// Compiles an expression that begins with lookaheads as an intersection of the rest and of each
+/// lookahead: there, automata intersected once are smaller and faster than those that run in
+/// parallel.
 Dfa dfa_of_begun(const Expr& expr, bool to_end, Encoding encoding, Budget& budget) {
   std::vector<Expr> rest{Expr::of(Expr::Kind::kBegin)};
   std::vector<const Expr*> looks;
@@ -394,12 +396,12 @@ Dfa dfa_of_begun(const Expr& expr, bool to_end, Encoding encoding, Budget& budge
   return all;
 }
 
-bool begins_with_look(const Expr& expr, bool behind_begin) {
+bool begins_with_look(const Expr& expr, bool after_anchor) {
   if (expr.kind != Expr::Kind::kSeq) return false;
   std::size_t i = 0;
   while (i < expr.parts.size() && expr.parts[i].kind == Expr::Kind::kBegin) ++i;
   const bool is_look = i < expr.parts.size() && expr.parts[i].kind == Expr::Kind::kLook;
-  return is_look && expr.parts[i].ahead && (i > 0 || !behind_begin);
+  return is_look && expr.parts[i].ahead && (i > 0 || !after_anchor);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// Regular expressions in the syntax of ECMA-262, as far as they are regular: no back references. Of
-// flags "(?i)" is known, for the letters of ASCII.
+// Regular expressions in the syntax of ECMA-262, as far as they are regular: no back references.
+// The only flag is "(?i)", for ASCII letters.
 
 #include <string>
 #include <string_view>
@@ -12,14 +12,14 @@ namespace holdfast::grammar {
 
 constexpr std::size_t kRegexBytesMax = 16 * 1024;
 
-/// The expression as an Expr with kBegin and kEnd in it. kInvalidRequest: malformed; kUnsupported:
-/// not regular, or syntax that we do not know. The error's text has no operation in front: "at
-/// character 3: …".
+/// Parses an expression into an Expr with kBegin and kEnd in it. kInvalidRequest: malformed;
+/// kUnsupported: not regular, or unknown syntax. The error's text does not begin with an operation:
+/// "at character 3: …".
 Result<Expr> parse_regex(std::string_view pattern, std::uint32_t depth_max);
 
-/// Texts in which `expr` matches somewhere (as the keyword "pattern" means it).
+/// Returns the texts in which `expr` matches somewhere (the meaning of the keyword "pattern").
 Dfa dfa_of_search(const Expr& expr, Encoding encoding, Budget& budget);
-/// Texts that `expr` matches as a whole.
+/// Returns the texts that `expr` matches as a whole.
 Dfa dfa_of_whole(const Expr& expr, Encoding encoding, Budget& budget);
 
 }  // namespace holdfast::grammar

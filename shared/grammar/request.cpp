@@ -36,8 +36,8 @@ Result<std::optional<GrammarRequest>> read_extra(std::string_view extra_json) {
       request.finish = value.get<bool>();
       continue;
     }
-    const bool known = name == "kind" || name == "source";
-    if (!known || !value.is_string()) {
+    const bool recognised = name == "kind" || name == "source";
+    if (!recognised || !value.is_string()) {
       return bad(
           "expected only the texts \"kind\" and \"source\", and true or false as \"finish\"");
     }
@@ -56,7 +56,7 @@ Result<GrammarPtr> compile(const GrammarRequest& request, const GrammarLimits& l
              "' is not known; expected json_schema, json_object, regex, gbnf or tool_call");
 }
 
-std::shared_ptr<TokenMasks> GrammarCache::kept(const GrammarRequest& request) {
+std::shared_ptr<TokenMasks> GrammarCache::lookup(const GrammarRequest& request) {
   const auto at = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return entry.request.kind == request.kind && entry.request.source == request.source;
   });
@@ -65,16 +65,16 @@ std::shared_ptr<TokenMasks> GrammarCache::kept(const GrammarRequest& request) {
   return entries_.front().masks;
 }
 
-void GrammarCache::keep(const GrammarRequest& request, std::shared_ptr<TokenMasks> masks) {
+void GrammarCache::insert(const GrammarRequest& request, std::shared_ptr<TokenMasks> masks) {
   entries_.push_front({request, std::move(masks)});
   while (entries_.size() > size_) entries_.pop_back();
 }
 
 Result<std::shared_ptr<TokenMasks>> GrammarCache::find(const GrammarRequest& request) {
-  if (auto masks = kept(request)) return masks;
-  HF_TRY(GrammarPtr grammar, compile(request));
-  HF_TRY(std::shared_ptr<TokenMasks> masks, TokenMasks::make(std::move(grammar), table_));
-  keep(request, masks);
+  if (auto masks = lookup(request)) return masks;
+  HOLDFAST_TRY(GrammarPtr grammar, compile(request));
+  HOLDFAST_TRY(std::shared_ptr<TokenMasks> masks, TokenMasks::make(std::move(grammar), table_));
+  insert(request, masks);
   return masks;
 }
 

@@ -10,13 +10,13 @@
 
 namespace holdfast::grammar {
 
-/// Not thread-safe.
+/// A growing set of rules. Not thread-safe.
 class RuleSet {
  public:
   explicit RuleSet(Budget& budget) : budget_(budget) {}
   Budget& budget() { return budget_; }
 
-  /// A rule to be set later: rules may call it before it is there. Until then it derives nothing.
+  /// Reserves a rule to be set later: rules may call it before. Until then it derives nothing.
   RuleId reserve(std::string name) {
     budget_.take_rules(1);
     Dfa nothing;

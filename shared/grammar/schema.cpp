@@ -6,7 +6,7 @@
 namespace holdfast::grammar {
 namespace {
 
-constexpr std::uint32_t kGroupDepthMax = 200;  // $ref, allOf, … inside of each other
+constexpr std::uint32_t kGroupDepthMax = 200;  // $ref, allOf, … nested in each other
 
 template <class T>
 void append_new(std::vector<T>& to, const std::vector<T>& from) {
@@ -21,7 +21,7 @@ std::optional<T> lesser(const std::optional<T>& a, const std::optional<T>& b) {
   return std::min(*a, *b);
 }
 
-/// Takes away types for which two limits contradict each other.
+/// Removes types for which two limits contradict each other.
 void drop_impossible_types(Conjunct& c) {
   if (c.max_length && *c.max_length < c.min_length) c.types &= ~kTypeString;
   if (c.max_items && *c.max_items < c.min_items) c.types &= ~kTypeArray;
@@ -32,25 +32,25 @@ void drop_impossible_types(Conjunct& c) {
   if (order > 0 || (order == 0 && open)) c.types &= ~(kTypeInteger | kTypeFraction);
 }
 
-/// Keywords that say nothing about which documents are valid, as far as they are often there.
+/// Returns true for the common keywords that do not restrict documents.
 bool is_annotation(const std::string& keyword) {
-  static const std::set<std::string> known = {"title",
-                                              "description",
-                                              "default",
-                                              "examples",
-                                              "example",
-                                              "$comment",
-                                              "$schema",
-                                              "deprecated",
-                                              "readOnly",
-                                              "writeOnly",
-                                              "xml",
-                                              "externalDocs",
-                                              "markdownDescription"};
-  return known.count(keyword) != 0;
+  static const std::set<std::string> annotations = {"title",
+                                                    "description",
+                                                    "default",
+                                                    "examples",
+                                                    "example",
+                                                    "$comment",
+                                                    "$schema",
+                                                    "deprecated",
+                                                    "readOnly",
+                                                    "writeOnly",
+                                                    "xml",
+                                                    "externalDocs",
+                                                    "markdownDescription"};
+  return annotations.count(keyword) != 0;
 }
 
-/// A schema without annotations. `is_map`: its members are names with schemas.
+/// Returns a schema without annotations. `is_map`: its members are names with schemas.
 JsonTree without_annotations(const JsonTree& tree, bool is_map) {
   static const std::set<std::string> maps = {"properties",  "patternProperties", "$defs",
                                              "definitions", "dependentSchemas",  "dependencies"};
@@ -154,7 +154,7 @@ SchemaId SchemaReader::intern(const JsonTree& tree, const std::string& pointer, 
   // Equal schemas are one: they share their rules and the masks that are found for them.
   std::string text = canonical_json(without_annotations(tree, false), false);
   budget_.take_work(text.size() / 8 + 1);
-  // References mean the same only in one place.
+  // References mean the same only within one base.
   if (has_references(text)) text += " " + std::to_string(base);
   const auto [at, is_new] =
       by_text_.try_emplace(std::move(text), static_cast<SchemaId>(schemas_.size()));
@@ -182,7 +182,7 @@ SchemaSet SchemaReader::set_of(std::vector<SchemaId> ids) const {
   return ids;
 }
 
-/// The schema that a reference means; nullopt if there is none of this keyword.
+/// Returns the schema of a reference; nullopt if there is no such keyword.
 Result<std::optional<SchemaId>> SchemaReader::resolve(SchemaId id, const std::string& keyword) {
   const Schema& from = schemas_[id];
   const JsonTree* ref = from.tree->find_set(keyword);
@@ -192,9 +192,9 @@ Result<std::optional<SchemaId>> SchemaReader::resolve(SchemaId id, const std::st
     return schema_error(Errc::kInvalidRequest, keyword, pointer, "expected a text");
   }
   const bool is_dynamic = keyword == "$dynamicRef";
-  HF_TRY(const SchemaTarget target, is_dynamic
-                                        ? refs_.find_dynamic(ref->text, from.base, pointer)
-                                        : refs_.find(ref->text, from.base, keyword, pointer));
+  HOLDFAST_TRY(const SchemaTarget target, is_dynamic
+                                              ? refs_.find_dynamic(ref->text, from.base, pointer)
+                                              : refs_.find(ref->text, from.base, keyword, pointer));
   return std::optional(intern(*target.tree, ref->text, target.base));
 }
 
@@ -223,8 +223,8 @@ Result<std::vector<Conjunct>> SchemaReader::alternatives(const SchemaSet& set) {
   std::vector<Conjunct> all(1);
   if (!set.empty()) all[0].pointer = schemas_[set[0]].pointer;
   for (const SchemaId id : set) {
-    HF_TRY(const std::vector<Conjunct>* more, alternatives(id));
-    HF_TRY(all, product(all, *more));
+    HOLDFAST_TRY(const std::vector<Conjunct>* more, alternatives(id));
+    HOLDFAST_TRY(all, product(all, *more));
   }
   return all;
 }
@@ -262,10 +262,10 @@ Result<std::vector<Conjunct>> SchemaReader::read(SchemaId id) {
     return Error{Errc::kInvalidRequest,
                  "compile JSON schema: " + pointer + ": expected an object, true or false"};
   }
-  HF_TRY(Conjunct own, KeywordReader(*this, tree, pointer, schemas_[id].base).read());
+  HOLDFAST_TRY(Conjunct conjunct, KeywordReader(*this, tree, pointer, schemas_[id].base).read());
   std::vector<Conjunct> base;
-  base.push_back(std::move(own));
-  HF_TRY(base, product(base, std::vector<Conjunct>(1)));  // drops what contradicts itself
+  base.push_back(std::move(conjunct));
+  HOLDFAST_TRY(base, product(base, std::vector<Conjunct>(1)));  // drops contradictory alternatives
   return read_groups(id, std::move(base));
 }
 
@@ -273,32 +273,32 @@ Result<std::vector<Conjunct>> SchemaReader::read_groups(SchemaId id, std::vector
   const JsonTree& tree = *schemas_[id].tree;
   const std::string pointer = schemas_[id].pointer;
   for (const char* keyword : {"$ref", "$dynamicRef", "$recursiveRef"}) {
-    HF_TRY(const std::optional<SchemaId> target, resolve(id, keyword));
+    HOLDFAST_TRY(const std::optional<SchemaId> target, resolve(id, keyword));
     if (!target) continue;
-    HF_TRY(const std::vector<Conjunct>* more, alternatives(*target));
-    HF_TRY(base, product(base, *more));
+    HOLDFAST_TRY(const std::vector<Conjunct>* more, alternatives(*target));
+    HOLDFAST_TRY(base, product(base, *more));
   }
   for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
-    HF_TRY(base, read_list(id, keyword, std::move(base)));
+    HOLDFAST_TRY(base, read_list(id, keyword, std::move(base)));
   }
   if (tree.find_set("not") != nullptr) {
-    HF_TRY(const SchemaId part, group_member(id, "not"));
-    HF_TRY(const std::vector<Conjunct> all, violations(part, pointer + "/not"));
-    HF_TRY(base, product(base, all));
+    HOLDFAST_TRY(const SchemaId part, group_member(id, "not"));
+    HOLDFAST_TRY(const std::vector<Conjunct> all, violations(part, pointer + "/not"));
+    HOLDFAST_TRY(base, product(base, all));
   }
-  if (tree.find_set("if") != nullptr) {  // "then" and "else" alone say nothing
-    HF_TRY(const std::vector<Conjunct> all, read_condition(id));
-    HF_TRY(base, product(base, all));
+  if (tree.find_set("if") != nullptr) {  // "then" and "else" alone have no meaning
+    HOLDFAST_TRY(const std::vector<Conjunct> all, read_condition(id));
+    HOLDFAST_TRY(base, product(base, all));
   }
   for (const char* keyword : {"dependentRequired", "dependentSchemas", "dependencies"}) {
     if (tree.find_set(keyword) == nullptr) continue;
-    HF_TRY(base, read_dependents(id, keyword, std::move(base)));
+    HOLDFAST_TRY(base, read_dependents(id, keyword, std::move(base)));
   }
-  HF_CHECKED(read_unevaluated(id, base));
+  HOLDFAST_CHECKED(read_unevaluated(id, base));
   return base;
 }
 
-/// A list of schemas, worked into what holds already.
+/// Reads a list of schemas and merges them into the alternatives so far.
 Result<std::vector<Conjunct>> SchemaReader::read_list(SchemaId id, const std::string& keyword,
                                                       std::vector<Conjunct> base) {
   const JsonTree* list = schemas_[id].tree->find_set(keyword);
@@ -312,14 +312,14 @@ Result<std::vector<Conjunct>> SchemaReader::read_list(SchemaId id, const std::st
                         "expected an array of at least one schema");
   }
   if (!all_of) {
-    HF_TRY(const std::vector<Conjunct> all, read_union(id, keyword));
+    HOLDFAST_TRY(const std::vector<Conjunct> all, read_union(id, keyword));
     return product(base, all);
   }
   for (std::size_t i = 0; i < list->items.size(); ++i) {
     const SchemaId part =
         intern(list->items[i], pointer + "/allOf/" + std::to_string(i), schemas_[id].base);
-    HF_TRY(const std::vector<Conjunct>* more, alternatives(part));
-    HF_TRY(base, product(base, *more));
+    HOLDFAST_TRY(const std::vector<Conjunct>* more, alternatives(part));
+    HOLDFAST_TRY(base, product(base, *more));
   }
   return base;
 }
@@ -338,19 +338,19 @@ Result<std::vector<Conjunct>> SchemaReader::read_union(SchemaId id, const std::s
   const std::string pointer = schemas_[id].pointer;
   std::vector<SchemaId> parts;
   for (std::size_t i = 0; i < list.items.size(); ++i) {
-    const std::string place = pointer + "/" + keyword + "/" + std::to_string(i);
-    parts.push_back(intern(list.items[i], place, schemas_[id].base));
+    const std::string item_pointer = pointer + "/" + keyword + "/" + std::to_string(i);
+    parts.push_back(intern(list.items[i], item_pointer, schemas_[id].base));
   }
   std::vector<Conjunct> all;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    HF_TRY(const std::vector<Conjunct>* branch, alternatives(parts[i]));
+    HOLDFAST_TRY(const std::vector<Conjunct>* branch, alternatives(parts[i]));
     std::vector<Conjunct> only = *branch;
     for (std::size_t j = 0; keyword == "oneOf" && j < parts.size(); ++j) {
       if (i == j) continue;
-      HF_TRY(const bool disjoint, are_disjoint(parts[i], parts[j]));
+      HOLDFAST_TRY(const bool disjoint, are_disjoint(parts[i], parts[j]));
       if (disjoint) continue;
-      HF_TRY(const std::vector<Conjunct> not_other, violations(parts[j], pointer + "/oneOf"));
-      HF_TRY(only, product(only, not_other));
+      HOLDFAST_TRY(const std::vector<Conjunct> not_other, violations(parts[j], pointer + "/oneOf"));
+      HOLDFAST_TRY(only, product(only, not_other));
     }
     all.insert(all.end(), std::make_move_iterator(only.begin()),
                std::make_move_iterator(only.end()));
@@ -358,13 +358,13 @@ Result<std::vector<Conjunct>> SchemaReader::read_union(SchemaId id, const std::s
   return all;
 }
 
-/// Whether no document can satisfy both. False where that is not seen.
+/// Returns true if no document can satisfy both; false where that is undecided.
 Result<bool> SchemaReader::are_disjoint(SchemaId a, SchemaId b) {
-  HF_TRY(const std::vector<Conjunct>* of_a, alternatives(a));
-  HF_TRY(const std::vector<Conjunct>* of_b, alternatives(b));
-  HF_TRY(const std::vector<Conjunct> both, product(*of_a, *of_b));
+  HOLDFAST_TRY(const std::vector<Conjunct>* of_a, alternatives(a));
+  HOLDFAST_TRY(const std::vector<Conjunct>* of_b, alternatives(b));
+  HOLDFAST_TRY(const std::vector<Conjunct> both, product(*of_a, *of_b));
   for (const Conjunct& c : both) {
-    HF_TRY(const bool disjoint, disjoint_(context_, c));
+    HOLDFAST_TRY(const bool disjoint, disjoint_(context_, c));
     if (!disjoint) return false;
   }
   return true;

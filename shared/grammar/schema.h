@@ -1,7 +1,7 @@
 #pragma once
 // A JSON schema as alternatives: each is a conjunction of plain constraints, after $ref, allOf,
-// anyOf, oneOf, not and if have been worked in. What is nested below (properties, items) stays a
-// set of schemas that must hold together.
+// anyOf, oneOf, not and if have been merged in. Nested schemas (properties, items) stay sets of
+// schemas that must hold together.
 
 #include <cstdint>
 #include <map>
@@ -21,14 +21,14 @@
 namespace holdfast::grammar {
 
 using SchemaId = std::uint32_t;
-/// Schemas that must hold together: sorted, each once; the schema `true` is left out.
+/// Schemas that must hold together: sorted, each once, without the schema `true`.
 using SchemaSet = std::vector<SchemaId>;
 
 enum SchemaType : std::uint8_t {
   kTypeNull = 1,
   kTypeBoolean = 2,
   kTypeInteger = 4,
-  kTypeFraction = 8,  // numbers that are no integers
+  kTypeFraction = 8,  // numbers that are not integers
   kTypeString = 16,
   kTypeArray = 32,
   kTypeObject = 64,
@@ -40,48 +40,49 @@ struct Bound {
   bool exclusive = false;
 };
 
-/// What one schema object says about members. Which schemas a member must satisfy is decided part
-/// by part: "additionalProperties" looks only at the names of its own part.
+/// The constraints of one schema object on members. The schemas of a member are decided part by
+/// part: "additionalProperties" considers only the names of its own part.
 struct ObjectPart {
   std::vector<std::pair<std::string, SchemaId>> properties;
   std::vector<std::pair<std::string, SchemaId>> patterns;
   std::optional<SchemaId> additional;
-  bool open = false;  // of a condition: says nothing about which other names may be there
+  bool open = false;  // of a condition: does not restrict other names
 };
 struct ArrayPart {
   std::vector<SchemaId> prefix;
   std::optional<SchemaId> items;
-  bool open = false;  // of a condition: says nothing about where the array ends
+  bool open = false;  // of a condition: does not restrict the array's length
 };
-/// So many items satisfy the schema.
+/// The number of items that satisfy a schema.
 struct Contains {
   SchemaId schema = 0;
   std::uint32_t min = 1;
   std::optional<std::uint32_t> max;
   bool operator==(const Contains&) const = default;
 };
-/// A part of a schema for whose negation there is no constraint.
+/// A part of a schema whose negation no constraint expresses.
 struct Refused {
   std::string keyword;
   std::string pointer;
 };
 
+/// A conjunction of constraints: one alternative of a schema.
 struct Conjunct {
-  std::string pointer;  // of the first schema that it comes from, for errors
+  std::string pointer;  // of the first schema that contributes, for errors
   std::uint8_t types = kTypeAll;
   std::optional<std::vector<const JsonTree*>> values;  // enum, const
   // strings
   std::set<std::string> patterns;
   std::set<std::string> not_patterns;
-  std::vector<const JsonTree*> other_texts;  // strings that it is not
-  std::set<std::string> formats;  // names; behind a line end the pattern of the same schema
+  std::vector<const JsonTree*> other_texts;  // excluded strings
+  std::set<std::string> formats;  // names; after a line end the pattern of the same schema
   std::uint32_t min_length = 0;
   std::optional<std::uint32_t> max_length;
   // numbers
   std::optional<Bound> lower;
   std::optional<Bound> upper;
   std::vector<Decimal> steps;
-  bool number_format = false;  // a bound is there because of a "format"
+  bool number_format = false;  // a bound comes from a "format"
   // objects
   std::vector<ObjectPart> objects;
   std::vector<std::string> required;  // in order of appearance
@@ -94,42 +95,46 @@ struct Conjunct {
   std::optional<std::uint32_t> max_items;
   bool unique_items = false;
   std::vector<Contains> contains;
-  /// Says more than the rest, which no grammar can: whoever comes to use it refuses the schema.
+  /// Set if the conjunct requires more than a grammar can express: using it refuses the schema.
   std::optional<Refused> refused;
 
   bool is_required(const std::string& name) const;
 };
 
-/// `cause` behind keyword and place: "compile JSON schema: 'minimum' at #/properties/a: …".
+/// Returns `cause` after keyword and location: "compile JSON schema: 'minimum' at #/properties/a:
+/// …".
 Error schema_error(Errc code, const std::string& keyword, const std::string& pointer,
                    const std::string& cause);
 
-/// Reads schemas when they are asked for. Not thread-safe.
+/// Reads schemas on demand. Not thread-safe.
 class SchemaReader {
  public:
   explicit SchemaReader(Budget& budget) : budget_(budget) {}
-  /// One more document, whose equal parts are those of the others. `root` outlives the reader.
+  /// Adds a document, whose schemas are shared with equal ones of others. `root` outlives the
+  /// reader.
   SchemaId add_document(const JsonTree& root);
-  /// The alternatives of a schema, without those that contradict themselves at first sight. The
-  /// reference stays. Errors as compile_json_schema.
+  /// Returns the alternatives of a schema, without obviously contradictory ones. The reference
+  /// stays valid. Errors as compile_json_schema.
   Result<const std::vector<Conjunct>*> alternatives(SchemaId id);
   Result<std::vector<Conjunct>> alternatives(const SchemaSet& set);
-  /// Alternatives that satisfy both.
+  /// Returns the alternatives that satisfy both.
   Result<std::vector<Conjunct>> product(const std::vector<Conjunct>& a,
                                         const std::vector<Conjunct>& b);
   bool is_true(SchemaId id) const;
   bool is_false(SchemaId id) const;
-  /// The schema of all that does not satisfy this one.
+  /// Returns the schema of everything that does not satisfy this one.
   SchemaId negated(SchemaId id);
-  /// `outer`: where its references start from, if it has no "$id" of its own.
+  /// Returns the id of a schema. `outer` is the base of its references, unless it has its own
+  /// "$id".
   SchemaId intern(const JsonTree& tree, const std::string& pointer, BaseId outer);
-  /// A schema that the source does not have; no references in it.
+  /// Returns the id of a derived schema that the source does not have; no references in it.
   SchemaId make(JsonTree tree, const std::string& pointer) {
-    return keep(std::move(tree), pointer, 0);
+    return intern_derived(std::move(tree), pointer, 0);
   }
   SchemaSet set_of(std::vector<SchemaId> ids) const;
   const std::string& pointer(SchemaId id) const { return schemas_[id].pointer; }
-  /// Whether two alternatives of a oneOf can never both hold; set by whoever knows rules.
+  /// Decides that two alternatives of a oneOf can never both hold; set by the builder, which knows
+  /// rules.
   using Disjoint = Result<bool> (*)(void* context, const Conjunct& both);
   void set_disjoint(Disjoint disjoint, void* context) {
     disjoint_ = disjoint;
@@ -160,12 +165,12 @@ class SchemaReader {
   void close_members(Conjunct& c, SchemaId rest);
   Result<void> close_items(Conjunct& c, SchemaId rest);
   Result<bool> are_disjoint(SchemaId a, SchemaId b);
-  SchemaId keep(JsonTree tree, const std::string& pointer, BaseId base);
+  SchemaId intern_derived(JsonTree tree, const std::string& pointer, BaseId base);
 
   SchemaRefs refs_;
   Budget& budget_;
   std::vector<Schema> schemas_;
-  std::vector<std::unique_ptr<const JsonTree>> made_;  // schemas that the source does not have
+  std::vector<std::unique_ptr<const JsonTree>> made_;  // derived schemas that no source has
   std::unordered_map<const JsonTree*, SchemaId> by_tree_;
   std::unordered_map<std::string, SchemaId> by_text_;
   std::uint32_t depth_ = 0;
@@ -173,7 +178,7 @@ class SchemaReader {
   void* context_ = nullptr;
 };
 
-/// Reads the keywords of one schema object that are no groups ($ref, allOf, anyOf, oneOf, not, if,
+/// Reads the keywords of one schema object, except groups ($ref, allOf, anyOf, oneOf, not, if,
 /// dependent…).
 class KeywordReader {
  public:
@@ -185,11 +190,11 @@ class KeywordReader {
   Error bad(const std::string& keyword, const std::string& cause) const;
   Error unsupported(const std::string& keyword, const std::string& cause) const;
   Result<void> read_keyword(const std::string& keyword, const JsonTree& value);
-  Result<void> read_general(const std::string& keyword, const JsonTree& value, bool& known);
-  Result<void> read_string(const std::string& keyword, const JsonTree& value, bool& known);
-  Result<void> read_number(const std::string& keyword, const JsonTree& value, bool& known);
-  Result<void> read_object(const std::string& keyword, const JsonTree& value, bool& known);
-  Result<void> read_array(const std::string& keyword, const JsonTree& value, bool& known);
+  Result<void> read_general(const std::string& keyword, const JsonTree& value, bool& recognised);
+  Result<void> read_string(const std::string& keyword, const JsonTree& value, bool& recognised);
+  Result<void> read_number(const std::string& keyword, const JsonTree& value, bool& recognised);
+  Result<void> read_object(const std::string& keyword, const JsonTree& value, bool& recognised);
+  Result<void> read_array(const std::string& keyword, const JsonTree& value, bool& recognised);
   Result<void> read_type(const JsonTree& value);
   Result<void> read_format(const JsonTree& value);
   Result<void> read_bound(const std::string& keyword, const JsonTree& value, bool lower,
@@ -213,13 +218,13 @@ class KeywordReader {
   Contains of_contains_;
 };
 
-/// Both of them; nullopt if types or values contradict each other.
+/// Returns the conjunction of both; nullopt if types or values contradict each other.
 std::optional<Conjunct> merged(const Conjunct& a, const Conjunct& b);
-/// The narrower of two.
+/// Returns the narrower of two bounds.
 std::optional<Bound> greater_bound(const std::optional<Bound>& a, const std::optional<Bound>& b);
 std::optional<Bound> lesser_bound(const std::optional<Bound>& a, const std::optional<Bound>& b);
 
-/// An object, true or false.
+/// Returns true for an object, true or false.
 bool is_schema(const JsonTree& tree);
 std::uint8_t type_of(const JsonTree& value);
 

@@ -3,7 +3,7 @@
 #include "shared/grammar/schema_builder.h"
 
 namespace holdfast::grammar {
-/// What the item at a place must satisfy. False: the array ends before it.
+/// Sets the schemas of the item at an index. False: the array ends before it.
 bool SchemaBuilder::item_schemas(const Conjunct& c, std::size_t at, SchemaSet& out) const {
   std::vector<SchemaId> ids;
   bool any_items = false;
@@ -20,7 +20,7 @@ bool SchemaBuilder::item_schemas(const Conjunct& c, std::size_t at, SchemaSet& o
     }
   }
   out = reader_.set_of(std::move(ids));
-  // Closed behind its prefix unless something says what follows, or more items are asked for.
+  // Closed after its prefix unless a schema for further items exists, or more items are required.
   return any_items || in_prefix || longest == 0 || at < c.min_items;
 }
 
@@ -50,23 +50,23 @@ Result<Expr> SchemaBuilder::array_of(const Conjunct& c) {
   if (is_long && prefix == 0 && c.contains.empty()) return long_array_of(c, max);
   // Items that satisfy `contains` are counted up to its maximum, or else its minimum.
   const Contains contains = c.contains.empty() ? Contains{0, 0, std::nullopt} : c.contains[0];
-  const std::uint32_t wanted = contains.min;
-  const std::uint32_t counted = contains.max ? *contains.max : wanted;
-  if (counted < wanted) return Expr::nothing();
+  const std::uint32_t min_contains = contains.min;
+  const std::uint32_t counted = contains.max ? *contains.max : min_contains;
+  if (counted < min_contains) return Expr::nothing();
   Nfa nfa(rules_.budget());
   const std::uint32_t begin = nfa.append(nfa.append_literal(0, "["), json_.gap());
   const std::uint32_t end = nfa.add_state();
   nfa.set_accept(end);
-  // From `last` items on the array goes round in one state.
+  // From `last` items on the array loops in one state.
   const auto last =
       max != kUnlimited ? max : std::max({static_cast<std::uint32_t>(prefix), c.min_items, 1u});
-  std::vector<std::uint32_t> here{begin};  // by how many items satisfied `contains`
+  std::vector<std::uint32_t> here{begin};  // by the number of items that satisfied `contains`
   for (std::uint32_t k = 1; k <= counted; ++k) here.push_back(nfa.add_state());
   for (std::uint32_t n = 0;; ++n) {
     if (!rules_.budget().take_work(here.size())) break;
     if (n >= c.min_items) {
       const std::uint32_t done = nfa.add_state();
-      for (std::uint32_t k = wanted; k <= counted; ++k) {
+      for (std::uint32_t k = min_contains; k <= counted; ++k) {
         nfa.add_empty(n == 0 ? here[k] : nfa.append(here[k], json_.gap()), done);
       }
       nfa.add_empty(nfa.append_literal(done, "]"), end);
@@ -74,7 +74,7 @@ Result<Expr> SchemaBuilder::array_of(const Conjunct& c) {
     if (n == last && max != kUnlimited) break;
     SchemaSet set;
     if (!item_schemas(c, n, set)) break;
-    std::vector<std::uint32_t> next = here;  // the same states again once it goes round
+    std::vector<std::uint32_t> next = here;  // the same states again once it loops
     if (n < last) {
       for (std::uint32_t& state : next) state = nfa.add_state();
     }
@@ -98,7 +98,7 @@ Result<Expr> SchemaBuilder::array_of(const Conjunct& c) {
 }
 
 Result<Expr> SchemaBuilder::long_array_of(const Conjunct& c, std::uint32_t max) {
-  HF_CHECKED(check_minimum("minItems", c.min_items, c.pointer));
+  HOLDFAST_CHECKED(check_minimum("minItems", c.min_items, c.pointer));
   SchemaSet set;
   item_schemas(c, 0, set);
   const Expr item = Expr::call(rule_of(set));

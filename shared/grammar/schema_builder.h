@@ -1,5 +1,5 @@
 #pragma once
-// From alternatives of a schema to rules of a grammar.
+// Builds the rules of a grammar from the alternatives of a schema.
 
 #include <map>
 #include <set>
@@ -14,17 +14,17 @@
 
 namespace holdfast::grammar {
 
-/// These texts between quotes, each in the form that generated strings have.
+/// Returns these texts between quotes, each in the form of generated strings.
 Dfa dfa_of_texts(const std::set<std::string>& texts, Budget& budget);
 
-/// Not thread-safe. Errors as compile_json_schema.
+/// Builds rules of schemas. Not thread-safe. Errors as compile_json_schema.
 class SchemaBuilder {
  public:
   explicit SchemaBuilder(RuleSet& rules);
-  /// The rule of the documents of a schema, which outlives the builder. What is equal in several
-  /// schemas is built once.
+  /// Returns the rule of a schema's documents. The schema outlives the builder. Equal parts of
+  /// several schemas are built once.
   Result<RuleId> build(const JsonTree& root);
-  /// The same, of objects alone.
+  /// Returns the rule of those documents that are objects.
   Result<RuleId> build_object(const JsonTree& root);
 
  private:
@@ -38,7 +38,7 @@ class SchemaBuilder {
   RuleId rule_of(const SchemaSet& set);
   SchemaSet with(const SchemaSet& set, SchemaId more) const;
   Result<Expr> expr_of(const Conjunct& c);
-  /// kUnsupported if it says what no grammar can.
+  /// Returns kUnsupported if a grammar cannot express it.
   static Result<void> check_usable(const Conjunct& c);
   Result<Expr> values_of(const Conjunct& c);
   Expr literal_of(const JsonTree& value);
@@ -80,7 +80,7 @@ class SchemaBuilder {
   Result<bool> admits_number(const Conjunct& c, const JsonTree& value);
   Result<bool> admits_array(const Conjunct& c, const JsonTree& value);
   Result<bool> admits_object(const Conjunct& c, const JsonTree& value);
-  /// Whether surely no document satisfies it; false where that is not seen.
+  /// Returns true if surely no document satisfies it; false where that is undecided.
   Result<bool> is_empty(const Conjunct& c, std::uint32_t depth);
   bool is_empty_set(const SchemaSet& set, std::uint32_t depth);
   static Result<bool> is_disjoint(void* builder, const Conjunct& both);
@@ -88,10 +88,10 @@ class SchemaBuilder {
   RuleSet& rules_;
   JsonRules json_;
   SchemaReader reader_;
-  Counted long_strings_;  // behind the opening quote
+  Counted long_strings_;  // after the opening quote
   std::map<SchemaSet, RuleId> by_set_;
   std::vector<std::pair<SchemaSet, RuleId>> todo_;
-  std::map<std::string, RuleId> by_key_;  // strings and numbers by what they allow
+  std::map<std::string, RuleId> by_key_;  // strings and numbers by their constraints
   std::map<std::string, Dfa> patterns_;
   std::map<std::string, Dfa> formats_;
 };

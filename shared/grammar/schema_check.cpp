@@ -1,4 +1,4 @@
-// Whether values of enum and const satisfy what stands beside them, and whether alternatives
+// Checks that values of enum and const satisfy the keywords next to them, and that alternatives
 // exclude each other.
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace holdfast::grammar {
 namespace {
 
-constexpr std::uint32_t kEmptyDepthMax = 4;  // properties of properties that are looked into
+constexpr std::uint32_t kEmptyDepthMax = 4;  // nesting of properties that is checked
 
 bool within(const Conjunct& c, const Decimal& number) {
   if (c.lower) {
@@ -24,7 +24,7 @@ bool within(const Conjunct& c, const Decimal& number) {
   return true;
 }
 
-/// number / step is an integer. The step has at most 15 digits.
+/// Returns true if number / step is an integer. The step has at most 15 digits.
 bool is_multiple(const Decimal& number, const Decimal& step) {
   const std::uint64_t m = std::stoull(step.integer + step.fraction);
   if (number.fraction.size() > step.fraction.size()) return false;
@@ -45,9 +45,9 @@ std::size_t count_characters(const std::string& text) {
 }  // namespace
 
 Result<bool> SchemaBuilder::admits(const SchemaSet& set, const JsonTree& value) {
-  HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
+  HOLDFAST_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
   for (const Conjunct& c : alternatives) {
-    HF_TRY(const bool good, admits(c, value));
+    HOLDFAST_TRY(const bool good, admits(c, value));
     if (good) return true;
   }
   return false;
@@ -56,7 +56,7 @@ Result<bool> SchemaBuilder::admits(const SchemaSet& set, const JsonTree& value) 
 Result<bool> SchemaBuilder::admits(const Conjunct& c, const JsonTree& value) {
   if (!rules_.budget().take_work(10)) return rules_.budget().error("compile JSON schema");
   if ((type_of(value) & c.types) == 0) return false;
-  HF_CHECKED(check_usable(c));
+  HOLDFAST_CHECKED(check_usable(c));
   if (c.values) {
     const std::string text = canonical_json(value);
     const bool same = std::find(c.values->begin(), c.values->end(), &value) != c.values->end();
@@ -85,18 +85,18 @@ Result<bool> SchemaBuilder::admits_string(const Conjunct& c, const JsonTree& val
   if (n < c.min_length || (c.max_length && n > *c.max_length)) return false;
   const std::string escaped = json_escaped(value.text);
   for (const std::string& pattern : c.patterns) {
-    HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
+    HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     if (!dfa->matches(escaped)) return false;
   }
   for (const std::string& pattern : c.not_patterns) {
-    HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
+    HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     if (dfa->matches(escaped)) return false;
   }
   for (const JsonTree* other : c.other_texts) {
     if (other->text == value.text) return false;
   }
   for (const std::string& format : c.formats) {
-    HF_TRY(const Dfa* dfa, format_dfa(format, c.pointer));
+    HOLDFAST_TRY(const Dfa* dfa, format_dfa(format, c.pointer));
     if (dfa != nullptr && !dfa->matches(escaped)) return false;
   }
   return true;
@@ -122,18 +122,18 @@ Result<bool> SchemaBuilder::admits_number(const Conjunct& c, const JsonTree& val
 Result<bool> SchemaBuilder::admits_array(const Conjunct& c, const JsonTree& value) {
   const std::size_t n = value.items.size();
   if (n < c.min_items || (c.max_items && n > *c.max_items)) return false;
-  std::set<std::string> seen;
+  std::set<std::string> unique;
   for (std::size_t i = 0; i < n; ++i) {
     SchemaSet set;
     item_schemas(c, i, set);
-    HF_TRY(const bool good, admits(set, value.items[i]));
+    HOLDFAST_TRY(const bool good, admits(set, value.items[i]));
     if (!good) return false;
-    if (c.unique_items && !seen.insert(canonical_json(value.items[i])).second) return false;
+    if (c.unique_items && !unique.insert(canonical_json(value.items[i])).second) return false;
   }
   for (const Contains& contains : c.contains) {
     std::uint32_t found = 0;
     for (const JsonTree& item : value.items) {
-      HF_TRY(const bool good, admits(reader_.set_of({contains.schema}), item));
+      HOLDFAST_TRY(const bool good, admits(reader_.set_of({contains.schema}), item));
       found += good ? 1 : 0;
     }
     if (found < contains.min || (contains.max && found > *contains.max)) return false;
@@ -149,13 +149,13 @@ Result<bool> SchemaBuilder::admits_object(const Conjunct& c, const JsonTree& val
   }
   for (std::size_t i = 0; i < n; ++i) {
     bool is_named = false;
-    HF_TRY(const SchemaSet set, member_schemas(c, value.names[i], is_named));
-    HF_TRY(bool good, admits(set, value.items[i]));
+    HOLDFAST_TRY(const SchemaSet set, member_schemas(c, value.names[i], is_named));
+    HOLDFAST_TRY(bool good, admits(set, value.items[i]));
     if (good && !c.names.empty()) {
       JsonTree name;
       name.kind = JsonTree::Kind::kString;
       name.text = value.names[i];
-      HF_TRY(good, admits(c.names, name));
+      HOLDFAST_TRY(good, admits(c.names, name));
     }
     if (!good) return false;
   }
@@ -166,18 +166,18 @@ Result<bool> SchemaBuilder::is_empty(const Conjunct& c, std::uint32_t depth) {
   if (c.refused) return false;
   if (c.values) {
     for (const JsonTree* value : *c.values) {
-      HF_TRY(const bool good, admits(c, *value));
+      HOLDFAST_TRY(const bool good, admits(c, *value));
       if (good) return false;
     }
     return true;
   }
   if ((c.types & (kTypeNull | kTypeBoolean)) != 0) return false;
   if ((c.types & kTypeString) != 0) {
-    HF_TRY(const Dfa characters, characters_of(c));
+    HOLDFAST_TRY(const Dfa characters, characters_of(c));
     if (!characters.is_empty()) return false;
   }
   if ((c.types & (kTypeInteger | kTypeFraction)) != 0) {
-    HF_TRY(const Dfa numbers, number_dfa(number_spec(c), c.pointer, rules_.budget()));
+    HOLDFAST_TRY(const Dfa numbers, number_dfa(number_spec(c), c.pointer, rules_.budget()));
     if (!numbers.is_empty()) return false;
   }
   if ((c.types & kTypeArray) != 0) {
@@ -192,7 +192,7 @@ Result<bool> SchemaBuilder::is_empty(const Conjunct& c, std::uint32_t depth) {
   if ((c.types & kTypeObject) == 0) return true;
   for (const std::string& name : c.required) {
     bool is_named = false;
-    HF_TRY(const SchemaSet set, member_schemas(c, name, is_named));
+    HOLDFAST_TRY(const SchemaSet set, member_schemas(c, name, is_named));
     if (is_empty_set(set, depth + 1)) return true;
   }
   return false;
@@ -201,7 +201,7 @@ Result<bool> SchemaBuilder::is_empty(const Conjunct& c, std::uint32_t depth) {
 bool SchemaBuilder::is_empty_set(const SchemaSet& set, std::uint32_t depth) {
   if (has_false(set)) return true;
   if (depth > kEmptyDepthMax) return false;
-  // An error (a schema that is just being read, too) only means that nothing is known.
+  // An error (also for a schema that is being read) only means that nothing is known.
   const Result<std::vector<Conjunct>> alternatives = reader_.alternatives(set);
   if (!alternatives) return false;
   return std::all_of(alternatives->begin(), alternatives->end(), [&](const Conjunct& c) {

@@ -5,7 +5,7 @@
 namespace holdfast::grammar {
 namespace {
 
-/// RFC 3339 with real lengths of months, years 1000 to 9999.
+/// Matches RFC 3339 dates with real lengths of months, years 1000 to 9999.
 std::string date() {
   const std::string year = "[1-9]\\d{3}";
   const std::string leap =
@@ -56,14 +56,14 @@ std::string uri() {
          kPathCharacter + ")*)*" + query_and_fragment();
 }
 
-/// A URI, or a path that no scheme can be read into.
+/// Matches a URI, or a path that cannot be read as having a scheme.
 std::string uri_reference() {
   const std::string first = "[A-Za-z0-9._~!$&'()*+,;=@-]|%[0-9A-Fa-f]{2}";
   return "(" + uri() + "|/?((" + first + ")+(/(" + kPathCharacter + ")*)*)?" +
          query_and_fragment() + ")";
 }
 
-/// Sequences and classes that mean the same to every reader of regular expressions.
+/// Matches sequences and classes that mean the same in every dialect of regular expressions.
 std::string regex() {
   const std::string atom = "([A-Za-z0-9_ ]|\\\\[dDwWsS.]|\\[[A-Za-z0-9]+\\]|\\.)[*+?]?";
   return "\\^?(" + atom + "|\\((" + atom + ")+(\\|(" + atom + ")+)*\\)[*+?]?)*\\$?";

@@ -1,20 +1,20 @@
 #pragma once
-// The values of "format" that are honoured, as regular expressions over whole strings. What they
-// match is valid by the standard that the name stands for; not everything valid is matched.
+// The supported values of "format", as regular expressions over whole strings. Their matches are
+// valid by the standard that the name stands for; not every valid string is matched.
 
 #include <string>
 
 namespace holdfast::grammar {
 
-/// Empty for a name that is not known.
+/// Returns an empty text for an unknown name.
 std::string format_pattern(const std::string& name);
-/// A format of integers ("int32") as its bounds.
+/// The bounds of a format of integers ("int32").
 struct IntegerFormat {
   const char* name;
   const char* min;
   const char* max;
 };
-/// Null for a name that is none.
+/// Returns null for another name.
 const IntegerFormat* integer_format(const std::string& name);
 
 }  // namespace holdfast::grammar

@@ -8,22 +8,22 @@ namespace holdfast::grammar {
 namespace {
 
 bool is_group(const std::string& keyword) {
-  static const std::set<std::string> known = {"$ref",
-                                              "$dynamicRef",
-                                              "$recursiveRef",
-                                              "allOf",
-                                              "anyOf",
-                                              "oneOf",
-                                              "not",
-                                              "if",
-                                              "then",
-                                              "else",
-                                              "dependencies",
-                                              "unevaluatedItems",
-                                              "dependentRequired",
-                                              "dependentSchemas",
-                                              "unevaluatedProperties"};
-  return known.count(keyword) != 0;
+  static const std::set<std::string> recognised = {"$ref",
+                                                   "$dynamicRef",
+                                                   "$recursiveRef",
+                                                   "allOf",
+                                                   "anyOf",
+                                                   "oneOf",
+                                                   "not",
+                                                   "if",
+                                                   "then",
+                                                   "else",
+                                                   "dependencies",
+                                                   "unevaluatedItems",
+                                                   "dependentRequired",
+                                                   "dependentSchemas",
+                                                   "unevaluatedProperties"};
+  return recognised.count(keyword) != 0;
 }
 
 std::string escaped_pointer(const std::string& name) {
@@ -40,8 +40,8 @@ std::string escaped_pointer(const std::string& name) {
   return out;
 }
 
-/// The types that a name means: those of the standard, and what languages and other formats call
-/// them. 0: none.
+/// Returns the types that a name means: those of the standard, and names of languages and other
+/// formats. 0: none.
 std::uint8_t types_named(std::string name) {
   static const std::map<std::string, std::uint8_t> types = {
       {"null", kTypeNull},
@@ -105,7 +105,7 @@ Error KeywordReader::unsupported(const std::string& keyword, const std::string& 
 Result<Conjunct> KeywordReader::read() {
   out_.pointer = pointer_;
   for (std::size_t i = 0; i < tree_.names.size(); ++i) {
-    HF_CHECKED(read_keyword(tree_.names[i], tree_.items[i]));
+    HOLDFAST_CHECKED(read_keyword(tree_.names[i], tree_.items[i]));
   }
   if (const JsonTree* nullable = tree_.find("nullable")) {  // OpenAPI 3.0
     if (nullable->boolean) out_.types |= kTypeNull;
@@ -122,24 +122,24 @@ Result<Conjunct> KeywordReader::read() {
 }
 
 Result<void> KeywordReader::read_keyword(const std::string& keyword, const JsonTree& value) {
-  // Null is what clients without a value write; keywords that are not known say nothing.
+  // Clients without a value write null; unknown keywords do not restrict anything.
   const bool is_absent = value.is(JsonTree::Kind::kNull) && keyword != "const";
   if (is_absent || is_group(keyword)) return {};
-  bool known = false;
-  HF_CHECKED(read_general(keyword, value, known));
-  if (!known) HF_CHECKED(read_string(keyword, value, known));
-  if (!known) HF_CHECKED(read_number(keyword, value, known));
-  if (!known) HF_CHECKED(read_object(keyword, value, known));
-  if (!known) HF_CHECKED(read_array(keyword, value, known));
+  bool recognised = false;
+  HOLDFAST_CHECKED(read_general(keyword, value, recognised));
+  if (!recognised) HOLDFAST_CHECKED(read_string(keyword, value, recognised));
+  if (!recognised) HOLDFAST_CHECKED(read_number(keyword, value, recognised));
+  if (!recognised) HOLDFAST_CHECKED(read_object(keyword, value, recognised));
+  if (!recognised) HOLDFAST_CHECKED(read_array(keyword, value, recognised));
   return {};
 }
 
 Result<void> KeywordReader::read_general(const std::string& keyword, const JsonTree& value,
-                                         bool& known) {
-  known = true;
+                                         bool& recognised) {
+  recognised = true;
   if (keyword == "type") return read_type(value);
   if (keyword == "const") {
-    // Beside an enum both must hold; values are compared when sets are joined.
+    // Next to an enum both must hold; values are compared when sets are joined.
     Conjunct one;
     one.values = std::vector<const JsonTree*>{&value};
     const auto both = merged(out_, one);
@@ -167,7 +167,7 @@ Result<void> KeywordReader::read_general(const std::string& keyword, const JsonT
     if (!value.is(JsonTree::Kind::kBoolean)) return bad(keyword, "expected true or false");
     return {};
   }
-  known = false;
+  recognised = false;
   return {};
 }
 
@@ -179,7 +179,7 @@ Result<void> KeywordReader::read_type(const JsonTree& value) {
   } else {
     names.push_back(&value);
   }
-  std::uint8_t wanted = 0;
+  std::uint8_t allowed_types = 0;
   for (const JsonTree* name : names) {
     const bool is_text = name->is(JsonTree::Kind::kString);
     std::uint8_t types = is_text ? types_named(name->text) : std::uint8_t{0};
@@ -189,21 +189,21 @@ Result<void> KeywordReader::read_type(const JsonTree& value) {
                  "expected null, boolean, integer, number, string, array, object or a "
                  "list of them");
     }
-    wanted |= types;
+    allowed_types |= types;
   }
-  out_.types &= wanted;
+  out_.types &= allowed_types;
   return {};
 }
 
 Result<void> KeywordReader::read_string(const std::string& keyword, const JsonTree& value,
-                                        bool& known) {
-  known = true;
+                                        bool& recognised) {
+  recognised = true;
   if (keyword == "minLength") {
-    HF_TRY(out_.min_length, count(keyword, value));
+    HOLDFAST_TRY(out_.min_length, count(keyword, value));
     return {};
   }
   if (keyword == "maxLength") {
-    HF_TRY(out_.max_length, count(keyword, value));
+    HOLDFAST_TRY(out_.max_length, count(keyword, value));
     return {};
   }
   if (keyword == "pattern") {
@@ -212,7 +212,7 @@ Result<void> KeywordReader::read_string(const std::string& keyword, const JsonTr
     return {};
   }
   if (keyword == "format") return read_format(value);
-  known = false;
+  recognised = false;
   return {};
 }
 
@@ -232,10 +232,10 @@ Result<void> KeywordReader::read_format(const JsonTree& value) {
 }
 
 Result<void> KeywordReader::read_number(const std::string& keyword, const JsonTree& value,
-                                        bool& known) {
-  known = true;
+                                        bool& recognised) {
+  recognised = true;
   if (keyword == "minimum" || keyword == "maximum") {
-    // Draft 4: exclusiveMinimum is a boolean beside minimum.
+    // Draft 4: exclusiveMinimum is a boolean next to minimum.
     const bool lower = keyword == "minimum";
     const JsonTree* flag = tree_.find(lower ? "exclusiveMinimum" : "exclusiveMaximum");
     return read_bound(keyword, value, lower,
@@ -252,13 +252,13 @@ Result<void> KeywordReader::read_number(const std::string& keyword, const JsonTr
     out_.steps.push_back(*step);
     return {};
   }
-  known = false;
+  recognised = false;
   return {};
 }
 
 Result<void> KeywordReader::read_bound(const std::string& keyword, const JsonTree& value,
                                        bool lower, bool exclusive) {
-  const auto number = Decimal::parse(value.text);  // of a text, too: "5" means 5
+  const auto number = Decimal::parse(value.text);  // also of a text: "5" means 5
   const bool is_text = value.is(JsonTree::Kind::kString);
   const bool good = value.is(JsonTree::Kind::kNumber) || (is_text && number);
   if (!good) return bad(keyword, "expected a number");
@@ -275,10 +275,10 @@ Result<void> KeywordReader::read_bound(const std::string& keyword, const JsonTre
 }
 
 Result<void> KeywordReader::read_object(const std::string& keyword, const JsonTree& value,
-                                        bool& known) {
-  known = true;
+                                        bool& recognised) {
+  recognised = true;
   if (keyword == "properties") {
-    HF_CHECKED(read_named(keyword, value, object_.properties));
+    HOLDFAST_CHECKED(read_named(keyword, value, object_.properties));
     for (std::size_t i = 0; i < value.names.size(); ++i) {
       const JsonTree* flag = value.items[i].find("required");
       const bool is_required = flag != nullptr && flag->is(JsonTree::Kind::kBoolean);
@@ -290,16 +290,16 @@ Result<void> KeywordReader::read_object(const std::string& keyword, const JsonTr
   }
   if (keyword == "patternProperties") return read_named(keyword, value, object_.patterns);
   if (keyword == "additionalProperties") {
-    HF_TRY(object_.additional, subschema(keyword, value));
+    HOLDFAST_TRY(object_.additional, subschema(keyword, value));
     return {};
   }
   if (keyword == "propertyNames") {
-    HF_TRY(const SchemaId id, subschema(keyword, value));
+    HOLDFAST_TRY(const SchemaId id, subschema(keyword, value));
     out_.names = reader_.set_of({id});
     return {};
   }
   if (keyword == "required") {
-    if (value.is(JsonTree::Kind::kBoolean)) return {};  // draft 3: said of it by its object
+    if (value.is(JsonTree::Kind::kBoolean)) return {};  // draft 3: belongs to the enclosing object
     if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array of names");
     for (const JsonTree& name : value.items) {
       if (!name.is(JsonTree::Kind::kString)) return bad(keyword, "expected an array of names");
@@ -308,35 +308,35 @@ Result<void> KeywordReader::read_object(const std::string& keyword, const JsonTr
     return {};
   }
   if (keyword == "minProperties") {
-    HF_TRY(out_.min_properties, count(keyword, value));
+    HOLDFAST_TRY(out_.min_properties, count(keyword, value));
     return {};
   }
   if (keyword == "maxProperties") {
-    HF_TRY(out_.max_properties, count(keyword, value));
+    HOLDFAST_TRY(out_.max_properties, count(keyword, value));
     return {};
   }
-  known = false;
+  recognised = false;
   return {};
 }
 
 Result<void> KeywordReader::read_array(const std::string& keyword, const JsonTree& value,
-                                       bool& known) {
-  known = true;
+                                       bool& recognised) {
+  recognised = true;
   if (keyword == "items") return read_items(value);
   if (keyword == "prefixItems") return read_list(keyword, value, array_.prefix);
   if (keyword == "additionalItems") {
-    // Only beside a list of items, whose rest it describes.
+    // Applies only next to a list of items, whose rest it describes.
     const JsonTree* items = tree_.find("items");
     if (items == nullptr || !items->is(JsonTree::Kind::kArray)) return {};
-    HF_TRY(array_.items, subschema(keyword, value));
+    HOLDFAST_TRY(array_.items, subschema(keyword, value));
     return {};
   }
   if (keyword == "minItems") {
-    HF_TRY(out_.min_items, count(keyword, value));
+    HOLDFAST_TRY(out_.min_items, count(keyword, value));
     return {};
   }
   if (keyword == "maxItems") {
-    HF_TRY(out_.max_items, count(keyword, value));
+    HOLDFAST_TRY(out_.max_items, count(keyword, value));
     return {};
   }
   if (keyword == "uniqueItems") {
@@ -345,24 +345,24 @@ Result<void> KeywordReader::read_array(const std::string& keyword, const JsonTre
     return {};
   }
   if (keyword == "contains") {
-    HF_TRY(contains_, subschema(keyword, value));
+    HOLDFAST_TRY(contains_, subschema(keyword, value));
     return {};
   }
   if (keyword == "minContains") {
-    HF_TRY(of_contains_.min, count(keyword, value));
+    HOLDFAST_TRY(of_contains_.min, count(keyword, value));
     return {};
   }
   if (keyword == "maxContains") {
-    HF_TRY(of_contains_.max, count(keyword, value));
+    HOLDFAST_TRY(of_contains_.max, count(keyword, value));
     return {};
   }
-  known = false;
+  recognised = false;
   return {};
 }
 
 Result<void> KeywordReader::read_items(const JsonTree& value) {
   if (value.is(JsonTree::Kind::kArray)) return read_list("items", value, array_.prefix);
-  HF_TRY(array_.items, subschema("items", value));
+  HOLDFAST_TRY(array_.items, subschema("items", value));
   return {};
 }
 
@@ -375,7 +375,8 @@ Result<void> KeywordReader::read_named(const std::string& keyword, const JsonTre
   }
   for (std::size_t i = 0; i < value.names.size(); ++i) {
     const std::string& name = value.names[i];
-    HF_TRY(const SchemaId id, subschema(keyword + "/" + escaped_pointer(name), value.items[i]));
+    HOLDFAST_TRY(const SchemaId id,
+                 subschema(keyword + "/" + escaped_pointer(name), value.items[i]));
     out.emplace_back(name, id);
   }
   return {};
@@ -385,7 +386,7 @@ Result<void> KeywordReader::read_list(const std::string& keyword, const JsonTree
                                       std::vector<SchemaId>& out) {
   if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array of schemas");
   for (std::size_t i = 0; i < value.items.size(); ++i) {
-    HF_TRY(const SchemaId id, subschema(keyword + "/" + std::to_string(i), value.items[i]));
+    HOLDFAST_TRY(const SchemaId id, subschema(keyword + "/" + std::to_string(i), value.items[i]));
     out.push_back(id);
   }
   return {};
@@ -401,7 +402,7 @@ Result<SchemaId> KeywordReader::subschema(const std::string& path, const JsonTre
 
 Result<std::uint32_t> KeywordReader::count(const std::string& keyword,
                                            const JsonTree& value) const {
-  const auto number = Decimal::parse(value.text);  // of a text, too: "5" means 5
+  const auto number = Decimal::parse(value.text);  // also of a text: "5" means 5
   if (!number || number->negative || !number->is_integer()) {
     return bad(keyword, "expected an integer of at least 0");
   }

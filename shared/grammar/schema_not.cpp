@@ -1,7 +1,7 @@
-// What does not satisfy a schema, as alternatives of its own: of "all of these hold" the negation
-// is "one of these does not", said with the constraints that there are. Where there is none for it
-// (formats, multipleOf, …) the alternative is marked, and refused if it is still there when all
-// else is worked in: beside "type": "string" nobody needs to know which objects would fit.
+// Negates a schema into alternatives of its own: the negation of "all of these hold" is "one of
+// these does not", expressed with the available constraints. Where no constraint expresses it
+// (formats, multipleOf, …) the alternative is marked, and refused if it is still there after all
+// else is merged in: next to "type": "string" the objects that would fit do not matter.
 
 #include <algorithm>
 
@@ -25,7 +25,7 @@ JsonTree required(std::vector<JsonTree> names) {
   return object_of("required", {JsonTree::Kind::kArray, false, "", std::move(names), {}});
 }
 
-/// The alternatives that violate one conjunct.
+/// Builds the alternatives that violate one conjunct.
 class Negation {
  public:
   Negation(SchemaReader& reader, const Conjunct& of, const std::string& pointer)
@@ -76,7 +76,7 @@ class Negation {
     if ((kinds & kTypeArray) != 0) not_empty(each(kTypeArray)).min_items = 1;
     if ((kinds & kTypeObject) != 0) not_empty(each(kTypeObject)).min_properties = 1;
   }
-  /// Of arrays and objects only the empty one can be left out.
+  /// Excludes values. Of arrays and objects only the empty one can be excluded.
   Conjunct& not_empty(const std::vector<const JsonTree*>& values) {
     Conjunct& c = add(type_of(*values[0]));
     const bool empty = std::all_of(values.begin(), values.end(),
@@ -84,7 +84,7 @@ class Negation {
     if (!empty) c.refused = Refused{values.size() > 1 ? "enum" : "const", of_.pointer};
     return c;
   }
-  /// All numbers but these: what lies before, between and behind them.
+  /// Adds all numbers but these: below, between and above them.
   void between(const std::vector<const JsonTree*>& values) {
     std::vector<Decimal> numbers;
     for (const JsonTree* value : values) {
@@ -197,12 +197,12 @@ SchemaId SchemaReader::negated(SchemaId id) {
   const bool is_not = of.names == std::vector<std::string>{"not"} && is_schema(of.items[0]);
   if (is_not) return intern(of.items[0], pointer(id), base);
   budget_.take_work(100);
-  // The copy inside is the same schema again: it has the same text.
-  return keep(object_of("not", of), pointer(id), base);
+  // The inner copy is the same schema again: it has the same text.
+  return intern_derived(object_of("not", of), pointer(id), base);
 }
 
-/// The id of a schema that the source does not have.
-SchemaId SchemaReader::keep(JsonTree tree, const std::string& pointer, BaseId base) {
+/// Returns the id of a schema that the source does not have.
+SchemaId SchemaReader::intern_derived(JsonTree tree, const std::string& pointer, BaseId base) {
   made_.push_back(std::make_unique<const JsonTree>(std::move(tree)));
   return intern(*made_.back(), pointer, base);
 }
@@ -210,42 +210,42 @@ SchemaId SchemaReader::keep(JsonTree tree, const std::string& pointer, BaseId ba
 Result<std::vector<Conjunct>> SchemaReader::violations(SchemaId id, const std::string& pointer) {
   std::vector<Conjunct> all(1);
   all[0].pointer = pointer;
-  HF_TRY(const std::vector<Conjunct>* found, alternatives(id));
+  HOLDFAST_TRY(const std::vector<Conjunct>* found, alternatives(id));
   for (const Conjunct& c : *found) {
-    HF_TRY(all, product(all, Negation(*this, c, pointer).build()));
+    HOLDFAST_TRY(all, product(all, Negation(*this, c, pointer).build()));
   }
   return all;
 }
 
-/// "if": what holds under the condition and what holds without it. A condition lists no members, so
-/// it closes no object.
+/// Reads "if": the alternatives under the condition and those without it. A condition lists no
+/// members, so it closes no object.
 Result<std::vector<Conjunct>> SchemaReader::read_condition(SchemaId id) {
   const JsonTree& tree = *schemas_[id].tree;
   const std::string pointer = schemas_[id].pointer;
-  HF_TRY(const SchemaId condition, group_member(id, "if"));
-  HF_TRY(const std::vector<Conjunct>* found, alternatives(condition));
+  HOLDFAST_TRY(const SchemaId condition, group_member(id, "if"));
+  HOLDFAST_TRY(const std::vector<Conjunct>* found, alternatives(condition));
   std::vector<Conjunct> held = *found;
   for (Conjunct& c : held) {
     for (ObjectPart& part : c.objects) part.open = true;
     for (ArrayPart& part : c.arrays) part.open = true;
   }
-  HF_TRY(std::vector<Conjunct> otherwise, violations(condition, pointer + "/if"));
+  HOLDFAST_TRY(std::vector<Conjunct> otherwise, violations(condition, pointer + "/if"));
   if (tree.find_set("then") != nullptr) {
-    HF_TRY(const SchemaId then, group_member(id, "then"));
-    HF_TRY(const std::vector<Conjunct>* more, alternatives(then));
-    HF_TRY(held, product(held, *more));
+    HOLDFAST_TRY(const SchemaId then, group_member(id, "then"));
+    HOLDFAST_TRY(const std::vector<Conjunct>* more, alternatives(then));
+    HOLDFAST_TRY(held, product(held, *more));
   }
   if (tree.find_set("else") != nullptr) {
-    HF_TRY(const SchemaId other, group_member(id, "else"));
-    HF_TRY(const std::vector<Conjunct>* more, alternatives(other));
-    HF_TRY(otherwise, product(otherwise, *more));
+    HOLDFAST_TRY(const SchemaId other, group_member(id, "else"));
+    HOLDFAST_TRY(const std::vector<Conjunct>* more, alternatives(other));
+    HOLDFAST_TRY(otherwise, product(otherwise, *more));
   }
   held.insert(held.end(), std::make_move_iterator(otherwise.begin()),
               std::make_move_iterator(otherwise.end()));
   return held;
 }
 
-/// Each of them as the condition that it is: "if": {"required": [name]}, "then": …
+/// Reads each member as the condition that it stands for: "if": {"required": [name]}, "then": …
 Result<std::vector<Conjunct>> SchemaReader::read_dependents(SchemaId id, const std::string& keyword,
                                                             std::vector<Conjunct> base) {
   const JsonTree& all = *schemas_[id].tree->find(keyword);
@@ -270,25 +270,25 @@ Result<std::vector<Conjunct>> SchemaReader::read_dependents(SchemaId id, const s
     JsonTree condition = object_of("if", required({name}));
     condition.names.emplace_back("then");
     condition.items.push_back(is_names(value) ? required(value.items) : value);
-    const SchemaId part = keep(std::move(condition), pointer, schemas_[id].base);
-    HF_TRY(const std::vector<Conjunct>* more, alternatives(part));
-    HF_TRY(base, product(base, *more));
+    const SchemaId part = intern_derived(std::move(condition), pointer, schemas_[id].base);
+    HOLDFAST_TRY(const std::vector<Conjunct>* more, alternatives(part));
+    HOLDFAST_TRY(base, product(base, *more));
   }
   return base;
 }
 
-/// "unevaluatedProperties" and "unevaluatedItems": as "additionalProperties" and "items" beside
-/// all that the schema itself lists, in each of its alternatives.
+/// Reads "unevaluatedProperties" and "unevaluatedItems" like "additionalProperties" and "items"
+/// next to all members that the schema itself lists, in each of its alternatives.
 Result<void> SchemaReader::read_unevaluated(SchemaId id, std::vector<Conjunct>& base) {
   for (const char* keyword : {"unevaluatedProperties", "unevaluatedItems"}) {
     if (schemas_[id].tree->find_set(keyword) == nullptr) continue;
-    HF_TRY(const SchemaId rest, group_member(id, keyword));
+    HOLDFAST_TRY(const SchemaId rest, group_member(id, keyword));
     const bool is_object = std::string(keyword) == "unevaluatedProperties";
     for (Conjunct& c : base) {
       if (is_object) {
         close_members(c, rest);
       } else {
-        HF_CHECKED(close_items(c, rest));
+        HOLDFAST_CHECKED(close_items(c, rest));
       }
     }
   }
@@ -300,7 +300,7 @@ void SchemaReader::close_members(Conjunct& c, SchemaId rest) {
   ObjectPart all;
   all.additional = rest;
   for (const ObjectPart& part : c.objects) {
-    if (part.open) continue;  // of a condition, or of what must not hold
+    if (part.open) continue;  // of a condition, or of a negation
     if (part.additional) return;
     for (const auto& [name, schema] : part.properties) all.properties.emplace_back(name, any);
     for (const auto& [pattern, schema] : part.patterns) all.patterns.emplace_back(pattern, any);

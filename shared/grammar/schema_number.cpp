@@ -10,12 +10,12 @@
 namespace holdfast::grammar {
 namespace {
 
-constexpr std::size_t kDoubleDigits = 15;      // that a double keeps
-constexpr std::size_t kBoundFractionMax = 10;  // digits behind the point of a bounded number
-constexpr std::uint32_t kStepMax = 10'000;     // of a multipleOf, point left out
+constexpr std::size_t kDoubleDigits = 15;      // that a double holds exactly
+constexpr std::size_t kBoundFractionMax = 10;  // digits after the point of a bounded number
+constexpr std::uint32_t kStepMax = 10'000;     // of a multipleOf, without the point
 
 /// Adds the magnitudes between two bounds: for each count of digits before the point a chain of
-/// states, each knowing whether the digits so far equal those of a bound.
+/// states, each with the information whether the digits so far equal those of a bound.
 class Magnitudes {
  public:
   Magnitudes(Nfa& nfa, const Bound& lower, const std::optional<Bound>& upper, std::size_t fraction)
@@ -41,7 +41,8 @@ class Magnitudes {
   }
 
  private:
-  /// `at` counts digits; digits_ + 1 + k is "k digits behind the point were read".
+  /// The progress of a number: `at` counts digits; digits_ + 1 + k means that k digits after the
+  /// point were read.
   struct State {
     std::size_t at;
     bool at_lower;
@@ -91,9 +92,10 @@ class Magnitudes {
   }
   bool may_stop(const State& s) const {
     if (s.at < digits_ || s.at == digits_ + 1) return false;
-    const std::size_t behind = s.at == digits_ ? 0 : s.at - digits_ - 1;
-    if (s.at_lower && (lower_.value.fraction.size() > behind || lower_.exclusive)) return false;
-    return !s.at_upper || upper_->value.fraction.size() > behind || !upper_->exclusive;
+    const std::size_t written_digits = s.at == digits_ ? 0 : s.at - digits_ - 1;
+    if (s.at_lower && (lower_.value.fraction.size() > written_digits || lower_.exclusive))
+      return false;
+    return !s.at_upper || upper_->value.fraction.size() > written_digits || !upper_->exclusive;
   }
 
   Nfa& nfa_;
@@ -112,7 +114,7 @@ Dfa range_dfa(const NumberSpec& spec, std::size_t fraction_max, std::size_t digi
   const std::uint32_t end = nfa.add_state();
   nfa.set_accept(end);
   const Bound zero{Decimal::of(0), false};
-  if (!spec.upper || !spec.upper->value.negative) {  // 0 and more
+  if (!spec.upper || !spec.upper->value.negative) {  // 0 and above
     const bool from_zero = !spec.lower || spec.lower->value.negative;
     const Bound lower = from_zero ? zero : *spec.lower;
     Magnitudes(nfa, lower, spec.upper, fraction_max).append(0, end, digits_max);
@@ -131,26 +133,26 @@ Dfa range_dfa(const NumberSpec& spec, std::size_t fraction_max, std::size_t digi
   return determinised(nfa);
 }
 
-/// Numbers that are a multiple of step: the remainder of the digits read so far, and how many of
-/// them stand behind the point.
+/// Returns the numbers that are a multiple of step. A state is the remainder of the digits read so
+/// far, and how many of them are after the point.
 Result<Dfa> step_dfa(const Decimal& step, const std::string& pointer, Budget& budget) {
   const std::string digits = step.integer + step.fraction;
-  const auto places = static_cast<std::uint32_t>(step.fraction.size());
-  const bool small = digits.size() <= 9 && places <= 9 && std::stoul(digits) <= kStepMax;
+  const auto fraction_digits = static_cast<std::uint32_t>(step.fraction.size());
+  const bool small = digits.size() <= 9 && fraction_digits <= 9 && std::stoul(digits) <= kStepMax;
   if (!small) {
     return schema_error(Errc::kUnsupported, "multipleOf", pointer,
                         step.str() + " has too many digits; expected at most " +
                             std::to_string(kStepMax) + " without its point");
   }
   const auto m = static_cast<std::uint32_t>(std::stoul(digits));
-  // State 0: start; 1: behind the sign; then [phase * m + remainder]: phase 0 before the point,
-  // phase 1 + k with k digits behind it.
+  // State 0: start; 1: after the sign; then [phase * m + remainder]: phase 0 before the point,
+  // phase 1 + k with k digits after it.
   Nfa nfa(budget);
   nfa.add_bytes(0, '-', '-', nfa.add_state());
   const std::uint32_t end = nfa.add_state();
   nfa.set_accept(end);
   const std::uint32_t first = nfa.size();
-  for (std::uint32_t i = 0; i < (places + 2) * m && budget.ok(); ++i) nfa.add_state();
+  for (std::uint32_t i = 0; i < (fraction_digits + 2) * m && budget.ok(); ++i) nfa.add_state();
   if (!budget.ok()) return budget.error("compile JSON schema");
   const auto at = [&](std::uint32_t phase, std::uint32_t r) { return first + phase * m + r; };
   const auto digit = [&](std::uint32_t from, std::uint32_t d, std::uint32_t to) {
@@ -161,17 +163,18 @@ Result<Dfa> step_dfa(const Decimal& step, const std::string& pointer, Budget& bu
     digit(0, d, at(0, d % m));
     digit(1, d, at(0, d % m));
   }
-  for (std::uint32_t phase = 0; phase <= places + 1; ++phase) {
+  for (std::uint32_t phase = 0; phase <= fraction_digits + 1; ++phase) {
     for (std::uint32_t r = 0; r < m; ++r) {
       std::uint64_t whole = r;
-      for (std::uint32_t i = phase == 0 ? 0 : phase - 1; i < places; ++i) whole = whole * 10 % m;
+      for (std::uint32_t i = phase == 0 ? 0 : phase - 1; i < fraction_digits; ++i)
+        whole = whole * 10 % m;
       if (whole % m == 0) nfa.add_empty(at(phase, r), end);
       if (phase == 0) nfa.add_bytes(at(0, r), '.', '.', at(1, r));
       for (std::uint32_t d = 0; d <= 9; ++d) {
         const std::uint32_t next = (r * 10 + d) % m;
-        if (phase == 0 || phase <= places)
+        if (phase == 0 || phase <= fraction_digits)
           digit(at(phase, r), d, at(phase == 0 ? 0 : phase + 1, next));
-        if (phase == places + 1 && d == 0) digit(at(phase, r), 0, at(phase, r));
+        if (phase == fraction_digits + 1 && d == 0) digit(at(phase, r), 0, at(phase, r));
       }
     }
   }
@@ -193,20 +196,22 @@ Result<Dfa> number_dfa(const NumberSpec& spec, const std::string& pointer, Budge
   for (const std::optional<Bound>& bound : {spec.lower, spec.upper}) {
     if (bound) bound_digits = std::max(bound_digits, bound->value.integer.size());
   }
-  std::size_t places = 0;
+  std::size_t fraction_digits = 0;
   if (!spec.integer && bound_digits < kDoubleDigits) {
-    places = std::min(kBoundFractionMax, kDoubleDigits - bound_digits);
+    fraction_digits = std::min(kBoundFractionMax, kDoubleDigits - bound_digits);
   }
-  for (const Decimal& step : spec.steps) places = std::min(places, step.fraction.size());
+  for (const Decimal& step : spec.steps)
+    fraction_digits = std::min(fraction_digits, step.fraction.size());
   std::size_t digits_max = spec.integer ? kIntegerDigitsMax : kDoubleDigits;
-  if (spec.fraction) digits_max -= places;  // else a double would have no digits for the fraction
-  Dfa dfa = range_dfa(spec, places, std::max(digits_max, bound_digits), budget);
+  if (spec.fraction)
+    digits_max -= fraction_digits;  // else a double would have no digits for the fraction
+  Dfa dfa = range_dfa(spec, fraction_digits, std::max(digits_max, bound_digits), budget);
   if (spec.fraction) {
     const Result<Expr> some = parse_regex("[^.]*\\.[0-9]*[1-9][0-9]*", 64);
     dfa = intersected(dfa, dfa_of_whole(some.value(), Encoding::kJson, budget), false, budget);
   }
   for (const Decimal& step : spec.steps) {
-    HF_TRY(const Dfa multiples, step_dfa(step, pointer, budget));
+    HOLDFAST_TRY(const Dfa multiples, step_dfa(step, pointer, budget));
     dfa = intersected(dfa, multiples, false, budget);
   }
   return dfa;

@@ -10,6 +10,7 @@
 
 namespace holdfast::grammar {
 
+/// The constraints on a number.
 struct NumberSpec {
   bool integer = false;   // integers alone
   bool fraction = false;  // all but integers
@@ -21,9 +22,9 @@ struct NumberSpec {
   std::string key() const;  // equal for equal specs
 };
 
-/// Decimal numbers without exponent, at most 15 digits that count, so that a reader that turns them
-/// into doubles still sees them inside of the bounds. kUnsupported for a step that needs too many
-/// states. `pointer` is for errors.
+/// Returns decimal numbers without exponent and with at most 15 significant digits, so that a
+/// reader that converts them to doubles still finds them within the bounds. kUnsupported for a step
+/// that needs too many states. `pointer` is for errors.
 Result<Dfa> number_dfa(const NumberSpec& spec, const std::string& pointer, Budget& budget);
 
 }  // namespace holdfast::grammar

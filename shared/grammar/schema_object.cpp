@@ -9,7 +9,7 @@ namespace {
 constexpr std::size_t kPatternsMax = 4;  // patternProperties of one object: 2^n classes of names
 
 /// The members of an object as an automaton: listed ones in their order, each at most once, then
-/// free ones. Where counts matter a state also knows how many members there are.
+/// free ones. Where counts matter a state also counts the members so far.
 class ObjectNfa {
  public:
   struct Named {
@@ -34,7 +34,7 @@ class ObjectNfa {
     const std::uint32_t begin = nfa_.append(nfa_.append_literal(0, "{"), json_.gap());
     end_ = nfa_.add_state();
     nfa_.set_accept(end_);
-    // Behind i listed names, by how many of them are there; nothing yet is apart, for the comma.
+    // After i listed names, by the number that are present; 0 is a case of its own, for the comma.
     std::vector<std::uint32_t> here(levels() + 1, kNone);
     here[0] = begin;
     for (const Named& member : named_) {
@@ -51,7 +51,7 @@ class ObjectNfa {
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
   bool counted() const { return counts_.min > 0 || counts_.max != kUnlimited; }
-  /// The largest number of members that is told apart: without counts only none and some.
+  /// Returns the largest count of members that is distinguished: without counts only none and some.
   std::uint32_t levels() const {
     if (!counted()) return 1;
     const auto all = static_cast<std::uint32_t>(named_.size());
@@ -65,7 +65,7 @@ class ObjectNfa {
     const std::uint32_t done = nothing ? from : nfa_.append(from, json_.gap());
     nfa_.add_empty(nfa_.append_literal(done, "}"), end_);
   }
-  /// Where the next member begins.
+  /// Returns the state where the next member begins.
   std::uint32_t next_member(std::uint32_t from, bool first) {
     return first ? from : nfa_.append(nfa_.append_literal(from, ","), json_.gap());
   }
@@ -77,7 +77,7 @@ class ObjectNfa {
       if (out[n] == kNone) out[n] = nfa_.add_state();
       return out[n];
     };
-    // The name is spelled once for all that lead to one count.
+    // The name is spelled once for all states that lead to one count.
     std::vector<std::uint32_t> entry(here.size(), kNone);
     for (std::uint32_t n = 0; n < here.size(); ++n) {
       if (here[n] == kNone) continue;
@@ -95,21 +95,22 @@ class ObjectNfa {
     return out;
   }
 
-  /// Free members may repeat a name, so for the minimum any number of them counts as one.
+  /// Adds free members. They may repeat a name, so for the minimum any number of them counts as
+  /// one.
   void add_free(const std::vector<std::uint32_t>& here) {
     if (free_.empty()) return;
     const std::uint32_t max = counts_.max == kUnlimited ? 1 : counts_.max;
-    std::vector<std::uint32_t> behind(max + 1, kNone);
-    for (std::uint32_t n = 1; n <= max && nfa_.budget().ok(); ++n) behind[n] = nfa_.add_state();
+    std::vector<std::uint32_t> after(max + 1, kNone);
+    for (std::uint32_t n = 1; n <= max && nfa_.budget().ok(); ++n) after[n] = nfa_.add_state();
     for (std::uint32_t n = 0; n < here.size(); ++n) {
       if (here[n] == kNone || (counted() && n + 1 < counts_.min)) continue;
       const std::uint32_t to = counts_.max == kUnlimited ? 1 : n + 1;
-      if (to <= max) add_members(next_member(here[n], n == 0), behind[to]);
+      if (to <= max) add_members(next_member(here[n], n == 0), after[to]);
     }
     for (std::uint32_t n = 1; n <= max && nfa_.budget().ok(); ++n) {
-      close(behind[n], false);
+      close(after[n], false);
       const std::uint32_t to = counts_.max == kUnlimited ? 1 : n + 1;
-      if (to <= max) add_members(next_member(behind[n], false), behind[to]);
+      if (to <= max) add_members(next_member(after[n], false), after[to]);
     }
   }
   void add_members(std::uint32_t from, std::uint32_t to) {
@@ -134,7 +135,7 @@ bool SchemaBuilder::has_false(const SchemaSet& set) const {
   return std::any_of(set.begin(), set.end(), [this](SchemaId id) { return reader_.is_false(id); });
 }
 
-/// What a member of this name must satisfy, part by part.
+/// Returns the schemas of a member of this name, part by part.
 Result<SchemaSet> SchemaBuilder::member_schemas(const Conjunct& c, const std::string& name,
                                                 bool& is_named) {
   std::vector<SchemaId> ids;
@@ -150,7 +151,7 @@ Result<SchemaSet> SchemaBuilder::member_schemas(const Conjunct& c, const std::st
       found = true;
     }
     for (const auto& [pattern, id] : part.patterns) {
-      HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
+      HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
       if (!dfa->matches(json_escaped(name))) continue;
       ids.push_back(id);
       found = true;
@@ -161,27 +162,27 @@ Result<SchemaSet> SchemaBuilder::member_schemas(const Conjunct& c, const std::st
   return reader_.set_of(std::move(ids));
 }
 
-/// Names that "properties" lists, in order of appearance, then required ones that it does not.
+/// Returns the names that "properties" lists, in order of appearance, then the other required ones.
 Result<std::vector<std::pair<std::string, SchemaSet>>> SchemaBuilder::named_members(
     const Conjunct& c) {
   std::vector<std::string> names;
-  std::set<std::string> seen;
+  std::set<std::string> unique;
   for (const ObjectPart& part : c.objects) {
     for (const auto& [name, id] : part.properties) {
-      if (seen.insert(name).second) names.push_back(name);
+      if (unique.insert(name).second) names.push_back(name);
     }
   }
   for (const std::string& name : c.required) {
-    if (seen.insert(name).second) names.push_back(name);
+    if (unique.insert(name).second) names.push_back(name);
   }
   Dfa allowed;
   if (!c.names.empty()) {
-    HF_TRY(allowed, names_dfa(c.names));
+    HOLDFAST_TRY(allowed, names_dfa(c.names));
   }
   std::vector<std::pair<std::string, SchemaSet>> out;
   for (const std::string& name : names) {
     bool is_named = false;
-    HF_TRY(SchemaSet set, member_schemas(c, name, is_named));
+    HOLDFAST_TRY(SchemaSet set, member_schemas(c, name, is_named));
     const bool bad_name = !c.names.empty() && !allowed.matches(json_escaped(name));
     if (!bad_name && !has_false(set)) {
       out.emplace_back(name, std::move(set));
@@ -211,7 +212,7 @@ Result<std::vector<SchemaBuilder::FreeNames>> SchemaBuilder::free_names(
     return schema_error(Errc::kUnsupported, "patternProperties", c.pointer,
                         "over " + std::to_string(kPatternsMax) + " patterns in one object");
   }
-  // All names but the listed ones (those that are impossible are listed, too).
+  // All names but the listed ones (impossible ones are listed, too).
   std::set<std::string> taken;
   for (const auto& [name, set] : named) taken.insert(name);
   for (const ObjectPart& part : c.objects) {
@@ -221,15 +222,15 @@ Result<std::vector<SchemaBuilder::FreeNames>> SchemaBuilder::free_names(
   every.set_accept(every.append(0, any_characters(), Encoding::kJson));
   Dfa base = intersected(determinised(every), dfa_of_texts(taken, budget), true, budget);
   if (!c.names.empty()) {
-    HF_TRY(const Dfa allowed, names_dfa(c.names));
+    HOLDFAST_TRY(const Dfa allowed, names_dfa(c.names));
     base = intersected(base, allowed, false, budget);
   }
   std::vector<FreeNames> out;
   for (std::size_t matched = 0; matched < std::size_t{1} << patterns.size(); ++matched) {
-    if (matched == 0 && any_listed && !any_additional) continue;  // closed unless it says so
+    if (matched == 0 && any_listed && !any_additional) continue;  // closed unless a part opens it
     FreeNames names{base, {}};
     for (std::size_t i = 0; i < patterns.size(); ++i) {
-      HF_TRY(const Dfa* dfa, pattern_dfa(patterns[i], c.pointer));
+      HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(patterns[i], c.pointer));
       names.characters = intersected(names.characters, *dfa, (matched >> i & 1) == 0, budget);
     }
     std::vector<SchemaId> ids;
@@ -253,9 +254,9 @@ Result<Expr> SchemaBuilder::object_of(const Conjunct& c) {
   const bool is_free = c.objects.empty() && c.required.empty() && c.names.empty() &&
                        c.min_properties == 0 && !c.max_properties;
   if (is_free) return Expr::call(json_.any_object());
-  HF_TRY(const auto members, named_members(c));
+  HOLDFAST_TRY(const auto members, named_members(c));
   if (!members.empty() && members[0].second == SchemaSet{kDead}) return Expr::nothing();
-  HF_TRY(std::vector<FreeNames> free, free_names(c, members));
+  HOLDFAST_TRY(std::vector<FreeNames> free, free_names(c, members));
   std::vector<ObjectNfa::Named> named;
   for (const auto& [name, set] : members) {
     const std::string key = '"' + json_escaped(name) + '"';

@@ -10,7 +10,7 @@
 namespace holdfast::grammar {
 namespace {
 
-/// "%25" and the like of a URI fragment; nullopt if malformed.
+/// Decodes "%25" and the like of a URI fragment; nullopt if malformed.
 std::optional<std::string> percent_decoded(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -28,7 +28,7 @@ std::optional<std::string> percent_decoded(const std::string& text) {
   return out;
 }
 
-/// One step of a JSON pointer: ~1 is '/', ~0 is '~'.
+/// Decodes one step of a JSON pointer: ~1 is '/', ~0 is '~'.
 std::string unescaped_pointer(const std::string& step) {
   std::string out;
   for (std::size_t i = 0; i < step.size(); ++i) {
@@ -58,7 +58,7 @@ bool has_scheme(const std::string& uri) {
   return colon != std::string::npos && colon < uri.find_first_of("/?#");
 }
 
-/// RFC 3986 without dot segments, which no schema has been seen to use.
+/// Resolves by RFC 3986, without dot segments, which schemas do not use.
 std::string resolved(const std::string& base, const std::string& ref) {
   if (ref.empty()) return base;
   if (has_scheme(ref)) return ref;
@@ -78,8 +78,8 @@ const std::string* text_of(const JsonTree& tree, const char* keyword) {
   return is_text ? &value->text : nullptr;
 }
 
-/// The URI that makes a schema a resource.
-std::optional<std::string> own_id(const JsonTree& tree) {
+/// Returns the URI that makes a schema a resource.
+std::optional<std::string> resource_id(const JsonTree& tree) {
   const std::string* id = text_of(tree, "$id");
   if (id == nullptr || id->empty() || (*id)[0] == '#') return std::nullopt;
   return id->substr(0, id->find('#'));
@@ -90,20 +90,20 @@ std::optional<std::string> own_id(const JsonTree& tree) {
 BaseId SchemaRefs::add_document(const JsonTree& root) {
   const auto base = static_cast<BaseId>(resources_.size());
   const std::uint32_t document = documents_++;
-  resources_.push_back({&root, own_id(root).value_or(""), document, {}, {}});
+  resources_.push_back({&root, resource_id(root).value_or(""), document, {}, {}});
   by_uri_.emplace(std::pair(document, resources_[base].uri), base);
   scan(root, base, false);
   return base;
 }
 
-/// `is_map`: the members are names with schemas, as in "properties".
+/// Reads ids and anchors. `is_map`: the members are names with schemas, as in "properties".
 void SchemaRefs::scan(const JsonTree& tree, BaseId base, bool is_map) {
   static const std::set<std::string> maps = {"properties",  "patternProperties", "$defs",
                                              "definitions", "dependentSchemas",  "dependencies"};
   static const std::set<std::string> values = {"enum", "const", "default", "examples", "example"};
   const bool is_schema = tree.is(JsonTree::Kind::kObject) && !is_map;
   if (is_schema) {
-    const auto id = own_id(tree);
+    const auto id = resource_id(tree);
     if (id && &tree != resources_[base].root) {
       const std::string uri = resolved(resources_[base].uri, *id);
       const std::uint32_t document = resources_[base].document;
@@ -130,7 +130,7 @@ void SchemaRefs::note_anchors(const JsonTree& tree, BaseId base) {
     resource.anchors.emplace(*name, here);
     resource.dynamic_anchors.emplace(*name, here);
   }
-  for (const char* keyword : {"$id", "id"}) {  // as drafts 4 to 7 write an anchor
+  for (const char* keyword : {"$id", "id"}) {  // drafts 4 to 7 write an anchor this way
     const std::string* id = text_of(tree, keyword);
     if (id != nullptr && id->size() > 1 && (*id)[0] == '#') {
       resource.anchors.emplace(id->substr(1), here);
@@ -140,7 +140,7 @@ void SchemaRefs::note_anchors(const JsonTree& tree, BaseId base) {
 
 BaseId SchemaRefs::inside(const JsonTree& tree, BaseId outer) const {
   if (!tree.is(JsonTree::Kind::kObject)) return outer;
-  const auto id = own_id(tree);
+  const auto id = resource_id(tree);
   if (!id || &tree == resources_[outer].root) return outer;
   const BaseId* base = by_uri(resolved(resources_[outer].uri, *id), outer);
   return base == nullptr ? outer : *base;

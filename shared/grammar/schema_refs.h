@@ -1,5 +1,5 @@
 #pragma once
-// Where the references of a schema lead: its documents, the schemas in them that an "$id" makes
+// Resolves the references of a schema: its documents, the schemas in them that an "$id" makes
 // documents of their own, and their anchors.
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace holdfast::grammar {
 
-/// A resource: a document, or a schema with an "$id". References are relative to the one that they
-/// stand in.
+/// A resource: a document, or a schema with an "$id". References are relative to the resource that
+/// contains them.
 using BaseId = std::uint32_t;
 
 struct SchemaTarget {
@@ -20,18 +20,18 @@ struct SchemaTarget {
   BaseId base = 0;
 };
 
-/// Not thread-safe. The trees outlive it.
+/// The resources and anchors of documents. Not thread-safe. The trees outlive it.
 class SchemaRefs {
  public:
   /// Reads the ids and anchors of a whole document.
   BaseId add_document(const JsonTree& root);
-  /// The resource of what stands in `tree`, which itself stands in `outer`.
+  /// Returns the resource of the contents of `tree`, which itself is in `outer`.
   BaseId inside(const JsonTree& tree, BaseId outer) const;
-  /// What a reference in `base` means. kUnsupported: it leads out of the document;
+  /// Returns the target of a reference in `base`. kUnsupported: it leads out of the document;
   /// kInvalidRequest: there is nothing. `keyword` and `pointer` are for errors.
   Result<SchemaTarget> find(const std::string& ref, BaseId base, const std::string& keyword,
                             const std::string& pointer) const;
-  /// The same for "$dynamicRef", where it cannot mean anything else.
+  /// Does the same for "$dynamicRef", where its target is unambiguous.
   Result<SchemaTarget> find_dynamic(const std::string& ref, BaseId base,
                                     const std::string& pointer) const;
 

@@ -19,7 +19,7 @@ bool is_free_string(const Conjunct& c) {
 
 constexpr std::uint32_t kCountedStatesMax = 80'000;
 
-/// The texts of an automaton that have `min` to `max` characters.
+/// Restricts an automaton to texts of `min` to `max` characters.
 class Lengths {
  public:
   Lengths(const Dfa& dfa, std::uint32_t min, std::uint32_t max, Budget& budget)
@@ -29,7 +29,7 @@ class Lengths {
         max_(max),
         budget_(budget) {}
 
-  /// Nothing if that takes too many states.
+  /// Returns nullopt if that takes too many states.
   std::optional<Dfa> build() {
     classify_bytes();
     add({0, 0, 0});
@@ -46,7 +46,7 @@ class Lengths {
  private:
   struct Moment {
     std::uint32_t state;
-    std::uint32_t within;  // a character
+    std::uint32_t within;  // within a character
     std::uint32_t count;
     auto operator<=>(const Moment&) const = default;
   };
@@ -94,7 +94,7 @@ class Lengths {
   std::vector<Moment> moments_;
 };
 
-/// Between quotes, which its texts have as escapes alone.
+/// Puts quotes around texts, which contain quotes as escapes alone.
 Dfa quoted(const Dfa& dfa, Budget& budget) {
   budget.take_states(2);
   Dfa out;
@@ -115,7 +115,7 @@ Dfa quoted(const Dfa& dfa, Budget& budget) {
       const std::uint32_t to = dfa.next[std::size_t{s} * dfa.classes + c];
       if (to != Dfa::kDead) edge(s + 1, c) = to + 1;
     }
-    const std::uint32_t escaped = dfa.step(s, '"');  // behind a backslash
+    const std::uint32_t escaped = dfa.step(s, '"');  // after a backslash
     if (escaped != Dfa::kDead) edge(s + 1, dfa.classes) = escaped + 1;
     if (dfa.accepting[s] != 0) edge(s + 1, dfa.classes) = end;
   }
@@ -143,8 +143,8 @@ Result<const Dfa*> SchemaBuilder::pattern_dfa(const std::string& pattern,
   return &std::as_const(patterns_.emplace(pattern, std::move(dfa)).first->second);
 }
 
-/// Null where the pattern of the same schema contradicts it ("time" without a zone), or both would
-/// take too many states: a format only annotates, and a pattern says more.
+/// Returns null where the pattern of the same schema contradicts the format ("time" without a
+/// zone), or both take too many states: a format only annotates, and a pattern is stricter.
 Result<const Dfa*> SchemaBuilder::format_dfa(const std::string& format,
                                              const std::string& pointer) {
   const std::size_t line = format.find('\n');
@@ -157,12 +157,12 @@ Result<const Dfa*> SchemaBuilder::format_dfa(const std::string& format,
   }
   const Dfa* found = &at->second;
   if (line == std::string::npos) return found;
-  HF_TRY(const Dfa* pattern, pattern_dfa(format.substr(line + 1), pointer));
+  HOLDFAST_TRY(const Dfa* pattern, pattern_dfa(format.substr(line + 1), pointer));
   GrammarLimits limits = rules_.budget().limits();
   limits.states_max = kCountedStatesMax;
-  Budget apart(limits);
-  const bool is_empty = intersected(*found, *pattern, false, apart).is_empty();
-  return is_empty || !apart.ok() ? nullptr : found;
+  Budget scratch_budget(limits);
+  const bool is_empty = intersected(*found, *pattern, false, scratch_budget).is_empty();
+  return is_empty || !scratch_budget.ok() ? nullptr : found;
 }
 
 Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
@@ -172,12 +172,12 @@ Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
     return is_first ? more : intersected(all, more, false, budget);
   };
   for (const std::string& pattern : c.patterns) {
-    HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
+    HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     all = narrow(*dfa, pattern == *c.patterns.begin());
   }
   bool is_any = c.patterns.empty();
   for (const std::string& format : c.formats) {
-    HF_TRY(const Dfa* dfa, format_dfa(format, c.pointer));
+    HOLDFAST_TRY(const Dfa* dfa, format_dfa(format, c.pointer));
     if (dfa == nullptr) continue;
     all = narrow(*dfa, is_any);
     is_any = false;
@@ -186,7 +186,7 @@ Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
     all = dfa_of_whole(any_characters(), Encoding::kJson, budget);
   }
   for (const std::string& pattern : c.not_patterns) {
-    HF_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
+    HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     all = intersected(all, *dfa, true, budget);
   }
   if (!c.other_texts.empty()) {
@@ -198,11 +198,12 @@ Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
   return with_length(c, all);
 }
 
-/// A maximum that takes too many states beside a pattern is halved until it does not.
+/// Limits the length. A maximum that takes too many states next to a pattern is halved until it
+/// fits.
 Result<Dfa> SchemaBuilder::with_length(const Conjunct& c, const Dfa& dfa) {
-  HF_CHECKED(check_minimum("minLength", c.min_length, c.pointer));
+  HOLDFAST_CHECKED(check_minimum("minLength", c.min_length, c.pointer));
   std::uint32_t max = kUnlimited;
-  if (c.max_length) max = std::min(*c.max_length, kCountedStatesMax);  // no more would be counted
+  if (c.max_length) max = std::min(*c.max_length, kCountedStatesMax);  // counted no further
   while (rules_.budget().ok()) {
     std::optional<Dfa> found = Lengths(dfa, c.min_length, max, rules_.budget()).build();
     if (found && rules_.budget().ok()) return std::move(*found);
@@ -213,7 +214,7 @@ Result<Dfa> SchemaBuilder::with_length(const Conjunct& c, const Dfa& dfa) {
   return length_error(c, rules_.budget());
 }
 
-/// A minimum that no text that is generated could come to.
+/// Refuses a minimum that no generated text could reach.
 Result<void> SchemaBuilder::check_minimum(const std::string& keyword, std::uint32_t min,
                                           const std::string& pointer) {
   if (min <= kMinimumMax) return {};
@@ -233,7 +234,7 @@ Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
   const bool is_long =
       c.min_length > Counted::kPlainMax || (c.max_length && *c.max_length > Counted::kPlainMax);
   if (is_new && only_length(c) && is_long) {
-    HF_CHECKED(check_minimum("minLength", c.min_length, c.pointer));
+    HOLDFAST_CHECKED(check_minimum("minLength", c.min_length, c.pointer));
     const Expr quote = Expr::literal("\"");
     const std::uint32_t max = c.max_length ? *c.max_length : kUnlimited;
     const RuleId counted = long_strings_.between(c.min_length, max);
@@ -246,7 +247,7 @@ Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
                             Encoding::kJson);
     if (!rules_.budget().ok()) return length_error(c, rules_.budget());
   } else if (is_new) {
-    HF_TRY(const Dfa characters, characters_of(c));
+    HOLDFAST_TRY(const Dfa characters, characters_of(c));
     at->second = rules_.add("string at " + c.pointer, quoted(characters, rules_.budget()));
     if (!rules_.budget().ok()) {
       return schema_error(Errc::kInvalidRequest, c.patterns.empty() ? "format" : "pattern",
@@ -265,22 +266,22 @@ Dfa dfa_of_texts(const std::set<std::string>& texts, Budget& budget) {
   return determinised(nfa);
 }
 
-/// The texts that a schema allows for names: all strings that satisfy it.
+/// Returns the texts that a schema allows for names: all strings that satisfy it.
 Result<Dfa> SchemaBuilder::names_dfa(const SchemaSet& set) {
-  HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
+  HOLDFAST_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
   Nfa nfa(rules_.budget());
   const std::uint32_t end = nfa.add_state();
   nfa.set_accept(end);
   for (const Conjunct& c : alternatives) {
     if ((c.types & kTypeString) == 0) continue;
-    HF_CHECKED(check_usable(c));
+    HOLDFAST_CHECKED(check_usable(c));
     if (!c.values) {
-      HF_TRY(const Dfa characters, characters_of(c));
+      HOLDFAST_TRY(const Dfa characters, characters_of(c));
       nfa.add_empty(append_dfa(nfa, 0, characters), end);
       continue;
     }
     for (const JsonTree* value : *c.values) {
-      HF_TRY(const bool good, admits(c, *value));
+      HOLDFAST_TRY(const bool good, admits(c, *value));
       if (!good || !value->is(JsonTree::Kind::kString)) continue;
       nfa.add_empty(nfa.append_literal(0, json_escaped(value->text)), end);
     }

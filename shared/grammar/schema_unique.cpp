@@ -1,6 +1,6 @@
-// Arrays whose items must differ. Automata cannot compare texts, so each item is one of a few kinds
-// that exclude each other, and no kind comes twice: the values of an enum, or else classes that
-// split what the items may be. Many values come in the order of the schema instead.
+// Arrays whose items must differ. Automata cannot compare texts, so each item is of one of a few
+// kinds that exclude each other, and no kind occurs twice: the values of an enum, or else classes
+// that partition the possible items. Many values come in the order of the schema instead.
 
 #include <algorithm>
 
@@ -9,13 +9,14 @@
 namespace holdfast::grammar {
 namespace {
 
-constexpr std::size_t kKindsMax = 8;     // a state for each set of those that are used up
-constexpr std::size_t kValuesMax = 128;  // in their order: states are their square
+constexpr std::size_t kKindsMax = 8;     // one state for each set of used kinds
+constexpr std::size_t kValuesMax = 128;  // in their order: the states are their square
 
 using Kinds = std::vector<std::string>;  // schemas that exclude each other
 
 Kinds text_kinds(bool by_end) {
-  // By their first letters where texts are free; those of a form often begin alike.
+  // Strings are divided by their first letters where they are free; those of a format often begin
+  // alike.
   Kinds out;
   for (const char* some :
        {"a-bA-B01", "c-dC-D2", "e-gE-G34", "h-lH-L5", "m-oM-O67", "p-rP-R8", "s-tS-T9"}) {
@@ -39,7 +40,7 @@ Kinds number_kinds() {
   return out;
 }
 
-/// At most kKindsMax in all, by joining kinds of the type that has most.
+/// Joins kinds of the type that has most, until there are at most kKindsMax.
 Kinds joined(std::vector<Kinds> by_type) {
   const auto total = [&] {
     std::size_t n = 0;
@@ -66,14 +67,14 @@ bool is_any(const std::vector<Conjunct>& alternatives, std::uint8_t types) {
 
 }  // namespace
 
-/// Nothing if there are too many, or no end of them.
+/// Returns nullopt if there are too many values, or infinitely many.
 Result<std::optional<SchemaBuilder::Values>> SchemaBuilder::values_of_items(
     const std::vector<Conjunct>& alternatives) {
   static const JsonTree words[] = {{JsonTree::Kind::kNull, false, "", {}, {}},
                                    {JsonTree::Kind::kBoolean, false, "", {}, {}},
                                    {JsonTree::Kind::kBoolean, true, "", {}, {}}};
   Values values;
-  std::set<std::string> seen;
+  std::set<std::string> unique;
   for (const Conjunct& a : alternatives) {
     std::vector<const JsonTree*> found;
     if (a.values) {
@@ -83,15 +84,17 @@ Result<std::optional<SchemaBuilder::Values>> SchemaBuilder::values_of_items(
       for (const JsonTree& word : words) found.push_back(&word);
     }
     for (const JsonTree* value : found) {
-      HF_TRY(const bool good, admits(a, *value));
-      if (good && seen.insert(canonical_json(*value)).second) values.push_back(literal_of(*value));
+      HOLDFAST_TRY(const bool good, admits(a, *value));
+      if (good && unique.insert(canonical_json(*value)).second)
+        values.push_back(literal_of(*value));
     }
   }
   if (values.size() > kValuesMax) return std::optional<Values>();
   return std::optional(std::move(values));
 }
 
-/// Kinds of what the alternatives allow. `depth`: objects are told apart by one property.
+/// Returns the kinds of the documents of the alternatives. `depth`: objects are divided by one
+/// property.
 Result<std::vector<std::string>> SchemaBuilder::kinds_of(const std::vector<Conjunct>& alternatives,
                                                          std::uint32_t depth) {
   std::vector<Kinds> by_type;
@@ -110,7 +113,7 @@ Result<std::vector<std::string>> SchemaBuilder::kinds_of(const std::vector<Conju
   if (is_any(alternatives, kTypeObject)) {
     Kinds objects{R"({"type":"object"})"};
     if (alternatives.size() == 1 && depth == 0) {
-      HF_TRY(objects, kinds_of_objects(alternatives[0]));
+      HOLDFAST_TRY(objects, kinds_of_objects(alternatives[0]));
     }
     by_type.push_back(std::move(objects));
   }
@@ -120,10 +123,10 @@ Result<std::vector<std::string>> SchemaBuilder::kinds_of(const std::vector<Conju
 Result<std::vector<std::string>> SchemaBuilder::kinds_of_objects(const Conjunct& c) {
   for (const std::string& name : c.required) {
     bool is_named = false;
-    HF_TRY(const SchemaSet set, member_schemas(c, name, is_named));
-    HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
+    HOLDFAST_TRY(const SchemaSet set, member_schemas(c, name, is_named));
+    HOLDFAST_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
     if (is_any(alternatives, kTypeArray | kTypeObject) || alternatives.empty()) continue;
-    HF_TRY(Kinds kinds, kinds_of(alternatives, 1));
+    HOLDFAST_TRY(Kinds kinds, kinds_of(alternatives, 1));
     const std::string key = '"' + json_escaped(name) + '"';
     for (std::string& kind : kinds) {
       kind = R"({"type":"object","properties":{)" + key + ":" + kind + R"(},"required":[)" + key +
@@ -143,14 +146,14 @@ Result<Expr> SchemaBuilder::unique_array_of(const Conjunct& c, std::uint32_t max
   if (!plain || !c.contains.empty()) return refuse("not beside prefixItems or contains");
   SchemaSet set;
   item_schemas(c, 0, set);
-  HF_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
-  HF_TRY(std::optional<Values> values, values_of_items(alternatives));
+  HOLDFAST_TRY(const std::vector<Conjunct> alternatives, reader_.alternatives(set));
+  HOLDFAST_TRY(std::optional<Values> values, values_of_items(alternatives));
   if (values && values->size() > kKindsMax) return ordered_array_of(c, *values, max_items);
   if (!values) {
-    HF_TRY(const Kinds kinds, kinds_of(alternatives, 0));
+    HOLDFAST_TRY(const Kinds kinds, kinds_of(alternatives, 0));
     values.emplace();
     for (const std::string& kind : kinds) {
-      HF_TRY(JsonTree tree, parse_json_tree(kind, rules_.budget().limits().depth_max));
+      HOLDFAST_TRY(JsonTree tree, parse_json_tree(kind, rules_.budget().limits().depth_max));
       values->push_back(Expr::call(rule_of(with(set, reader_.make(std::move(tree), c.pointer)))));
     }
     if (c.min_items > kKindsMax) {
@@ -161,7 +164,7 @@ Result<Expr> SchemaBuilder::unique_array_of(const Conjunct& c, std::uint32_t max
   return array_of_kinds(c, *values, max_items);
 }
 
-/// Each at most once, in any order.
+/// Builds the array of kinds: each at most once, in any order.
 Expr SchemaBuilder::array_of_kinds(const Conjunct& c, const Values& kinds,
                                    std::uint32_t max_items) {
   Nfa nfa(rules_.budget());
@@ -189,7 +192,8 @@ Expr SchemaBuilder::array_of_kinds(const Conjunct& c, const Values& kinds,
   return Expr::call(rules_.add("array at " + c.pointer, determinised(nfa)));
 }
 
-/// Each at most once, in their order; how many there are counts where it is bounded.
+/// Builds the array of values: each at most once, in their order. The number of items is counted
+/// where it is bounded.
 Expr SchemaBuilder::ordered_array_of(const Conjunct& c, const Values& values,
                                      std::uint32_t max_items) {
   const auto all = static_cast<std::uint32_t>(values.size());
@@ -199,7 +203,7 @@ Expr SchemaBuilder::ordered_array_of(const Conjunct& c, const Values& values,
   const std::uint32_t begin = nfa.append(nfa.append_literal(0, "["), json_.gap());
   const std::uint32_t end = nfa.add_state();
   nfa.set_accept(end);
-  // By how many items are there; without a bound the last one means that many or more.
+  // By the number of items so far; without a bound the last one means that many or more.
   const std::uint32_t levels = std::max(most, 1u) + 1;
   std::vector<std::uint32_t> here{begin};
   while (here.size() < levels) here.push_back(nfa.add_state());

@@ -14,7 +14,7 @@ constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
 using Entry = std::pair<std::uint32_t, std::uint32_t>;  // bytes, state or frame
 using Nearest = std::priority_queue<Entry, std::vector<Entry>, std::greater<>>;
 
-/// Edges by what they lead to, packed.
+/// The edges by their target, packed.
 class Backwards {
  public:
   Backwards(std::size_t nodes, std::vector<std::pair<std::uint32_t, std::uint32_t>> edges)
@@ -50,8 +50,8 @@ Backwards steps_of(const Grammar& grammar) {
 
 }  // namespace
 
-/// Knuth's generalisation of Dijkstra's algorithm: a call costs what its rule costs and what
-/// follows, so it counts when the later of both is known.
+/// Computes distances by Knuth's generalisation of Dijkstra's algorithm: the cost of a call is that
+/// of its rule plus that of the continuation, so it counts when the later of both is known.
 Shortest::Shortest(const Grammar& grammar) : to_end_(grammar.states.size(), kFar) {
   const Backwards steps = steps_of(grammar);
   std::vector<StateId> caller(grammar.calls.size());
@@ -68,7 +68,7 @@ Shortest::Shortest(const Grammar& grammar) : to_end_(grammar.states.size(), kFar
   const Backwards to_state(grammar.states.size(), std::move(returns));
   const Backwards to_rule(grammar.rules.size(), std::move(of_rules));
   const Backwards rules_at(grammar.states.size(), std::move(starts));
-  std::vector<bool> known(grammar.states.size(), false);
+  std::vector<bool> settled(grammar.states.size(), false);
   Nearest todo;
   const auto reach = [&](StateId state, std::uint32_t bytes) {
     if (bytes >= to_end_[state]) return;
@@ -78,7 +78,7 @@ Shortest::Shortest(const Grammar& grammar) : to_end_(grammar.states.size(), kFar
   const auto through = [&](std::uint32_t call) {
     const Grammar::Call& c = grammar.calls[call];
     const StateId start = grammar.rules[c.rule].start;
-    if (known[start] && known[c.to]) reach(caller[call], to_end_[start] + to_end_[c.to]);
+    if (settled[start] && settled[c.to]) reach(caller[call], to_end_[start] + to_end_[c.to]);
   };
   for (StateId s = 0; s < grammar.states.size(); ++s) {
     if (grammar.states[s].accepting) reach(s, 0);
@@ -86,18 +86,19 @@ Shortest::Shortest(const Grammar& grammar) : to_end_(grammar.states.size(), kFar
   while (!todo.empty()) {
     const auto [bytes, state] = todo.top();
     todo.pop();
-    if (known[state]) continue;
-    known[state] = true;
+    if (settled[state]) continue;
+    settled[state] = true;
     steps.each(state, [&, near = bytes](StateId from) { reach(from, near + 1); });
     to_state.each(state, through);
     rules_at.each(state, [&](RuleId rule) { to_rule.each(rule, through); });
   }
 }
 
-std::uint32_t Shortest::of(const Pushdown& machine, const Places& places) const {
+std::uint32_t Shortest::of(const Pushdown& machine, const Configurations& configurations) const {
   Nearest todo;
   std::unordered_set<FrameId> done;
-  for (const Place& place : places) todo.emplace(to_end_[place.state], place.frame);
+  for (const Configuration& configuration : configurations)
+    todo.emplace(to_end_[configuration.state], configuration.frame);
   while (!todo.empty()) {
     const auto [bytes, frame] = todo.top();
     todo.pop();

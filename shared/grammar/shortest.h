@@ -9,12 +9,14 @@
 
 namespace holdfast::grammar {
 
-/// Made once for a grammar, in time about linear in its transitions. Then safe from any thread.
+/// The distances of a grammar, computed once in time about linear in its transitions. Then safe
+/// from any thread.
 class Shortest {
  public:
   explicit Shortest(const Grammar& grammar);
-  /// From closed places, where the text may not end yet. Cost: the frames that are open.
-  std::uint32_t of(const Pushdown& machine, const Places& places) const;
+  /// Returns the bytes from closed configurations, where the text may not end yet. Cost: the open
+  /// frames.
+  std::uint32_t of(const Pushdown& machine, const Configurations& configurations) const;
 
  private:
   std::vector<std::uint32_t> to_end_;  // by state: bytes to the end of its rule

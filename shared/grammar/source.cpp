@@ -47,7 +47,7 @@ std::optional<char32_t> SourceReader::read_hex(int n) {
   return value;
 }
 
-std::string SourceReader::place() const {
+std::string SourceReader::position() const {
   std::size_t line = 1;
   std::size_t column = 1;
   for (std::size_t i = 0; i < at_ && i < text_.size(); ++i) {

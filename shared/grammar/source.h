@@ -13,10 +13,10 @@ namespace holdfast::grammar {
 
 constexpr char32_t kNoChar = 0xFFFFFFFF;
 
-/// UTF-8 to code points; kInvalidRequest with the byte offset where it is not UTF-8.
+/// Converts UTF-8 to code points; kInvalidRequest with the byte offset where it is not UTF-8.
 Result<std::u32string> decode_source(std::string_view text);
 
-/// Reads past the end give kNoChar.
+/// A reader of characters. Reads past the end return kNoChar.
 class SourceReader {
  public:
   explicit SourceReader(std::u32string text) : text_(std::move(text)) {}
@@ -31,12 +31,13 @@ class SourceReader {
     ++at_;
     return true;
   }
-  /// Decimal digits as a number of at most `max`; nullopt (digits skipped) if there is none such.
+  /// Reads decimal digits as a number of at most `max`; nullopt (digits skipped) if there is no
+  /// such number.
   std::optional<std::uint32_t> read_number(std::uint32_t max);
-  /// Exactly n hexadecimal digits, else nothing is read.
+  /// Reads exactly n hexadecimal digits, else nothing.
   std::optional<char32_t> read_hex(int n);
-  /// "line 3, column 5" of the current place, from 1.
-  std::string place() const;
+  /// Returns "line 3, column 5" of the current position, from 1.
+  std::string position() const;
 
  private:
   std::u32string text_;

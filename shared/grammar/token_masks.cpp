@@ -10,7 +10,7 @@ namespace holdfast::grammar {
 Result<std::shared_ptr<TokenMasks>> TokenMasks::make(GrammarPtr grammar,
                                                      std::shared_ptr<const TokenTable> table,
                                                      std::size_t bytes_max) {
-  HF_CHECKED(check_coverage(*grammar, table->single_bytes()));
+  HOLDFAST_CHECKED(check_coverage(*grammar, table->single_bytes()));
   return std::make_shared<TokenMasks>(std::move(grammar), std::move(table), bytes_max);
 }
 
@@ -38,7 +38,7 @@ std::size_t TokenMasks::bytes_held() const {
   return bytes_;
 }
 
-bool TokenMasks::fill(const Pushdown& machine, const Places& places,
+bool TokenMasks::fill(const Pushdown& machine, const Configurations& configurations,
                       std::span<std::uint64_t> bits) {
   CHECK(bits.size() == table_->mask_words());
   const std::lock_guard guard(lock_);
@@ -52,11 +52,12 @@ bool TokenMasks::fill(const Pushdown& machine, const Places& places,
   for (Layer& layer : layers_) {
     if (layer.trie->nodes.size() < 2) continue;
     visited_.clear();
-    for (const Place& place : places) {
-      // Short tokens cannot tell states of one horizon class apart.
+    for (const Configuration& configuration : configurations) {
+      // Short tokens cannot distinguish states of one horizon class.
       const bool is_short = &layer == &layers_[0];
-      const StateId state = is_short ? grammar_->horizon[place.state] : place.state;
-      if (!visit(layer, node_of(layer, kNone, state), machine, place.frame, bits)) return false;
+      const StateId state = is_short ? grammar_->horizon[configuration.state] : configuration.state;
+      if (!visit(layer, node_of(layer, kNone, state), machine, configuration.frame, bits))
+        return false;
     }
   }
   return true;
@@ -101,7 +102,7 @@ std::uint32_t TokenMasks::node_of(Layer& layer, std::uint32_t parent, StateId st
 TokenMasks::Node TokenMasks::make_node(const Layer& layer, std::uint32_t parent, StateId state) {
   Node node;
   steps_ = 0;
-  walker_.rewind({1, 0});  // the bottom alone
+  walker_.rewind({1, 0});  // only the bottom frame
   levels_[0].assign(1, {state, Pushdown::kBottom});
   if (parent == kNone) {
     walk(*layer.trie, 0, walker_.mark(), node);
@@ -109,7 +110,7 @@ TokenMasks::Node TokenMasks::make_node(const Layer& layer, std::uint32_t parent,
     walker_.close(levels_[0], 0);
     node.too_much = walker_.overflowed();
     const std::vector<std::uint32_t>& exits = layer.nodes[parent].exits;
-    if (walker_.ended()) node.exits = exits;  // nothing of this rule need be read
+    if (walker_.ended()) node.exits = exits;  // nothing of this rule has to be read
     const Pushdown::Mark base = walker_.mark();
     for (const std::uint32_t exit : exits) walk(*layer.trie, exit, base, node);
   }
@@ -132,8 +133,8 @@ void TokenMasks::walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::
     steps_ += levels_[level - 1].size() + 1;
     if (steps_ > kWalkStepsMax) return;
     walker_.rewind(marks_[level - 1]);
-    Places& places = levels_[level];
-    if (!walker_.step(levels_[level - 1], node.byte, level - 1, places)) {
+    Configurations& configurations = levels_[level];
+    if (!walker_.step(levels_[level - 1], node.byte, level - 1, configurations)) {
       out.too_much = out.too_much || walker_.overflowed();
       i = node.end;
       continue;
@@ -142,14 +143,14 @@ void TokenMasks::walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::
     out.sparse.insert(out.sparse.end(), trie.ids.begin() + node.token_begin,
                       trie.ids.begin() + trie.own_end(i));
     if (walker_.ended() && node.end > i + 1) out.exits.push_back(i);
-    if (places.empty()) {
+    if (configurations.empty()) {
       i = node.end;
       continue;
     }
-    const Grammar::State& state = grammar_->states[places[0].state];
-    if (places.size() == 1 && places[0].frame == Pushdown::kBottom &&
+    const Grammar::State& state = grammar_->states[configurations[0].state];
+    if (configurations.size() == 1 && configurations[0].frame == Pushdown::kBottom &&
         !grammar_->rules[state.rule].has_calls) {
-      walk_rule(trie, i, places[0].state, out);
+      walk_rule(trie, i, configurations[0].state, out);
       i = node.end;
     } else {
       ++i;
@@ -157,7 +158,7 @@ void TokenMasks::walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::
   }
 }
 
-/// The same for one place in a rule without calls, where nothing but its state counts.
+/// Does the same for one configuration in a rule without calls, where only its state matters.
 void TokenMasks::walk_rule(const TokenTrie& trie, std::uint32_t top, StateId state, Node& out) {
   const TokenTrie::Node* const nodes = trie.nodes.data();
   const Grammar::State* const states = grammar_->states.data();
@@ -181,7 +182,7 @@ void TokenMasks::walk_rule(const TokenTrie& trie, std::uint32_t top, StateId sta
     if (states[to].accepting) {
       if (node.end > i + 1) out.exits.push_back(i);
     } else if (node.end > i + 1 && (trie.kinds_below[i] & ~loops(to)) == 0) {
-      // All that is below keeps it in this state, which has no end: as inside of a string.
+      // All tokens below stay in this state, which is not accepting: as inside of a string.
       out.sparse.insert(out.sparse.end(), trie.ids.begin() + own_end,
                         trie.ids.begin() + trie.tokens_end(node));
       i = node.end;
@@ -191,7 +192,7 @@ void TokenMasks::walk_rule(const TokenTrie& trie, std::uint32_t top, StateId sta
   }
 }
 
-/// Kinds of bytes (a bit each) that all lead from a state to itself.
+/// Returns the kinds of bytes (a bit each) that all lead from a state to itself.
 std::uint16_t TokenMasks::loops(StateId state) {
   if (loops_[state] == kNone) {
     std::uint16_t leaving = 0;
@@ -205,7 +206,7 @@ std::uint16_t TokenMasks::loops(StateId state) {
   return static_cast<std::uint16_t>(loops_[state]);
 }
 
-/// Bits where they need less room than a list.
+/// Converts to bits where they need less memory than a list.
 void TokenMasks::pack(Node& node) const {
   const std::size_t words = table_->mask_words();
   if (node.sparse.size() > words * 2) {

@@ -1,9 +1,9 @@
 #pragma once
-// Which tokens may come next. For one state, the tokens that stay inside its rule (or leave it with
-// their last byte) do not depend on where the rule was called from, so they are found once, by a
-// walk over the token trie, and kept. Tokens that go on behind the end of the rule are looked at
-// once for each state that the rule returns to, again and again outwards: a tree of masks, whose
-// root is a state and whose branches are the states returned to.
+// Masks of the tokens that may come next. For one state, the tokens that stay inside its rule (or
+// leave it with their last byte) do not depend on where the rule was called from, so they are found
+// once, by a walk over the token trie, and cached. Tokens that continue after the end of the rule
+// are checked once for each state that the rule returns to, and so on outwards: a tree of masks,
+// whose root is a state and whose branches are the states returned to.
 
 #include <cstdint>
 #include <memory>
@@ -20,11 +20,12 @@
 
 namespace holdfast::grammar {
 
-/// One grammar over one vocabulary, with the masks found so far. Shared by all matchers of both;
-/// safe from any thread (one lock). What it answers never depends on what it holds.
+/// The masks of one grammar over one vocabulary. Shared by all matchers of both; safe from any
+/// thread (one lock). Its answers never depend on the cached masks.
 class TokenMasks {
  public:
-  /// kUnsupported as check_coverage. Masks of over `bytes_max` are forgotten all at once.
+  /// Makes an empty cache. kUnsupported as check_coverage. Masks of over `bytes_max` are dropped
+  /// all at once.
   static Result<std::shared_ptr<TokenMasks>> make(GrammarPtr grammar,
                                                   std::shared_ptr<const TokenTable> table,
                                                   std::size_t bytes_max = kBytesMax);
@@ -34,21 +35,22 @@ class TokenMasks {
   const Grammar& grammar() const { return *grammar_; }
   const TokenTable& table() const { return *table_; }
 
-  /// Sets the bits of the tokens that fit behind `places`; end tokens are the caller's. False if
-  /// the grammar is so ambiguous that the work of one mask is over its bound.
-  bool fill(const Pushdown& machine, const Places& places, std::span<std::uint64_t> bits);
+  /// Sets the bits of the tokens that fit after `configurations`; the caller sets those of end
+  /// tokens. False if the grammar is so ambiguous that the work of one mask exceeds its bound.
+  bool fill(const Pushdown& machine, const Configurations& configurations,
+            std::span<std::uint64_t> bits);
   std::size_t bytes_held() const;
-  /// Made when it is first asked for.
+  /// Returns the distances, made on first use.
   const Shortest& shortest();
 
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
-  static constexpr std::uint64_t kWalkStepsMax = 4'000'000;  // places moved, of one walk
-  static constexpr std::size_t kVisitsMax = 20'000;          // frames looked at, of one fill
+  static constexpr std::uint64_t kWalkStepsMax = 4'000'000;  // configurations stepped, in one walk
+  static constexpr std::size_t kVisitsMax = 20'000;          // frames visited, in one fill
   struct Node {
     std::vector<std::uint64_t> dense;
     std::vector<TokenId> sparse;
-    std::vector<std::uint32_t> exits;  // trie nodes where the rule ends and longer tokens go on
+    std::vector<std::uint32_t> exits;  // trie nodes where the rule ends and longer tokens continue
     bool too_much = false;
   };
   struct Layer {
@@ -74,12 +76,12 @@ class TokenMasks {
   std::size_t bytes_ = 0;
   std::once_flag shortest_once_;
   std::unique_ptr<const Shortest> shortest_;
-  // Of the walk and the fill under way.
+  // State of the walk and the fill in progress.
   Pushdown walker_;
-  std::vector<Places> levels_;
+  std::vector<Configurations> levels_;
   std::vector<Pushdown::Mark> marks_;
   std::vector<StateId> path_;
-  std::vector<std::uint32_t> loops_;  // by state, kNone: not known yet
+  std::vector<std::uint32_t> loops_;  // by state, kNone: unknown yet
   std::uint64_t steps_ = 0;
   std::unordered_set<std::uint64_t> visited_;
 };

@@ -9,7 +9,7 @@
 namespace holdfast::grammar {
 namespace {
 
-/// From the last node to the first: children come behind their parent.
+/// Sets the kinds from the last node to the first: children come after their parent.
 void find_kinds(TokenTrie& trie) {
   trie.kinds_below.assign(trie.nodes.size(), 0);
   std::vector<std::uint32_t> parents(trie.nodes.size(), 0);
@@ -20,16 +20,16 @@ void find_kinds(TokenTrie& trie) {
     path.push_back(i);
   }
   for (std::size_t i = trie.nodes.size(); i-- > 1;) {
-    const auto own = static_cast<std::uint16_t>(1u << byte_kind(trie.nodes[i].byte));
-    trie.kinds_below[parents[i]] |= trie.kinds_below[i] | own;
+    const auto kind_bit = static_cast<std::uint16_t>(1u << byte_kind(trie.nodes[i].byte));
+    trie.kinds_below[parents[i]] |= trie.kinds_below[i] | kind_bit;
   }
 }
 
-/// Sorts ids by their bytes, then by id. Most differ in the first eight bytes, which lie beside
-/// the id as one number; the others' bytes are all over the table.
+/// Sorts ids by their bytes, then by id. Most differ in the first eight bytes, which are stored
+/// next to the id as one number; the other bytes are scattered over the table.
 void sort_by_bytes(const TokenTable& table, std::vector<TokenId>& ids) {
   struct Key {
-    std::uint64_t head;  // first eight bytes, the first on top, zero-padded
+    std::uint64_t head;  // first eight bytes, big-endian, zero-padded
     TokenId id;
   };
   std::vector<Key> keys;
@@ -50,7 +50,7 @@ void sort_by_bytes(const TokenTable& table, std::vector<TokenId>& ids) {
   std::transform(keys.begin(), keys.end(), ids.begin(), [](const Key& key) { return key.id; });
 }
 
-/// Equal bytes share a node.
+/// Makes a trie in which equal bytes share a node.
 TokenTrie make_trie(const TokenTable& table, std::vector<TokenId> ids) {
   sort_by_bytes(table, ids);
   TokenTrie trie;
@@ -72,7 +72,7 @@ TokenTrie make_trie(const TokenTable& table, std::vector<TokenId> ids) {
       path.push_back(static_cast<std::uint32_t>(trie.nodes.size()));
       trie.nodes.push_back(node);
     }
-    // Sorted: this is the last node of all, so the next one's tokens begin behind its own.
+    // Sorted: this is the last node of all, so the next one's tokens begin after its own.
     CHECK(path.back() + 1 == trie.nodes.size());
     trie.ids.push_back(id);
     trie.depth_max = std::max(trie.depth_max, static_cast<std::uint32_t>(bytes.size()));
@@ -164,7 +164,7 @@ std::shared_ptr<const TokenTable> TokenTable::make(const text::Tokenizer& tokeni
   std::vector<Token> tokens;
   tokens.reserve(static_cast<std::size_t>(tokenizer.vocab_size()));
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
-    tokens.push_back({tokenizer.piece(id), tokenizer.is_end(id)});
+    tokens.push_back({tokenizer.token_bytes(id), tokenizer.is_end(id)});
   }
   return make(tokens);
 }
@@ -182,8 +182,9 @@ std::string_view TokenTable::bytes(TokenId id) const {
 std::bitset<256> single_bytes(const text::Tokenizer& tokenizer) {
   std::bitset<256> bytes;
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
-    const std::string_view piece = tokenizer.piece(id);
-    if (piece.size() == 1 && !tokenizer.is_end(id)) bytes.set(static_cast<std::uint8_t>(piece[0]));
+    const std::string_view token_bytes = tokenizer.token_bytes(id);
+    if (token_bytes.size() == 1 && !tokenizer.is_end(id))
+      bytes.set(static_cast<std::uint8_t>(token_bytes[0]));
   }
   return bytes;
 }

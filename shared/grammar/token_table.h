@@ -31,9 +31,9 @@ struct TokenTrie {
   std::vector<TokenId> ids;
   std::uint32_t depth_max = 0;
 
-  /// The node of the longest token that `bytes` begin with; 0 if there is none.
+  /// Returns the node of the longest token that `bytes` begin with; 0 if there is none.
   std::uint32_t longest(std::string_view bytes) const;
-  /// Where in `ids` the tokens of a node end, and those of its subtree.
+  /// Returns the end in `ids` of a node's tokens, or of its subtree's.
   std::uint32_t own_end(std::uint32_t node) const { return begin_or_end(node + 1); }
   std::uint32_t tokens_end(const Node& node) const { return begin_or_end(node.end); }
   bool has_tokens(std::uint32_t node) const { return own_end(node) > nodes[node].token_begin; }
@@ -44,23 +44,24 @@ struct TokenTrie {
   }
 };
 
-/// Bytes that grammars mostly treat alike, as a number below kByteKinds.
+/// Kinds of bytes that grammars mostly treat alike, as a number below kByteKinds.
 constexpr int kByteKinds = 16;
 int byte_kind(std::uint8_t byte);
 
-/// Immutable, safe from any thread.
+/// The tokens of a vocabulary. Immutable, safe from any thread.
 class TokenTable {
  public:
-  /// What a token is for a grammar: its bytes, or the end of generation. Tokens without bytes that
-  /// are no end (control tokens) are never allowed, nor are those of over kTokenBytesMax bytes and
-  /// those behind the first 4 GiB of bytes.
+  /// A token for a grammar: its bytes, or the end of generation. Tokens without bytes that are not
+  /// ends (control tokens) are never allowed, nor are those of over kTokenBytesMax bytes and those
+  /// after the first 4 GiB of bytes.
   struct Token {
     std::string_view bytes;
     bool is_end = false;
   };
   static constexpr std::size_t kTokenBytesMax = 1024;
 
-  /// Copies the bytes. Cost: a sort of the vocabulary (about 60 ms for 150,000 tokens).
+  /// Makes a table; copies the bytes. Cost: a sort of the vocabulary (about 60 ms for 150,000
+  /// tokens).
   static std::shared_ptr<const TokenTable> make(std::span<const Token> tokens);
   static std::shared_ptr<const TokenTable> make(const text::Tokenizer& tokenizer);
 
@@ -68,13 +69,13 @@ class TokenTable {
   std::size_t mask_words() const { return (static_cast<std::size_t>(size_) + 63) / 64; }
   const std::vector<TokenId>& end_ids() const { return end_ids_; }
   bool is_end(TokenId id) const;
-  /// Empty for tokens that are never part of a text.
+  /// Returns the token's bytes; empty for tokens that are never part of a text.
   std::string_view bytes(TokenId id) const;
   /// Appends the tokens of `bytes`, the longest that fits first, as far as there are any.
   void split(std::string_view bytes, std::vector<TokenId>& out) const;
-  /// Bytes that are a token of their own: a text of these alone is always possible.
+  /// Returns the bytes that are a token of their own: a text of these alone is always possible.
   const std::bitset<256>& single_bytes() const { return single_bytes_; }
-  /// Tokens of at most kHorizonBytes, and longer ones.
+  /// Returns the trie of tokens of at most kHorizonBytes; long_trie() has the longer ones.
   const TokenTrie& short_trie() const { return tries_[0]; }
   const TokenTrie& long_trie() const { return tries_[1]; }
 
@@ -88,10 +89,10 @@ class TokenTable {
   TokenTrie tries_[2];
 };
 
-/// Bytes that are a token of their own in a vocabulary.
+/// Returns the bytes that are a token of their own in a vocabulary.
 std::bitset<256> single_bytes(const text::Tokenizer& tokenizer);
-/// kUnsupported if the grammar may need a byte that is no token of its own (it is named): a text
-/// could come to a point where no token fits.
+/// Returns kUnsupported if the grammar may need a byte that is no token of its own (it is named): a
+/// text could reach a point where no token fits.
 Result<void> check_coverage(const Grammar& grammar, const std::bitset<256>& single_bytes);
 
 }  // namespace holdfast::grammar

@@ -1,4 +1,4 @@
-// Calls that must come, in the words that shared/chat takes apart again.
+// Grammars of forced tool calls, in the formats that shared/chat parses.
 #include "shared/grammar/schema_builder.h"
 
 namespace holdfast::grammar {
@@ -10,12 +10,12 @@ Error bad(const std::string& cause) {
   return {Errc::kInvalidRequest, kOperation + ": " + cause};
 }
 
-/// How a form writes one call around its name and its arguments.
+/// A form's texts around the name and the arguments of one call.
 struct Form {
   std::string_view name;
   std::string_view before;   // the name
   std::string_view between;  // name and arguments
-  std::string_view behind;
+  std::string_view after;
   std::string_view separator;  // of calls
 };
 constexpr Form kForms[] = {
@@ -38,7 +38,7 @@ bool flag(const JsonTree& source, std::string_view name) {
   return value != nullptr && value->is(JsonTree::Kind::kBoolean) && value->boolean;
 }
 
-/// Any text that has no `end`, and then that.
+/// Returns any text without `end`, and then `end`.
 Expr until(RuleSet& rules, const std::string& end) {
   const Expr any = Expr::repeat(Expr::one_of(negated({})), 0, kUnlimited);
   const RuleId all = rules.add("any text", any);
@@ -48,7 +48,7 @@ Expr until(RuleSet& rules, const std::string& end) {
   return Expr::seq({Expr::call(without), Expr::literal(end)});
 }
 
-/// What may stand before the first call: the model's reasoning.
+/// Returns the text before the first call: the model's reasoning.
 Expr opening(RuleSet& rules, const JsonTree& source) {
   if (!flag(source, "reasoning")) return Expr::empty();
   const Expr gap = Expr::repeat(Expr::one_of({{U'\n', U'\n'}}), 0, 2);
@@ -71,7 +71,7 @@ Result<Expr> call_of(const JsonTree& tool, const Form& form, SchemaBuilder& sche
   }
   return Expr::seq({Expr::literal(std::string(form.before) + json_escaped(name->text) +
                                   std::string(form.between)),
-                    Expr::call(*arguments), Expr::literal(std::string(form.behind))});
+                    Expr::call(*arguments), Expr::literal(std::string(form.after))});
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ Result<GrammarPtr> compile_tool_call(std::string_view source_json, const Grammar
   }
   const Result<JsonTree> source = parse_json_tree(source_json, limits.depth_max);
   if (!source) return bad(source.error().what);
-  HF_TRY(const Form* form, form_of(*source));
+  HOLDFAST_TRY(const Form* form, form_of(*source));
   const JsonTree* tools = source->find("tools");
   if (tools == nullptr || !tools->is(JsonTree::Kind::kArray) || tools->items.empty()) {
     return bad("tools: expected at least one");
@@ -93,7 +93,7 @@ Result<GrammarPtr> compile_tool_call(std::string_view source_json, const Grammar
   SchemaBuilder schemas(rules);
   std::vector<Expr> calls;
   for (const JsonTree& tool : tools->items) {
-    HF_TRY(Expr call, call_of(tool, *form, schemas));
+    HOLDFAST_TRY(Expr call, call_of(tool, *form, schemas));
     calls.push_back(std::move(call));
   }
   const RuleId call = rules.add("a call", Expr::alt(std::move(calls)));

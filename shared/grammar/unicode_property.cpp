@@ -9,7 +9,8 @@
 namespace holdfast::grammar {
 namespace {
 
-/// General categories by their long names, "Letter" and so on; two letters are a category.
+/// Returns the letters of a general category: "L" for "Letter". Other names, its letters too, are
+/// unchanged.
 std::string short_category(const std::string& name) {
   static const std::map<std::string, std::string> names = {
       {"Letter", "L"},
@@ -57,7 +58,7 @@ std::string short_category(const std::string& name) {
   return at == names.end() ? name : at->second;
 }
 
-/// All code points for which `is` holds.
+/// Returns all code points for which `is` holds.
 template <class Is>
 CharSet set_where(Is is) {
   CharSet out;
@@ -76,19 +77,19 @@ std::optional<CharSet> of_category(const std::string& name) {
   static const char* const all[] = {"Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd",
                                     "Nl", "No", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm",
                                     "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs", "Co"};
-  std::array<bool, std::size(all)> wanted{};
+  std::array<bool, std::size(all)> selected{};
   bool found = false;
   for (std::size_t i = 0; i < std::size(all); ++i) {
-    wanted[i] = std::string(all[i]).rfind(name, 0) == 0;
-    found = found || wanted[i];
+    selected[i] = std::string(all[i]).rfind(name, 0) == 0;
+    found = found || selected[i];
   }
   if (!found || name.empty()) return std::nullopt;
   return set_where([&](utf8proc_int32_t point) {
-    return wanted[static_cast<std::size_t>(utf8proc_category(point))];
+    return selected[static_cast<std::size_t>(utf8proc_category(point))];
   });
 }
 
-/// Letters of the scripts that patterns name, as Unicode 15 has them.
+/// Letters of the scripts that patterns name, as in Unicode 15.
 const std::map<std::string, CharSet> kScripts = {
     {"Latin", {{0x41, 0x5A},       {0x61, 0x7A},      {0xAA, 0xAA},       {0xBA, 0xBA},
                {0xC0, 0xD6},       {0xD8, 0xF6},      {0xF8, 0x2B8},      {0x2E0, 0x2E4},

@@ -1,5 +1,5 @@
 #pragma once
-// Unicode properties as regular expressions name them: \p{L}, \p{Script=Han}.
+// Unicode properties of regular expressions: \p{L}, \p{Script=Han}.
 
 #include <optional>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace holdfast::grammar {
 
-/// `name`: what stands between the braces. Known are general categories, the most used scripts and
-/// some properties of emoji. Cost: a walk over all code points.
+/// Returns the property with the name between the braces: general categories, the most used scripts
+/// and some properties of emoji. Cost: a walk over all code points.
 std::optional<CharSet> unicode_property(const std::string& name);
 
 }  // namespace holdfast::grammar

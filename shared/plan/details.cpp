@@ -1,4 +1,4 @@
-// read_details: what a header says beside the sizes, with each family's defaults.
+// read_details: the values of a header besides the sizes, with each family's defaults.
 
 #include <algorithm>
 #include <cmath>
@@ -10,12 +10,12 @@
 namespace holdfast::plan {
 namespace {
 
-/// Keys of things that are not computed, with the numbers that ask for nothing.
+/// A key of a feature that is not computed, with the numbers that disable it.
 struct Refused {
   const char* suffix;
   double harmless;
   double also = 0;
-  bool Family::*but_for = nullptr;  // families that compute it
+  bool Family::*but_for = nullptr;  // a family that computes it
   bool Family::*or_for = nullptr;
 };
 constexpr Refused kRefused[] = {
@@ -51,15 +51,15 @@ class DetailsReader {
   }
 
   Result<Details> run() {
-    HF_CHECKED(refuse());
-    HF_CHECKED(read_tensors());
-    HF_CHECKED(read_scales());
-    HF_CHECKED(read_rope());
-    HF_CHECKED(read_window());
-    HF_CHECKED(read_uneven());
-    HF_CHECKED(read_experts());
-    HF_CHECKED(read_groups());
-    HF_CHECKED(read_pooling());
+    HOLDFAST_CHECKED(refuse());
+    HOLDFAST_CHECKED(read_tensors());
+    HOLDFAST_CHECKED(read_scales());
+    HOLDFAST_CHECKED(read_rope());
+    HOLDFAST_CHECKED(read_window());
+    HOLDFAST_CHECKED(read_uneven());
+    HOLDFAST_CHECKED(read_experts());
+    HOLDFAST_CHECKED(read_groups());
+    HOLDFAST_CHECKED(read_pooling());
     for (std::int64_t l = 0; l < shape_.layers; ++l) {
       const bool left_out = family_.no_rope_step > 0 && (l + 1) % family_.no_rope_step == 0;
       const bool far =
@@ -86,18 +86,18 @@ class DetailsReader {
       const auto flag = file_.get_bool(key);
       const auto value = flag ? std::optional<double>(*flag ? 1 : 0) : file_.get_f64(key);
       if (value && (*value == r.harmless || *value == r.also)) continue;
-      const std::string shown = value ? " (" + printable_number(*value) + ")" : "";
-      return unsupported_key(r.suffix, "asks for something that is not supported" + shown);
+      const std::string value_text = value ? " (" + printable_number(*value) + ")" : "";
+      return unsupported_key(r.suffix, "asks for something that is not supported" + value_text);
     }
     const auto same = [&](const char* suffix, std::int64_t want) -> Result<void> {
-      HF_TRY(const auto value, keys_.find_int(suffix, Range{0, kContext.most}));
+      HOLDFAST_TRY(const auto value, keys_.find_int(suffix, Range{0, kContext.most}));
       if (value.value_or(want) == want) return {};
       return unsupported_key(suffix, "differs from that of the other layers");
     };
     if (!family_.uneven) {
-      HF_CHECKED(same("attention.key_length_swa", shape_.head_dim));
-      HF_CHECKED(same("attention.value_length_swa", shape_.head_dim));
-      HF_CHECKED(same("rope.dimension_count_swa", shape_.rope_dims));
+      HOLDFAST_CHECKED(same("attention.key_length_swa", shape_.head_dim));
+      HOLDFAST_CHECKED(same("attention.value_length_swa", shape_.head_dim));
+      HOLDFAST_CHECKED(same("rope.dimension_count_swa", shape_.rope_dims));
     }
     if (file_.has(keys_.key("rope.dimension_sections")) && !family_.rope_sections) {
       return unsupported_key("rope.dimension_sections", "is not supported");
@@ -128,7 +128,8 @@ class DetailsReader {
   }
 
   Result<void> read_scales() {
-    HF_TRY(out_.attention_scale, keys_.find_float("attention.scale", family_.attention_scale));
+    HOLDFAST_TRY(out_.attention_scale,
+                 keys_.find_float("attention.scale", family_.attention_scale));
     if (family_.latent) {
       out_.attention_scale = 1 / std::sqrt(static_cast<double>(shape_.head_key));
     }
@@ -137,8 +138,9 @@ class DetailsReader {
       out_.attention_scale =
           std::sqrt(static_cast<double>(shape_.heads) / static_cast<double>(shape_.width));
     }
-    HF_TRY(out_.attention_cap, keys_.find_float("attn_logit_softcapping", family_.attention_cap));
-    HF_TRY(out_.logit_cap, keys_.find_float("final_logit_softcapping", family_.logit_cap));
+    HOLDFAST_TRY(out_.attention_cap,
+                 keys_.find_float("attn_logit_softcapping", family_.attention_cap));
+    HOLDFAST_TRY(out_.logit_cap, keys_.find_float("final_logit_softcapping", family_.logit_cap));
     if (family_.embedding_sqrt) out_.embedding_scale = std::sqrt(static_cast<double>(shape_.width));
     const struct {
       const char* suffix;
@@ -148,7 +150,7 @@ class DetailsReader {
                   {"residual_scale", out_.residual_scale, false},
                   {"logit_scale", out_.logit_scale, !family_.logit_factor}};
     for (const auto& s : scales) {
-      HF_TRY(const double value, keys_.find_float(s.suffix, 0));
+      HOLDFAST_TRY(const double value, keys_.find_float(s.suffix, 0));
       if (value == 0 || value == 1) continue;
       const bool factor = family_.logit_factor && &s.to == &out_.logit_scale;
       if (!family_.scale_keys && !factor) return unsupported_key(s.suffix, "is not supported here");
@@ -157,40 +159,41 @@ class DetailsReader {
     return {};
   }
 
-  /// The type is linear where the file does not say; a factor of 0 or 1 changes nothing.
+  /// Reads the rotation. Without a key the type is linear; a factor of 0 or 1 changes nothing.
   Result<void> read_rope() {
     RopeSpec& r = out_.rope;
-    HF_TRY(const bool finetuned, keys_.find_bool("rope.scaling.finetuned", true));
+    HOLDFAST_TRY(const bool finetuned, keys_.find_bool("rope.scaling.finetuned", true));
     rotates_ = family_.rope != RopeStyle::kNone && !(family_.scale_keys && !finetuned);
     r.base = shape_.rope_base;
     r.dims = shape_.rope_dims;
-    HF_TRY(const double old_factor, keys_.find_float("rope.scale_linear", 1));
-    HF_TRY(r.factor, keys_.find_float("rope.scaling.factor", old_factor));
+    HOLDFAST_TRY(const double old_factor, keys_.find_float("rope.scale_linear", 1));
+    HOLDFAST_TRY(r.factor, keys_.find_float("rope.scaling.factor", old_factor));
     if (r.factor == 0) r.factor = 1;
-    HF_TRY(const auto original,
-           keys_.find_int("rope.scaling.original_context_length", Range{0, kContext.most}));
+    HOLDFAST_TRY(const auto original,
+                 keys_.find_int("rope.scaling.original_context_length", Range{0, kContext.most}));
     r.original_context = original.value_or(0);
-    HF_TRY(r.magnitude, keys_.find_float("rope.scaling.attn_factor", 0));
+    HOLDFAST_TRY(r.magnitude, keys_.find_float("rope.scaling.attn_factor", 0));
     const bool lists = has("rope_factors_long.weight") || has("rope_factors_short.weight");
-    const char* guess = lists ? "longrope" : r.factor == 1 ? "none" : "linear";
-    const std::string_view type = file_.get_string(keys_.key("rope.scaling.type")).value_or(guess);
-    HF_CHECKED(read_scaling(type, lists));
-    HF_CHECKED(read_temperature());
+    const char* default_type = lists ? "longrope" : r.factor == 1 ? "none" : "linear";
+    const std::string_view type =
+        file_.get_string(keys_.key("rope.scaling.type")).value_or(default_type);
+    HOLDFAST_CHECKED(read_scaling(type, lists));
+    HOLDFAST_CHECKED(read_temperature());
     if (r.magnitude == 0) r.magnitude = 1;
     out_.window_rope = r;
     if (family_.window_rope_unscaled) out_.window_rope = RopeSpec{.base = r.base, .dims = r.dims};
     if (family_.window_rope_base > 0) out_.window_rope.base = family_.window_rope_base;
-    HF_TRY(const double swa, keys_.find_float("rope.freq_base_swa", 0));
+    HOLDFAST_TRY(const double swa, keys_.find_float("rope.freq_base_swa", 0));
     if (swa > 0) out_.window_rope.base = swa;
     return {};
   }
 
-  /// What is of each layer, and the rotation of windowed ones.
+  /// Reads values that differ between layers, and the rotation of windowed ones.
   Result<void> read_uneven() {
     if (!family_.uneven) return {};
-    HF_TRY(out_.ff, keys_.find_each("feed_forward_length", kFf, shape_.layers));
+    HOLDFAST_TRY(out_.ff, keys_.find_each("feed_forward_length", kFf, shape_.layers));
     const char* suffix = "rope.dimension_count_swa";
-    HF_TRY(const auto dims, keys_.find_int(suffix, kHeadDim));
+    HOLDFAST_TRY(const auto dims, keys_.find_int(suffix, kHeadDim));
     const std::int64_t head_dim = window_head_dim(shape_);
     out_.window_rope.dims = dims.value_or(head_dim);
     if (out_.window_rope.dims > head_dim || out_.window_rope.dims % 2 != 0) {
@@ -236,8 +239,8 @@ class DetailsReader {
       return keys_.unsupported("rope scaling \"llama3\" without key \"" +
                                keys_.key("rope.scaling.original_context_length") + "\"");
     }
-    HF_TRY(r.low_factor, keys_.find_float("rope.scaling.low_freq_factor", 1));
-    HF_TRY(r.high_factor, keys_.find_float("rope.scaling.high_freq_factor", 4));
+    HOLDFAST_TRY(r.low_factor, keys_.find_float("rope.scaling.low_freq_factor", 1));
+    HOLDFAST_TRY(r.high_factor, keys_.find_float("rope.scaling.high_freq_factor", 4));
     if (r.high_factor > r.low_factor) return {};
     return keys_.invalid("rope scaling \"llama3\": the high factor is not above the low one");
   }
@@ -248,17 +251,17 @@ class DetailsReader {
     r.scaling = RopeScaling::kYarn;
     r.whole_pairs = family_.yarn_whole_pairs;
     if (r.original_context == 0) r.original_context = shape_.context;
-    HF_TRY(r.ext_factor, keys_.find_float("rope.scaling.yarn_ext_factor", 1));
-    HF_TRY(r.beta_fast, keys_.find_float("rope.scaling.yarn_beta_fast", 32));
-    HF_TRY(r.beta_slow, keys_.find_float("rope.scaling.yarn_beta_slow", 1));
-    HF_TRY(const double more, keys_.find_float("rope.scaling.yarn_attn_factor", 1));
+    HOLDFAST_TRY(r.ext_factor, keys_.find_float("rope.scaling.yarn_ext_factor", 1));
+    HOLDFAST_TRY(r.beta_fast, keys_.find_float("rope.scaling.yarn_beta_fast", 32));
+    HOLDFAST_TRY(r.beta_slow, keys_.find_float("rope.scaling.yarn_beta_slow", 1));
+    HOLDFAST_TRY(const double more, keys_.find_float("rope.scaling.yarn_attn_factor", 1));
     if (r.beta_fast <= 0 || r.beta_slow <= 0) {
       return keys_.invalid("rope scaling \"yarn\": a beta is 0, expected a positive number");
     }
     if (r.magnitude == 0) r.magnitude = 1;
     r.magnitude *= more;
-    HF_TRY(const double all, keys_.find_float("rope.scaling.yarn_log_multiplier", 0));
-    if (family_.latent) {  // scores take it, by a tenth of what the models' configs say
+    HOLDFAST_TRY(const double all, keys_.find_float("rope.scaling.yarn_log_multiplier", 0));
+    if (family_.latent) {  // scales the scores, by a tenth of the number in the models' configs
       const double more_of_each = 1 + all * std::log(r.factor);
       out_.attention_scale =
           more_of_each * more_of_each / std::sqrt(static_cast<double>(shape_.head_key));
@@ -273,7 +276,7 @@ class DetailsReader {
   Result<void> read_temperature() {
     if (!family_.temperature) return {};
     RopeSpec& r = out_.rope;
-    HF_TRY(r.temperature, keys_.find_float("attention.temperature_scale", 0));
+    HOLDFAST_TRY(r.temperature, keys_.find_float("attention.temperature_scale", 0));
     if (r.temperature == 0) return {};
     if (r.original_context < 1) {
       return keys_.unsupported("key \"" + keys_.key("attention.temperature_scale") +
@@ -285,7 +288,8 @@ class DetailsReader {
                            "is not supported where part of a head alone turns");
   }
 
-  /// Where the header names no factor of attention: √(1 + ln(context / original) / ln(original)).
+  /// Reads longrope. Without a key the attention factor is √(1 + ln(context / original) /
+  /// ln(original)).
   Result<void> read_longrope() {
     RopeSpec& r = out_.rope;
     r.scaling = RopeScaling::kLongrope;
@@ -306,7 +310,8 @@ class DetailsReader {
   }
 
   Result<void> read_window() {
-    HF_TRY(const auto window, keys_.find_int("attention.sliding_window", Range{0, kContext.most}));
+    HOLDFAST_TRY(const auto window,
+                 keys_.find_int("attention.sliding_window", Range{0, kContext.most}));
     out_.window = window.value_or(family_.window);
     out_.windowed.assign(static_cast<std::size_t>(shape_.layers), false);
     if (out_.window == 0) return {};
@@ -320,7 +325,7 @@ class DetailsReader {
       for (std::size_t l = 0; l < list->size(); ++l) out_.windowed[l] = (*list)[l] != 0;
       return {};
     }
-    HF_TRY(const auto named, keys_.find_int(suffix, Range{0, kLayers.most}));
+    HOLDFAST_TRY(const auto named, keys_.find_int(suffix, Range{0, kLayers.most}));
     if (!named && family_.window_period == 0) {
       if (out_.window >= shape_.context) return {};
       return unsupported_key("attention.sliding_window",
@@ -336,21 +341,21 @@ class DetailsReader {
   }
 
   Result<void> read_experts() {
-    HF_TRY(out_.expert_weights_norm,
-           keys_.find_bool("expert_weights_norm", family_.expert_weights_norm));
-    HF_TRY(out_.expert_weights_scale, keys_.find_float("expert_weights_scale", 1));
+    HOLDFAST_TRY(out_.expert_weights_norm,
+                 keys_.find_bool("expert_weights_norm", family_.expert_weights_norm));
+    HOLDFAST_TRY(out_.expert_weights_scale, keys_.find_float("expert_weights_scale", 1));
     if (out_.expert_weights_scale == 0) out_.expert_weights_scale = 1;
-    HF_TRY(const auto function, keys_.find_int("expert_gating_func", Range{0, 100}));
+    HOLDFAST_TRY(const auto function, keys_.find_int("expert_gating_func", Range{0, 100}));
     out_.router = family_.router;
     if (function.value_or(0) == 1) out_.router = Router::kSoftmax;
     if (function.value_or(0) == 2) out_.router = Router::kSigmoid;
-    const bool known =
+    const bool supported =
         family_.choice_bias != Use::kNo ? function.value_or(0) <= 2 : function.value_or(0) <= 1;
-    if (!known) {
+    if (!supported) {
       return unsupported_key("expert_gating_func",
                              "is " + std::to_string(*function) + ", which is not supported here");
     }
-    // GLM-4.7-Flash's first files do not say it; DeepSeek-V2's have no bias.
+    // GLM-4.7-Flash's first files lack the key; DeepSeek-V2's have no bias.
     const std::string bias = "blk." + std::to_string(shape_.dense_layers) + ".exp_probs_b.bias";
     if (family_.latent && function.value_or(0) == 0 && has(bias.c_str())) {
       out_.router = Router::kSigmoid;
@@ -361,8 +366,8 @@ class DetailsReader {
 
   Result<void> read_groups() {
     if (!family_.expert_groups || shape_.experts == 0) return {};
-    HF_TRY(const auto groups, keys_.find_int("expert_group_count", kExpertGroups));
-    HF_TRY(const auto used, keys_.find_int("expert_group_used_count", kExpertGroups));
+    HOLDFAST_TRY(const auto groups, keys_.find_int("expert_group_count", kExpertGroups));
+    HOLDFAST_TRY(const auto used, keys_.find_int("expert_group_used_count", kExpertGroups));
     out_.expert_groups = std::max<std::int64_t>(groups.value_or(1), 1);
     out_.expert_groups_used = std::max<std::int64_t>(used.value_or(out_.expert_groups), 1);
     const std::int64_t each = shape_.experts / out_.expert_groups;
@@ -378,7 +383,7 @@ class DetailsReader {
   }
 
   Result<void> read_pooling() {
-    HF_TRY(const auto type, keys_.find_int("pooling_type", Range{-1, 4}));
+    HOLDFAST_TRY(const auto type, keys_.find_int("pooling_type", Range{-1, 4}));
     if (!type || *type < 0) return {};
     if (*type == 4) return unsupported_key("pooling_type", "is 4 (rank), which is not supported");
     out_.pooling_named = true;
@@ -397,7 +402,7 @@ class DetailsReader {
 }  // namespace
 
 std::int64_t pages_of_layer(const ModelShape& shape, const Details& details, std::int64_t layer) {
-  if (has_own_pages(shape, layer)) return layer;
+  if (has_kv_pages(shape, layer)) return layer;
   const auto windowed = [&](std::int64_t l) {
     return details.windowed[static_cast<std::size_t>(l)];
   };

@@ -6,7 +6,7 @@
 
 #include "shared/gguf/parse.h"
 #include "shared/gguf/quants.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 
 namespace holdfast::plan {
 namespace {
@@ -114,7 +114,7 @@ class Lister {
       linear("attn_qkv", s_.width, q + 2 * kv, s_.qkv_bias);
     } else {
       add("attn_q.weight", {s_.width, f_.gated_heads ? 2 * q : q});
-      if (has_own_pages(s_, at_)) keys_and_values(kv);
+      if (has_kv_pages(s_, at_)) keys_and_values(kv);
       if (s_.qkv_bias) {
         add("attn_q.bias", {q});
         add("attn_k.bias", {kv});
@@ -124,7 +124,7 @@ class Lister {
     if (s_.qk_norm) {
       const bool row = f_.qk_norm == QkNorm::kRow;
       add("attn_q_norm.weight", {row ? q : heads.head_dim});
-      if (has_own_pages(s_, at_)) add("attn_k_norm.weight", {row ? kv : heads.head_dim});
+      if (has_kv_pages(s_, at_)) add("attn_k_norm.weight", {row ? kv : heads.head_dim});
     }
     if (f_.sinks) add("attn_sinks.weight", {s_.heads});
     linear("attn_output", q, s_.width, d_.out_bias);
@@ -191,8 +191,8 @@ class Lister {
     after();
   }
 
-  /// With a feed-forward beside them, that of any layer.
-  void experts_beside() {
+  /// Adds a dense feed-forward like that of any layer, and experts in parallel to it.
+  void experts_with_dense_ffn() {
     feed_forward();
     norm("post_ffw_norm_1", s_.width);
     norm("pre_ffw_norm_2", s_.width);
@@ -210,7 +210,7 @@ class Lister {
   }
 
   void experts() {
-    if (f_.experts_beside) return experts_beside();
+    if (f_.experts_with_dense_ffn) return experts_with_dense_ffn();
     ffn_norm();
     linear("ffn_gate_inp", s_.width, s_.experts, f_.expert_bias);
     if (d_.choice_bias) add("exp_probs_b.bias", {s_.experts});
@@ -248,14 +248,14 @@ std::vector<ExpectedTensor> expected_tensors(const ModelShape& shape, const Deta
 Result<void> check_tensors(const gguf::File& file, const ModelShape& shape,
                            const Details& details) {
   const std::vector<ExpectedTensor> expected = expected_tensors(shape, details);
-  std::unordered_set<std::string_view> known;
+  std::unordered_set<std::string_view> expected_names;
   for (const ExpectedTensor& want : expected) {
-    HF_CHECKED(check_one(file, want));
-    known.insert(want.name);
+    HOLDFAST_CHECKED(check_one(file, want));
+    expected_names.insert(want.name);
   }
   for (const TensorInfo& tensor : file.tensors()) {
-    // Old converters stored the rope frequencies that everybody computes; they change nothing.
-    if (known.contains(tensor.name) || is_left_out(tensor.name, shape) ||
+    // Old converters stored the rope frequencies that every engine computes; they change nothing.
+    if (expected_names.contains(tensor.name) || is_left_out(tensor.name, shape) ||
         tensor.name.ends_with("attn_rot_embd.weight") ||
         tensor.name.ends_with("rotary_emb.inv_freq")) {
       continue;
@@ -268,16 +268,16 @@ Result<void> check_tensors(const gguf::File& file, const ModelShape& shape,
 }
 
 bool is_of_other_input(std::string_view tensor) {
-  // As GGUF and as checkpoints name them.
-  constexpr std::string_view kBegins[] = {"v.",           "mm.",          "a.",
-                                          "vision_tower", "vision_model", "visual.",
-                                          "audio_tower",  "multi_modal_projector"};
+  // Beginnings of the names in GGUF files and in checkpoints.
+  constexpr std::string_view kBegins[] = {
+      "v.",           "mm.",     "a.",          "vision_tower",
+      "vision_model", "visual.", "audio_tower", "multi_modal_projector"};
   return std::any_of(std::begin(kBegins), std::end(kBegins),
                      [&](std::string_view begin) { return tensor.starts_with(begin); });
 }
 
 std::vector<std::string> notes_of(const gguf::File& file) {
-  std::vector<std::string> notes = hf::notes_of(file);
+  std::vector<std::string> notes = huggingface::notes_of(file);
   const auto n = std::count_if(file.tensors().begin(), file.tensors().end(),
                                [](const TensorInfo& t) { return is_of_other_input(t.name); });
   if (n > 0) {
@@ -292,7 +292,7 @@ bool is_left_out(std::string_view tensor, const ModelShape& shape) {
   for (std::int64_t i = 0; i < shape.left_layers; ++i) {
     if (tensor.starts_with("blk." + std::to_string(shape.layers + i) + ".")) return true;
   }
-  // Checkpoints have keys and values also of layers that read those of others.
+  // Checkpoints also have keys and values of layers that read other layers' pages.
   for (std::int64_t l = shape.layers - shape.sharing_layers; l < shape.layers; ++l) {
     const std::string layer = "blk." + std::to_string(l) + ".";
     for (const char* name : {"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}) {

@@ -1,12 +1,12 @@
 // The table of architectures. Sources: the GGUF specification for names, each family's published
-// modelling code and paper for what is computed.
+// modelling code and paper for the computation.
 
 #include "shared/plan/family.h"
 
 namespace holdfast::plan {
 namespace {
 
-/// Llama and those that differ from it in biases, norms of queries and keys, or experts.
+/// Returns llama and those that differ from it in biases, norms of queries and keys, or experts.
 std::vector<Family> llama_kind() {
   return {{.name = "llama",
            .rope = RopeStyle::kNorm,
@@ -63,7 +63,8 @@ std::vector<Family> llama_kind() {
            .expert_bias = true}};
 }
 
-/// Many small experts, the first layers without; chosen with a bias that is no part of the weights.
+/// Returns families with many small experts, except in the first layers; a bias takes part in the
+/// choice of experts and not in their weights.
 std::vector<Family> deepseek_kind() {
   return {{.name = "deepseek",
            .rope = RopeStyle::kNorm,
@@ -125,7 +126,7 @@ std::vector<Family> deepseek_kind() {
            .choice_bias = Use::kMust}};
 }
 
-/// Norms behind the blocks, windows, caps.
+/// Returns families with norms after the blocks, windows, caps.
 std::vector<Family> gemma_kind() {
   return {{.name = "gemma", .activation = Activation::kGeluTanh, .embedding_sqrt = true},
           {.name = "gemma2",
@@ -162,7 +163,7 @@ std::vector<Family> gemma_kind() {
            .value_norm = true,
            .layer_inputs = true,
            .layer_scale = true,
-           .experts_beside = true},
+           .experts_with_dense_ffn = true},
           {.name = "olmo2",
            .pre_norm = false,
            .branch_norm = true,
@@ -179,7 +180,7 @@ std::vector<Family> gemma_kind() {
           {.name = "glm4", .rope = RopeStyle::kNorm, .branch_norm = true, .fused_gate_up = true}};
 }
 
-/// Layer norms; biases, or both blocks of a layer beside each other.
+/// Returns families with layer norms; with biases, or with parallel blocks.
 std::vector<Family> gpt_kind() {
   return {{.name = "stablelm", .norm = NormKind::kLayer},
           {.name = "nemotron",
@@ -237,7 +238,7 @@ std::vector<Family> gpt_kind() {
            .encoder = true}};
 }
 
-/// Three layers of four carry a state instead of looking back.
+/// Returns families in which three layers of four carry a state instead of attending.
 std::vector<Family> recurrent_kind() {
   return {{.name = "qwen3next",
            .ffn_norm = "post_attention_norm",
@@ -255,7 +256,7 @@ std::vector<Family> recurrent_kind() {
            .qkv_bias = Use::kNo,
            .rope_sections = true,
            .next_layers = true,
-           .delta = DeltaNet::kApart,
+           .delta = DeltaNet::kCyclic,
            .gated_heads = true},
           {.name = "qwen35moe",
            .ffn_norm = "post_attention_norm",
@@ -266,7 +267,7 @@ std::vector<Family> recurrent_kind() {
            .shared_expert = Use::kMust,
            .shared_gate = true,
            .next_layers = true,
-           .delta = DeltaNet::kApart,
+           .delta = DeltaNet::kCyclic,
            .gated_heads = true}};
 }
 

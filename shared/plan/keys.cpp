@@ -38,7 +38,7 @@ Result<std::vector<std::int64_t>> KeyReader::find_each(const char* suffix, Range
   const std::string name = key(suffix);
   const auto list = file_.get_ints(name);
   if (!list || list->size() <= 1) {
-    HF_TRY(const auto one, find_int(suffix, range));
+    HOLDFAST_TRY(const auto one, find_int(suffix, range));
     return std::vector<std::int64_t>(one ? static_cast<std::size_t>(n) : 0, one.value_or(0));
   }
   if (static_cast<std::int64_t>(list->size()) != n) {
@@ -54,7 +54,7 @@ Result<std::vector<std::int64_t>> KeyReader::find_each(const char* suffix, Range
 }
 
 Result<std::int64_t> KeyReader::need_int(const char* suffix, Range range) const {
-  HF_TRY(const std::optional<std::int64_t> value, find_int(suffix, range));
+  HOLDFAST_TRY(const std::optional<std::int64_t> value, find_int(suffix, range));
   if (!value) return invalid("key \"" + key(suffix) + "\" is missing");
   return *value;
 }

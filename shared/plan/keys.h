@@ -1,5 +1,5 @@
 #pragma once
-// Reading keys of a header with their ranges checked. Internal to shared/plan.
+// Reads keys of a header and checks their ranges. Internal to shared/plan.
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace holdfast::plan {
 
-/// What a key may hold; far above what models use, so that products stay small.
+/// The range of a key; far above real models, so that products stay small.
 struct Range {
   std::int64_t least;
   std::int64_t most;
@@ -28,7 +28,7 @@ inline constexpr Range kStateHeads{1, 1024};
 inline constexpr Range kStateDim{1, 1024};
 inline constexpr Range kConvTaps{2, 16};
 
-/// Keys of one file; suffixes are below "ARCHITECTURE.". Errors start with "read model FILE: ".
+/// The keys of one file; suffixes are below "ARCHITECTURE.". Errors start with "read model FILE: ".
 class KeyReader {
  public:
   explicit KeyReader(const gguf::File& file) : file_(file) {}
@@ -39,14 +39,14 @@ class KeyReader {
   Error unsupported(const std::string& what) const { return fail(Errc::kUnsupported, what); }
   std::string key(const char* suffix) const { return architecture_ + "." + suffix; }
 
-  /// A number, or an array of equal numbers (one for each layer).
+  /// Reads a number, or an array of equal numbers (one for each layer).
   Result<std::optional<std::int64_t>> find_int(const char* suffix, Range range) const;
-  /// A number for each of `n` layers, or one for all of them; empty if the key is missing.
+  /// Reads a number for each of `n` layers, or one for all of them; empty if the key is missing.
   Result<std::vector<std::int64_t>> find_each(const char* suffix, Range range,
                                               std::int64_t n) const;
-  /// kFileInvalid if it is missing.
+  /// Reads a number. kFileInvalid if it is missing.
   Result<std::int64_t> need_int(const char* suffix, Range range) const;
-  /// A finite number of at least 0.
+  /// Reads a finite number of at least 0.
   Result<double> find_float(const char* suffix, double fallback) const;
   Result<bool> find_bool(const char* suffix, bool fallback) const;
 

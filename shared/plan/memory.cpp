@@ -1,4 +1,4 @@
-// The memory envelope of a load; the formulas are in plan.h.
+// Computes the memory envelope of a load; plan.h has the formulas.
 
 #include <algorithm>
 #include <limits>
@@ -16,8 +16,8 @@ constexpr std::uint64_t kHuge = 2u << 20;
 constexpr std::int64_t kTableBytes = 200;  // of a vocabulary entry, measured on 49k to 152k
 constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
 
-/// Saturating non-negative integer: a wish may be absurd, its envelope must then be too large to
-/// fit anywhere, never small by wrapping.
+/// A saturating non-negative integer: the envelope of an absurd request must be too large to fit
+/// anywhere, never small by wrapping.
 struct Bytes {
   std::uint64_t n = 0;
   Bytes(std::int64_t v) : n(v < 0 ? 0 : static_cast<std::uint64_t>(v)) {}  // NOLINT
@@ -47,7 +47,8 @@ std::uint64_t huge_pages(Bytes bytes) {
   return (Bytes(bytes.n / kHuge + (bytes.n % kHuge != 0 ? 1 : 0), true) * Bytes(kHuge, true)).n;
 }
 
-/// The CPU backend's (worker/backend/cpu/load.cpp, carve_scratch), the largest of all.
+/// Returns the scratch of the CPU backend (worker/backend/cpu/load.cpp, allocate_scratch), the
+/// largest of all backends.
 std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::int32_t threads) {
   const std::int64_t head_pad = to_multiple(std::max(shape.head_dim, shape.window_head_dim), 16);
   const Bytes x = to_multiple(shape.width, 32) + 16;
@@ -63,7 +64,7 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
   const std::int64_t wide = to_multiple(head_pad, 32);
   const Bytes attention = Bytes(queries) * (2 * head_pad + 4) + Bytes(128 * head_pad + 4'672) +
                           Bytes(to_multiple(queries, 16) + 128) * wide;
-  // Rows as whole numbers of 15 bits: 96 bytes for each 32 of them.
+  // Rows as int15 activations: 96 bytes for each 32 elements.
   const std::int64_t widest =
       std::max({shape.width, attention_width(shape), shape.q_latent, shape.heads * shape.head_value,
                 dense_ff(shape), shape.experts > 0 ? shape.expert_ff : std::int64_t{0}});
@@ -100,7 +101,8 @@ std::uint64_t scratch_bytes(const ModelShape& shape, const Envelope& load, std::
              Bytes(shape.layers * shape.layer_input) * std::max(threads, 1);
   }
   const Family* family = find_family(shape.architecture);
-  if (shape.experts > 0 && family != nullptr && family->experts_beside) floats = floats + batch * x;
+  if (shape.experts > 0 && family != nullptr && family->experts_with_dense_ffn)
+    floats = floats + batch * x;
   if (shape.qk_norm_row) floats = floats + batch * (shape.kv_heads * head_pad + 16);
   if (shape.experts > 0) {
     const Bytes slot = x + Bytes(to_multiple(shape.expert_ff, 32) + 16 + 4);
@@ -120,30 +122,33 @@ std::optional<std::int64_t> kv_row_bytes(std::string_view kv_type, std::int64_t 
   return std::nullopt;
 }
 
-Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish) {
+Envelope memory_envelope(const ModelShape& shape, const LoadRequest& load_request) {
   Envelope out;
   const std::int64_t trained = shape.context > 0 ? shape.context : kDefaultContext;
-  out.context = wish.context > 0 ? wish.context : std::min(trained, kDefaultContext);
-  out.slots = wish.slots > 0 ? wish.slots : kDefaultSlots;
-  out.prefill_chunk = wish.prefill_chunk > 0 ? wish.prefill_chunk : kDefaultPrefillChunk;
+  out.context =
+      load_request.context > 0 ? load_request.context : std::min(trained, kDefaultContext);
+  out.slots = load_request.slots > 0 ? load_request.slots : kDefaultSlots;
+  out.prefill_chunk =
+      load_request.prefill_chunk > 0 ? load_request.prefill_chunk : kDefaultPrefillChunk;
   if (!shape.causal) out.prefill_chunk = std::max(out.prefill_chunk, out.context);
-  const Bytes pages = wish.pool_tokens > 0 ? Bytes(pages_of(wish.pool_tokens))
-                                           : Bytes(out.slots) * pages_of(out.context);
+  const Bytes pages = load_request.pool_tokens > 0 ? Bytes(pages_of(load_request.pool_tokens))
+                                                   : Bytes(out.slots) * pages_of(out.context);
   out.pages = clamp_pages(pages.n);
   out.weights = huge_pages(Bytes(shape.weights_bytes, true));
   Bytes rows = 0;  // of a token
   for (KvHeads kind : {plain_heads(shape), window_heads(shape)}) {
     const std::int64_t head_pad = to_multiple(kind.head_dim, 16);
-    const std::int64_t row = kv_row_bytes(wish.kv_type, head_pad).value_or(4 * head_pad);
+    const std::int64_t row = kv_row_bytes(load_request.kv_type, head_pad).value_or(4 * head_pad);
     if (!shape.causal) kind.layers = std::min<std::int64_t>(kind.layers, 1);
     rows = rows + Bytes(kind.layers) * kind.heads * 2 * row;
   }
   out.kv = huge_pages(pages * kPageTokens * rows);
-  // States do not depend on the pages, of which a device with less room has fewer.
+  // States do not depend on the pages, of which a device with less memory has fewer.
   const Bytes states = Bytes(states_of(out.slots)) * (shape.layers - attention_layers(shape)) *
                        state_floats(shape) * std::int64_t{sizeof(float)};
-  out.scratch =
-      (Bytes(scratch_bytes(shape, out, wish.threads), true) + Bytes(huge_pages(states), true)).n;
+  out.scratch = (Bytes(scratch_bytes(shape, out, load_request.threads), true) +
+                 Bytes(huge_pages(states), true))
+                    .n;
   out.tables = (Bytes(shape.vocab) * kTableBytes).n;
   return out;
 }

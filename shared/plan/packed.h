@@ -1,5 +1,5 @@
 #pragma once
-// Bytes of weights once a backend has packed them.
+// Bytes of weights that a backend has packed.
 
 #include <cstdint>
 
@@ -7,10 +7,10 @@
 
 namespace holdfast::plan {
 
-/// Bytes of a block of `type` in memory: those of the file, but scales of six bits become bytes
-/// (Q3_K, Q4_K, Q5_K, IQ4_XS: 1 to 4 % more), and codebooks, small floats and ternary weights
-/// become codes of two or four bits with byte scales. tests/kernels holds it against the CPU's
-/// layouts.
+/// Returns the bytes of a block of `type` in memory: those of the file, but scales of six bits
+/// become bytes (Q3_K, Q4_K, Q5_K, IQ4_XS: 1 to 4 % more), and codebooks, small floats and ternary
+/// weights become codes of two or four bits with byte scales. tests/kernels compares it with the
+/// CPU's layouts.
 std::uint32_t packed_block_bytes(gguf::TensorType type);
 
 }  // namespace holdfast::plan

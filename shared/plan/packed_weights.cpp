@@ -1,6 +1,6 @@
-// What a file's weights take once packed into panels of 16 rows (worker/backend/cpu/layout.h):
-// heads and matrices are padded to whole panels, rows of plain floats to 32, scales of some types
-// to bytes.
+// Computes the bytes of a file's weights packed into panels of 16 rows
+// (worker/backend/cpu/layout.h): heads and matrices are padded to whole panels, rows of plain
+// floats to 32, scales of some types to bytes.
 
 #include <cstdlib>
 
@@ -28,7 +28,7 @@ bool is_heads(const std::string& name, const ModelShape& shape) {
   return false;
 }
 
-/// "blk.N.": N; -1 for a tensor of no layer.
+/// Returns N of "blk.N."; -1 for a tensor of no layer.
 std::int64_t layer_of(const std::string& name) {
   return name.starts_with("blk.") ? std::atoll(name.c_str() + 4) : -1;
 }
@@ -74,7 +74,7 @@ std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape,
   for (const TensorInfo& tensor : file.tensors()) {
     if (is_left_out(tensor.name, shape)) continue;
     if (tensor.name.starts_with("rope_f")) continue;
-    // Blocks beside each other norm the same rows, each by vectors of its own.
+    // Parallel blocks norm the same rows, each by vectors of its own.
     const bool twice = parallel && tensor.name.ends_with(".attn_norm.weight");
     all += up(packed_bytes_of(tensor, shape, details), 64) * (twice ? 2 : 1);
   }

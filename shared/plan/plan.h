@@ -1,6 +1,6 @@
 #pragma once
-// What a header says about a model: its shape, the memory it will need, its numerics class. Used
-// alike by daemon (through the ingress helper), worker and CLI, so that their numbers agree.
+// Plans from a model's header: its shape, its memory, its numerics class. Shared by daemon (through
+// the ingress helper), worker and CLI, so that their numbers agree.
 
 #include <cstdint>
 #include <limits>
@@ -21,7 +21,7 @@ enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kLongrop
 struct ModelShape {
   std::string architecture;  // a row of shared/plan/family.h
   std::string name;          // general.name
-  std::int64_t layers = 0;   // that are computed
+  std::int64_t layers = 0;   // computed ones
   std::int64_t width = 0;    // embedding_length
   std::int64_t ff = 0;       // feed_forward_length
   std::int64_t heads = 0;
@@ -44,40 +44,40 @@ struct ModelShape {
   std::int64_t experts_used = 0;  // by a token
   std::int64_t expert_ff = 0;     // rows of one expert
   std::int64_t shared_ff = 0;     // rows of the shared expert; 0 = none
-  std::int64_t dense_layers = 0;  // of a model with experts: the first ones, which have none
-  std::int64_t left_layers = 0;   // behind those that are computed: of the file, never read
-  std::int64_t rope_tables = 1;   // 2: windowed layers rotate otherwise
-  // Of a model with recurrent layers (gated delta net): every attention_step-th layer attends, the
+  std::int64_t dense_layers = 0;  // of a model with experts: the first layers, which have none
+  std::int64_t left_layers = 0;   // after the computed ones: in the file, never read
+  std::int64_t rope_tables = 1;   // 2: windowed layers have another rotation
+  // Models with recurrent layers (gated delta net): every attention_step-th layer attends, the
   // others carry a state. 0 = all attend.
   std::int64_t attention_step = 0;
   std::int64_t state_heads = 0;   // of values
   std::int64_t state_groups = 0;  // heads of queries and keys
   std::int64_t state_key = 0;     // elements of a key
   std::int64_t state_value = 0;   // elements of a value
-  std::int64_t conv_taps = 0;     // tokens that the convolution sees
-  // Of a model with latent attention: pages hold `latent` numbers and a rotated part of a token, by
-  // which all heads see it; head_dim is their sum, and kv_heads 1. 0 = none.
+  std::int64_t conv_taps = 0;     // tokens that the convolution covers
+  // Models with latent attention: pages hold `latent` numbers and a rotated part for a token, which
+  // all heads share; head_dim is their sum, and kv_heads 1. 0 = none.
   std::int64_t latent = 0;
-  std::int64_t q_latent = 0;    // what queries are made of; 0 = the row itself
-  std::int64_t head_key = 0;    // of a head: elements of a query, the rotated ones last
-  std::int64_t head_value = 0;  // of a head: elements of its result
-  // Of a model whose windowed layers have heads of their own. 0 = as the others.
+  std::int64_t q_latent = 0;    // the source of queries; 0 = the row itself
+  std::int64_t head_key = 0;    // elements of a head's query, the rotated ones last
+  std::int64_t head_value = 0;  // elements of a head's result
+  // Models whose windowed layers have their own heads. 0 = same as the other layers.
   std::int64_t window_head_dim = 0;
   std::int64_t window_kv_heads = 0;
   std::int64_t window_rope_dims = 0;
-  std::int64_t window_layers = 0;   // of those that have pages
-  std::int64_t sharing_layers = 0;  // the last ones, which have no pages and read those of others
-  std::int64_t layer_input = 0;     // numbers of a token that each layer gets beside the row
-  bool causal = true;               // false: an encoder, whose input is computed at once
+  std::int64_t window_layers = 0;   // those that have pages
+  std::int64_t sharing_layers = 0;  // the last ones, which have no pages and read other layers'
+  std::int64_t layer_input = 0;     // numbers of a token that each layer gets besides the row
+  bool causal = true;               // false: an encoder, whose whole input is computed in one step
   bool has_rope_freqs = false;      // tensor rope_freqs.weight (llama 3)
   bool has_chat_template = false;
   bool has_tokenizer = false;
-  std::uint64_t weights_bytes = 0;  // as the CPU backend packs them: about those of the file
+  std::uint64_t weights_bytes = 0;  // as the CPU backend packs them: about the file's
   std::uint64_t parameters = 0;
   std::string file_type;  // most common weight type by bytes, "Q8_0"
 };
 
-/// Rows of the widest feed-forward that is no expert's; 0 in a model of experts alone.
+/// Returns the rows of the widest dense feed-forward; 0 in a model with experts alone.
 inline std::int64_t dense_ff(const ModelShape& shape) {
   const bool dense = shape.experts == 0 || (shape.dense_layers > 0 && shape.ff > shape.shared_ff);
   const std::int64_t ff = dense ? shape.ff : shape.shared_ff;
@@ -87,7 +87,7 @@ inline std::int64_t dense_ff(const ModelShape& shape) {
 inline bool is_recurrent(const ModelShape& shape, std::int64_t layer) {
   return shape.attention_step > 0 && (layer + 1) % shape.attention_step != 0;
 }
-/// Layers that have KV pages.
+/// Returns the number of layers with KV pages.
 inline std::int64_t attention_layers(const ModelShape& shape) {
   return shape.attention_step > 0 ? shape.layers / shape.attention_step
                                   : shape.layers - shape.sharing_layers;
@@ -95,86 +95,86 @@ inline std::int64_t attention_layers(const ModelShape& shape) {
 inline std::int64_t window_head_dim(const ModelShape& shape) {
   return shape.window_head_dim > 0 ? shape.window_head_dim : shape.head_dim;
 }
-/// Heads of keys and values of one kind of layer.
+/// Key and value heads of one kind of layer.
 struct KvHeads {
-  std::int64_t layers = 0;  // that have pages
+  std::int64_t layers = 0;  // with pages
   std::int64_t heads = 0;
   std::int64_t head_dim = 0;
 };
-/// Those of windowed layers where these differ from the others, else none.
+/// Returns the heads of windowed layers where these differ from the others, else none.
 inline KvHeads window_heads(const ModelShape& shape) {
   if (shape.window_head_dim == 0) return {};
   return {shape.window_layers, shape.window_kv_heads, shape.window_head_dim};
 }
-/// Those of all other layers.
+/// Returns the heads of all other layers.
 inline KvHeads plain_heads(const ModelShape& shape) {
   return {attention_layers(shape) - window_heads(shape).layers, shape.kv_heads, shape.head_dim};
 }
-/// Of a layer among those that have pages, or among those that carry states.
-inline std::int32_t place_of_layer(const ModelShape& shape, std::int32_t layer) {
+/// Returns the index of a layer among those with pages, or among those with states.
+inline std::int32_t cache_layer_index(const ModelShape& shape, std::int32_t layer) {
   if (shape.attention_step == 0 || layer < 0) return layer;
   const auto before = static_cast<std::int32_t>(layer / shape.attention_step);
   return is_recurrent(shape, layer) ? layer - before : before;
 }
-/// Floats of the widest rows between the products of attention, or of what stands for it.
+/// Returns the floats of the widest rows between the products of attention or of a recurrent layer.
 inline std::int64_t attention_width(const ModelShape& shape) {
-  const std::int64_t own = shape.head_dim > shape.head_key ? shape.head_dim : shape.head_key;
-  const std::int64_t head = own > shape.window_head_dim ? own : shape.window_head_dim;
+  const std::int64_t full_head = shape.head_dim > shape.head_key ? shape.head_dim : shape.head_key;
+  const std::int64_t head = full_head > shape.window_head_dim ? full_head : shape.window_head_dim;
   const std::int64_t values = shape.state_heads * shape.state_value;
   return shape.heads * head > values ? shape.heads * head : values;
 }
-/// Columns that a recurrent layer's convolution goes over: queries, keys, values.
+/// Returns the columns of a recurrent layer's convolution: queries, keys, values.
 inline std::int64_t conv_width(const ModelShape& shape) {
   return 2 * shape.state_groups * shape.state_key + shape.state_heads * shape.state_value;
 }
-/// Floats of a recurrent layer's state of one sequence: `conv_taps - 1` rows of the convolution
-/// twice (the ones that are read, and the ones that will be), then [heads][key][value to 16].
+/// Returns the floats of a recurrent layer's state of one sequence: `conv_taps - 1` rows of the
+/// convolution twice (the ones to read and the ones to write), then [heads][key][value to 16].
 inline std::int64_t state_floats(const ModelShape& shape) {
   const auto whole = [](std::int64_t n) { return (n + 15) / 16 * 16; };
   return 2 * (shape.conv_taps - 1) * (whole(conv_width(shape)) + 16) +
          shape.state_heads * shape.state_key * whole(shape.state_value);
 }
 
-/// States that beginnings of texts are known by.
-constexpr std::int32_t kept_states_of(std::int32_t slots) {
+/// Returns the number of state snapshots for prefixes.
+constexpr std::int32_t snapshot_states_of(std::int32_t slots) {
   return slots;
 }
 
-/// States beside each other: one a slot, those that are kept, and two for a step with guesses. More
-/// than can be counted are as many as can be.
+/// Returns the number of states in memory: one a slot, the snapshots, and two for a step with draft
+/// tokens. Saturates.
 constexpr std::int32_t states_of(std::int32_t slots) {
   constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
-  return slots > kMost / 2 - 1 ? kMost : slots + kept_states_of(slots) + 2;
+  return slots > kMost / 2 - 1 ? kMost : slots + snapshot_states_of(slots) + 2;
 }
 
-/// Whether a tensor is of a layer behind those that are computed, of keys and values of one that
-/// reads another's, or of an encoder of images or sound.
+/// Returns true if a tensor belongs to a layer after the computed ones, is a key or value of a
+/// layer that reads another's pages, or belongs to an encoder of images or sound.
 bool is_left_out(std::string_view tensor, const ModelShape& shape);
 bool is_of_other_input(std::string_view tensor);
-/// What is left out of a model, for a user to see: hf::notes_of, and such encoders in a file.
+/// Returns what is left out of a model, for users: huggingface::notes_of, and encoders in a file.
 std::vector<std::string> notes_of(const gguf::File& file);
 
-/// kUnsupported: an architecture or feature that no backend runs. kFileInvalid: shapes that do not
-/// fit together, with the tensor, what it is and what was expected. A missing vocab size is derived
-/// from the tokens or the embedding; an embedding stored transposed is refused by shape.
+/// Reads and checks the shape. kUnsupported: an architecture or feature that no backend runs.
+/// kFileInvalid: shapes that do not fit together, with the tensor, what it is and what was
+/// expected. A missing vocab size is derived from the tokens or the embedding; an embedding stored
+/// transposed is refused by shape.
 Result<ModelShape> read_shape(const gguf::File& file);
 
-/// One JSON object with every field; the inverse refuses a missing or mistyped one (kFileInvalid),
-/// but for the fields that came later, which have their defaults where they are missing.
+/// Returns one JSON object with every field. The inverse refuses a missing or mistyped one
+/// (kFileInvalid), except for fields of later versions, which have defaults.
 std::string shape_to_json(const ModelShape& shape);
 Result<ModelShape> shape_from_json(std::string_view json);
 
-/// The tokenizer keys and chat template alone (and general.architecture), as a GGUF without
+/// Returns the tokenizer keys and chat template alone (and general.architecture), as a GGUF without
 /// tensors. kFileInvalid if there is no tokenizer (ModelShape::has_tokenizer).
 Result<std::string> tokenizer_blob(const gguf::File& file);
 
 inline constexpr std::int64_t kPageTokens = 64;
-/// Rows of logits beside one a slot: for tokens that are guessed and verified
-/// (worker/engine/draft.h).
+/// Rows of logits in addition to one a slot, to verify draft tokens (worker/engine/draft.h).
 inline constexpr std::int32_t kDraftRows = 7;
 
-/// What a load is asked to hold. 0 = default.
-struct LoadWish {
+/// The options of a load. 0 = default.
+struct LoadRequest {
   std::int64_t context = 0;      // tokens per sequence; default min(trained context, 4096)
   std::int32_t slots = 0;        // sequences at once; default 16
   std::int64_t pool_tokens = 0;  // KV tokens over all sequences; default slots x context, at most
@@ -184,38 +184,39 @@ struct LoadWish {
   std::int32_t threads = 1;
 };
 
-/// Bytes by formula: one place for the daemon's admission and the worker's check. A test holds it
-/// against what the CPU backend takes (docs/memory.md). Regions are whole huge pages of 2 MiB.
+/// Bytes by formula, for both the daemon's admission and the worker's check. A test compares it
+/// with the allocations of the CPU backend (docs/inside/memory.md). Regions are whole huge pages of
+/// 2 MiB.
 ///   weights = the file's in panels of 16 rows (see packed.h): about its size; a tied embedding
 ///             is held once.
 ///   kv      = pages x kPageTokens x attention_layers x kv_heads x 2 x kv_row_bytes(kv_type,
 ///             head_pad); where windowed layers have heads of their own, the sum of both kinds
 ///   scratch = 4 x (batch x (2 x + q + a + f + b) + rows (x + logits)
-///             + threads x (131072 + batch x (tile + 128) + 5 x + 4 b + attention)
+///             + threads x (131072 + batch x (tile + 272) + 5 x + 4 b + attention)
 ///             + 2 context x rope_dims / 2)
 ///             batch = prefill_chunk + slots, rows = slots + kDraftRows; b = 24 x (the widest of
-///             width, heads x head_dim and ff to 32, / 32, + 1); head_pad = head_dim to 16; x, a, f
-///             = width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16; logits
-///             = vocab to 16; tile = max(128, head_pad); attention = n x (2 head_pad + 4) + 128
-///             head_pad + 4672 + (n to 16 + 128) x head_pad to 32, n = max(256, group); of two
-///             kinds of heads the larger. With
-///             experts: ff is the wider of the shared expert's and the dense layers', b of a batch
-///             row is taken `used` times, and 4 x batch x (used x (x + ff of an expert to 32 + 20)
-///             + experts to 16 + 1) more. With a norm over all heads of a key: 4 x batch x
-///             (kv_heads x head_pad + 16). Two tables where windows rotate otherwise. With
-///             recurrent layers: a is at least heads x value of the state (attention_width), and 4
-///             x (batch x (a + conv_width to 16 + 16 + 2 x (heads of the state to 16)) + threads x
-///             32 x (key to 16
-///             + value to 16 + 1)) more, and states_of(slots) x recurrent layers x state_floats
-///             x 4, to whole huge pages, beside the others.
-///             With latent attention: 4 x (batch x (a + m + heads x (n to 32 + 16 + 24 x (n to 32 /
-///             32
-///             + 1))) + threads x head_pad) more, m = the larger of q_latent and heads x head_value
-///             to 32, and 16 more; n = the larger of latent and the part that is not rotated.
-///             Where layers have inputs of their own: 4 x (batch x (layers x layer_input to 16 +
-///             16)
-///             + threads x layers x layer_input). With a feed-forward beside the experts: 4 x batch
-///             x x more.
+///             width, heads x head_dim and ff to 32, / 32, + 1); head_pad = head_dim to 16;
+///             x, a, f = width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16;
+///             logits = vocab to 16, and one for each 128 to 16; tile = max(272, head_pad);
+///             attention = n x (2 head_pad + 4) + 128 head_pad + 4672
+///             + (n to 16 + 128) x head_pad to 32, n = max(256, group); with two kinds of heads
+///             the larger.
+///             With experts: ff is the wider of the shared expert's and the dense layers', b of a
+///             batch row is taken `used` times, and 4 x (batch x (used x (x + ff of an expert to 32
+///             + 20) + experts to 16 + 1) + 2 experts) more.
+///             With a norm over all heads of a key: 4 x batch x (kv_heads x head_pad + 16).
+///             Two tables where windowed layers have another rotation.
+///             With recurrent layers: a is at least heads x value of the state (attention_width),
+///             and 4 x (batch x (a + conv_width to 16 + 16 + 2 x (heads of the state to 16))
+///             + threads x 32 x (key to 16 + value to 16 + 1)) more, and states_of(slots) x
+///             recurrent layers x state_floats x 4, to whole huge pages, in addition.
+///             With latent attention: 4 x (batch x (a + m + heads x (n to 32 + 16
+///             + 24 x (n to 32 / 32 + 1))) + threads x head_pad) more, m = the larger of q_latent
+///             and heads x head_value to 32, and 16 more; n = the larger of latent and the part
+///             that is not rotated.
+///             Where layers have inputs of their own: 4 x (batch x (layers x layer_input to 16
+///             + 16) + threads x layers x layer_input).
+///             With a feed-forward in parallel to the experts: 4 x batch x x more.
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.
@@ -230,11 +231,11 @@ struct Envelope {
   std::uint64_t tables = 0;
   std::uint64_t total() const;
 };
-/// An unknown kv_type counts as f32, the largest.
-Envelope memory_envelope(const ModelShape& shape, const LoadWish& wish);
+/// Computes the envelope of a load. An unknown kv_type counts as f32, the largest.
+Envelope memory_envelope(const ModelShape& shape, const LoadRequest& load_request);
 
-/// Bytes of one KV element as a rational (int8 has a scale per row and head): bytes of `head_dim`
-/// elements of one token and head. nullopt for an unknown kv type.
+/// Returns the bytes of `head_dim` elements of one token and head in the KV cache (int8 has a scale
+/// for each row and head). nullopt for an unknown kv type.
 std::optional<std::int64_t> kv_row_bytes(std::string_view kv_type, std::int64_t head_dim);
 
 }  // namespace holdfast::plan

@@ -15,32 +15,32 @@ namespace {
 using gguf::File;
 using gguf::TensorInfo;
 
-constexpr std::int64_t kTileValues = 128;  // what heads' values may always be
+constexpr std::int64_t kTileValues = 128;  // a head's values may always be this long
 
 class ShapeReader {
  public:
   explicit ShapeReader(const File& file) : file_(file), keys_(file) {}
 
   Result<ModelShape> run() {
-    HF_CHECKED(read_identity());
-    HF_CHECKED(refuse_features());
-    HF_CHECKED(read_sizes());
-    HF_CHECKED(read_heads());
-    HF_CHECKED(read_uneven());
-    HF_CHECKED(read_states());
-    HF_CHECKED(read_experts());
-    HF_CHECKED(read_rope());
-    HF_CHECKED(read_vocab());
+    HOLDFAST_CHECKED(read_identity());
+    HOLDFAST_CHECKED(refuse_features());
+    HOLDFAST_CHECKED(read_sizes());
+    HOLDFAST_CHECKED(read_heads());
+    HOLDFAST_CHECKED(read_uneven());
+    HOLDFAST_CHECKED(read_states());
+    HOLDFAST_CHECKED(read_experts());
+    HOLDFAST_CHECKED(read_rope());
+    HOLDFAST_CHECKED(read_vocab());
     shape_.tied_embeddings = file_.tensor("output.weight") == nullptr;
     shape_.qkv_bias = family_->qkv_bias == Use::kMust || file_.tensor("blk.0.attn_q.bias") ||
                       file_.tensor("blk.0.attn_qkv.bias");
     shape_.qk_norm = family_->qk_norm != QkNorm::kNone &&
                      (!family_->qk_norm_left_out || file_.tensor("blk.0.attn_q_norm.weight"));
     shape_.qk_norm_row = shape_.qk_norm && family_->qk_norm == QkNorm::kRow;
-    HF_TRY(const Details details, read_details(file_, shape_));
+    HOLDFAST_TRY(const Details details, read_details(file_, shape_));
     copy_rope(details);
-    HF_CHECKED(settle_heads(details));
-    HF_CHECKED(check_tensors(file_, shape_, details));
+    HOLDFAST_CHECKED(settle_heads(details));
+    HOLDFAST_CHECKED(check_tensors(file_, shape_, details));
     add_up(details);
     return std::move(shape_);
   }
@@ -74,7 +74,7 @@ class ShapeReader {
     return {};
   }
 
-  /// Things that would load and then give wrong text.
+  /// Refuses features that would load and then give wrong text.
   Result<void> refuse_features() const {
     if (const auto parts = file_.get_u64("split.count"); parts && *parts > 1) {
       return unsupported("this is one of " + std::to_string(*parts) +
@@ -89,20 +89,20 @@ class ShapeReader {
   }
 
   Result<void> read_sizes() {
-    HF_TRY(shape_.layers, keys_.need_int("block_count", kLayers));
-    HF_CHECKED(read_left_layers());
-    HF_TRY(shape_.width, keys_.need_int("embedding_length", kWidth));
+    HOLDFAST_TRY(shape_.layers, keys_.need_int("block_count", kLayers));
+    HOLDFAST_CHECKED(read_left_layers());
+    HOLDFAST_TRY(shape_.width, keys_.need_int("embedding_length", kWidth));
     if (family_->uneven) {
-      HF_TRY(const auto each, keys_.find_each("feed_forward_length", kFf, shape_.layers));
+      HOLDFAST_TRY(const auto each, keys_.find_each("feed_forward_length", kFf, shape_.layers));
       shape_.ff = each.empty() ? 0 : *std::max_element(each.begin(), each.end());
     } else {
-      HF_TRY(const auto ff, keys_.find_int("feed_forward_length", Range{0, kFf.most}));
+      HOLDFAST_TRY(const auto ff, keys_.find_int("feed_forward_length", Range{0, kFf.most}));
       shape_.ff = ff.value_or(0);
     }
-    HF_TRY(shape_.context, keys_.need_int("context_length", kContext));
+    HOLDFAST_TRY(shape_.context, keys_.need_int("context_length", kContext));
     const char* eps = family_->norm == NormKind::kRms ? "attention.layer_norm_rms_epsilon"
                                                       : "attention.layer_norm_epsilon";
-    HF_TRY(shape_.norm_eps, keys_.find_float(eps, 0));
+    HOLDFAST_TRY(shape_.norm_eps, keys_.find_float(eps, 0));
     if (shape_.norm_eps <= 0 || shape_.norm_eps >= 1) {
       return invalid("key \"" + key(eps) +
                      "\" is missing or out of range, expected a number between 0 and 1");
@@ -110,21 +110,23 @@ class ShapeReader {
     return {};
   }
 
-  /// Layers that guess tokens ahead stand behind the others and are counted with them.
+  /// Reads the number of nextn layers. They propose draft tokens, come after the others and are
+  /// counted with them.
   Result<void> read_left_layers() {
     if (!family_->next_layers) return {};
-    HF_TRY(const auto left, keys_.find_int("nextn_predict_layers", Range{0, shape_.layers - 1}));
+    HOLDFAST_TRY(const auto left,
+                 keys_.find_int("nextn_predict_layers", Range{0, shape_.layers - 1}));
     shape_.left_layers = left.value_or(0);
     shape_.layers -= shape_.left_layers;
     return {};
   }
 
   Result<void> read_heads() {
-    HF_TRY(shape_.heads, keys_.need_int("attention.head_count", kHeads));
+    HOLDFAST_TRY(shape_.heads, keys_.need_int("attention.head_count", kHeads));
     if (family_->uneven) {
-      HF_TRY(kv_heads_, keys_.find_each("attention.head_count_kv", kHeads, shape_.layers));
+      HOLDFAST_TRY(kv_heads_, keys_.find_each("attention.head_count_kv", kHeads, shape_.layers));
     } else {
-      HF_TRY(const auto kv_heads, keys_.find_int("attention.head_count_kv", kHeads));
+      HOLDFAST_TRY(const auto kv_heads, keys_.find_int("attention.head_count_kv", kHeads));
       if (kv_heads) kv_heads_ = {*kv_heads};
     }
     if (kv_heads_.empty()) kv_heads_ = {shape_.heads};
@@ -136,8 +138,8 @@ class ShapeReader {
                      std::to_string(n) + " KV heads");
     }
     if (family_->latent) return read_latent();
-    HF_TRY(const auto key_length, keys_.find_int("attention.key_length", kHeadDim));
-    HF_TRY(const auto value_length, keys_.find_int("attention.value_length", kHeadDim));
+    HOLDFAST_TRY(const auto key_length, keys_.find_int("attention.key_length", kHeadDim));
+    HOLDFAST_TRY(const auto value_length, keys_.find_int("attention.value_length", kHeadDim));
     if (!key_length && shape_.width % shape_.heads != 0) {
       return invalid("key \"" + key("embedding_length") + "\" is " + std::to_string(shape_.width) +
                      ", expected a multiple of the " + std::to_string(shape_.heads) + " heads");
@@ -155,29 +157,30 @@ class ShapeReader {
     return {};
   }
 
-  /// What layers of different kinds have; which layer is of which kind is known later.
+  /// Reads the sizes that differ between kinds of layers; the kind of each layer is known later.
   Result<void> read_uneven() {
     if (!family_->uneven) return {};
     const char* suffix = "attention.key_length_swa";
-    HF_TRY(const auto length, keys_.find_int(suffix, kHeadDim));
-    HF_TRY(const auto values, keys_.find_int("attention.value_length_swa", kHeadDim));
+    HOLDFAST_TRY(const auto length, keys_.find_int(suffix, kHeadDim));
+    HOLDFAST_TRY(const auto values, keys_.find_int("attention.value_length_swa", kHeadDim));
     shape_.window_head_dim = length.value_or(shape_.head_dim);
     if (values.value_or(shape_.window_head_dim) != shape_.window_head_dim) {
       return unsupported("key \"" + key("attention.value_length_swa") + "\" is " +
                          std::to_string(*values) + ", expected the key length of " +
                          std::to_string(shape_.window_head_dim));
     }
-    HF_TRY(const auto sharing,
-           keys_.find_int("attention.shared_kv_layers", Range{0, shape_.layers - 1}));
+    HOLDFAST_TRY(const auto sharing,
+                 keys_.find_int("attention.shared_kv_layers", Range{0, shape_.layers - 1}));
     shape_.sharing_layers = sharing.value_or(0);
-    HF_TRY(const auto input, keys_.find_int("embedding_length_per_layer_input",
-                                            Range{0, family_->layer_inputs ? kWidth.most : 0}));
+    HOLDFAST_TRY(const auto input,
+                 keys_.find_int("embedding_length_per_layer_input",
+                                Range{0, family_->layer_inputs ? kWidth.most : 0}));
     shape_.layer_input = input.value_or(0);
     return {};
   }
 
-  /// Heads of windowed layers and of the others, now that it is known which these are. Where both
-  /// have the same, there is one kind.
+  /// Sets the heads of windowed layers and of the others once the kind of each layer is known.
+  /// Where both have the same, there is one kind.
   Result<void> settle_heads(const Details& d) {
     if (!family_->uneven) return {};
     std::int64_t plain = 0, windowed = 0;  // KV heads; 0 = no such layer
@@ -191,8 +194,8 @@ class ShapeReader {
                            " a window, which is not supported");
       }
       all = n;
-      shape_.window_layers += near && has_own_pages(shape_, l) ? 1 : 0;
-      if (has_own_pages(shape_, l) || pages_of_layer(shape_, d, l) >= 0) continue;
+      shape_.window_layers += near && has_kv_pages(shape_, l) ? 1 : 0;
+      if (has_kv_pages(shape_, l) || pages_of_layer(shape_, d, l) >= 0) continue;
       return invalid("key \"" + key("attention.shared_kv_layers") + "\" is " +
                      std::to_string(shape_.sharing_layers) + ", but layer " + std::to_string(l) +
                      " has no layer of its kind before those to read keys and values of");
@@ -208,19 +211,20 @@ class ShapeReader {
   }
 
   Result<void> read_latent() {
-    HF_TRY(shape_.latent, keys_.need_int("attention.kv_lora_rank", kHeadDim));
-    HF_TRY(const auto q_latent, keys_.find_int("attention.q_lora_rank", Range{0, kWidth.most}));
+    HOLDFAST_TRY(shape_.latent, keys_.need_int("attention.kv_lora_rank", kHeadDim));
+    HOLDFAST_TRY(const auto q_latent,
+                 keys_.find_int("attention.q_lora_rank", Range{0, kWidth.most}));
     shape_.q_latent = q_latent.value_or(0);
-    HF_TRY(const auto rotated, keys_.need_int("rope.dimension_count", kHeadDim));
-    HF_TRY(const auto length, keys_.need_int("attention.key_length", kHeadDim));
+    HOLDFAST_TRY(const auto rotated, keys_.need_int("rope.dimension_count", kHeadDim));
+    HOLDFAST_TRY(const auto length, keys_.need_int("attention.key_length", kHeadDim));
     if (shape_.kv_heads != 1) {
       return unsupported(
           "files with \"attn_kv_b\" and without \"attn_k_b\", \"attn_v_b\" are of "
           "converters before those were; expected attention.head_count_kv 1: "
           "convert the model again, or take a newer file of it");
     }
-    HF_TRY(shape_.head_key, keys_.need_int("attention.key_length_mla", kHeadDim));
-    HF_TRY(shape_.head_value, keys_.need_int("attention.value_length_mla", kHeadDim));
+    HOLDFAST_TRY(shape_.head_key, keys_.need_int("attention.key_length_mla", kHeadDim));
+    HOLDFAST_TRY(shape_.head_value, keys_.need_int("attention.value_length_mla", kHeadDim));
     shape_.head_dim = length;
     const bool fits = length == shape_.latent + rotated && shape_.head_key > rotated &&
                       shape_.head_value <= std::max(kTileValues, length);
@@ -231,16 +235,17 @@ class ShapeReader {
                    " that are rotated, of heads of more than those");
   }
 
-  /// The heads of recurrent layers, where keys are as long as each other and so are values.
+  /// Reads the heads of recurrent layers, where all keys have one length, and so have all values.
   Result<void> read_states() {
     if (family_->delta == DeltaNet::kNone) return {};
-    HF_TRY(const auto step, keys_.find_int("full_attention_interval", Range{2, kLayers.most}));
+    HOLDFAST_TRY(const auto step,
+                 keys_.find_int("full_attention_interval", Range{2, kLayers.most}));
     shape_.attention_step = step.value_or(4);
-    HF_TRY(shape_.state_heads, keys_.need_int("ssm.time_step_rank", kStateHeads));
-    HF_TRY(shape_.state_groups, keys_.need_int("ssm.group_count", kStateHeads));
-    HF_TRY(shape_.state_key, keys_.need_int("ssm.state_size", kStateDim));
-    HF_TRY(const auto inner, keys_.need_int("ssm.inner_size", kWidth));
-    HF_TRY(shape_.conv_taps, keys_.need_int("ssm.conv_kernel", kConvTaps));
+    HOLDFAST_TRY(shape_.state_heads, keys_.need_int("ssm.time_step_rank", kStateHeads));
+    HOLDFAST_TRY(shape_.state_groups, keys_.need_int("ssm.group_count", kStateHeads));
+    HOLDFAST_TRY(shape_.state_key, keys_.need_int("ssm.state_size", kStateDim));
+    HOLDFAST_TRY(const auto inner, keys_.need_int("ssm.inner_size", kWidth));
+    HOLDFAST_TRY(shape_.conv_taps, keys_.need_int("ssm.conv_kernel", kConvTaps));
     shape_.state_value = inner / shape_.state_heads;
     const bool fits = inner % shape_.state_heads == 0 && shape_.state_value <= kStateDim.most &&
                       shape_.state_heads % shape_.state_groups == 0;
@@ -259,14 +264,14 @@ class ShapeReader {
 
   Result<void> read_rope() {
     if (family_->rope == RopeStyle::kNone) return {};
-    HF_TRY(const auto dims, keys_.find_int("rope.dimension_count", kHeadDim));
+    HOLDFAST_TRY(const auto dims, keys_.find_int("rope.dimension_count", kHeadDim));
     shape_.rope_dims = dims.value_or(shape_.head_dim);
     if (shape_.rope_dims > shape_.head_dim || shape_.rope_dims % 2 != 0) {
       return invalid("key \"" + key("rope.dimension_count") + "\" is " +
                      std::to_string(shape_.rope_dims) + ", expected an even number up to " +
                      std::to_string(shape_.head_dim));
     }
-    HF_TRY(shape_.rope_base, keys_.find_float("rope.freq_base", 10000));
+    HOLDFAST_TRY(shape_.rope_base, keys_.find_float("rope.freq_base", 10000));
     if (shape_.rope_base <= 0) return invalid("key \"" + key("rope.freq_base") + "\" is 0");
     shape_.has_rope_freqs = file_.tensor("rope_freqs.weight") != nullptr;
     return {};
@@ -284,9 +289,9 @@ class ShapeReader {
     }
   }
 
-  /// Rows of an expert are those of its tensors; a key that disagrees is found with the tensors.
+  /// Takes an expert's rows from its tensors; a key that disagrees is detected with the tensors.
   Result<void> read_experts() {
-    HF_TRY(const auto count, keys_.find_int("expert_count", kExperts));
+    HOLDFAST_TRY(const auto count, keys_.find_int("expert_count", kExperts));
     shape_.experts = count.value_or(0);
     if (shape_.experts == 0) {
       if (family_->experts == Use::kMust)
@@ -295,8 +300,9 @@ class ShapeReader {
       return {};
     }
     if (family_->experts == Use::kNo) return unsupported("mixture of experts is not supported");
-    HF_TRY(shape_.experts_used, keys_.need_int("expert_used_count", Range{1, shape_.experts}));
-    HF_CHECKED(read_dense_layers());
+    HOLDFAST_TRY(shape_.experts_used,
+                 keys_.need_int("expert_used_count", Range{1, shape_.experts}));
+    HOLDFAST_CHECKED(read_dense_layers());
     const std::string block = "blk." + std::to_string(shape_.dense_layers) + ".";
     const auto rows = [&](const char* name, std::int64_t fallback) {
       const TensorInfo* tensor = file_.tensor(block + name);
@@ -306,16 +312,17 @@ class ShapeReader {
     };
     shape_.expert_ff =
         rows("ffn_up_exps.weight", rows("ffn_gate_up_exps.weight", 2 * shape_.ff) / 2);
-    HF_TRY(const auto named, keys_.find_int("expert_feed_forward_length", Range{0, kFf.most}));
+    HOLDFAST_TRY(const auto named,
+                 keys_.find_int("expert_feed_forward_length", Range{0, kFf.most}));
     if (named.value_or(0) > 0) shape_.expert_ff = *named;
-    if (family_->experts_beside) {
+    if (family_->experts_with_dense_ffn) {
       if (shape_.ff == 0) return invalid("key \"" + key("feed_forward_length") + "\" is missing");
       shape_.shared_ff = shape_.ff;
     }
     if (family_->shared_expert == Use::kNo) return {};
     shape_.shared_ff = rows("ffn_up_shexp.weight", 0);
-    HF_TRY(const auto shared,
-           keys_.find_int("expert_shared_feed_forward_length", Range{0, kFf.most}));
+    HOLDFAST_TRY(const auto shared,
+                 keys_.find_int("expert_shared_feed_forward_length", Range{0, kFf.most}));
     if (shared.value_or(0) > 0) shape_.shared_ff = *shared;
     if (family_->shared_expert == Use::kMust && shape_.shared_ff == 0) shape_.shared_ff = shape_.ff;
     return {};
@@ -323,17 +330,17 @@ class ShapeReader {
 
   Result<void> read_dense_layers() {
     if (!family_->dense_first) return {};
-    HF_TRY(const auto dense,
-           keys_.find_int("leading_dense_block_count", Range{0, shape_.layers - 1}));
+    HOLDFAST_TRY(const auto dense,
+                 keys_.find_int("leading_dense_block_count", Range{0, shape_.layers - 1}));
     shape_.dense_layers = dense.value_or(0);
     if (shape_.dense_layers == 0 || shape_.ff > 0) return {};
     return invalid("key \"" + key("feed_forward_length") + "\" is missing");
   }
 
-  /// The rows of the embedding are the vocabulary. The tokens must agree; the key may be stale
+  /// Takes the rows of the embedding as the vocabulary. The tokens must agree; the key may be stale
   /// where tokens were added later, so it counts only where there are no tokens.
   Result<void> read_vocab() {
-    HF_TRY(const auto named, keys_.find_int("vocab_size", kVocab));
+    HOLDFAST_TRY(const auto named, keys_.find_int("vocab_size", kVocab));
     const auto tokens = static_cast<std::int64_t>(file_.array_size("tokenizer.ggml.tokens"));
     const TensorInfo* embedding = file_.tensor("token_embd.weight");
     if (!embedding) return invalid("tensor \"token_embd.weight\" is missing");
@@ -380,7 +387,7 @@ class ShapeReader {
   KeyReader keys_;
   const Family* family_ = nullptr;
   ModelShape shape_;
-  std::vector<std::int64_t> kv_heads_;  // of each layer, or of all
+  std::vector<std::int64_t> kv_heads_;  // of each layer, or one for all
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// ModelShape as JSON: how the database keeps it.
+// ModelShape as JSON, the form in the database.
 
 #include <nlohmann/json.hpp>
 
@@ -18,8 +18,8 @@ constexpr std::pair<RopeScaling, const char*> kScalings[] = {{RopeScaling::kNone
                                                              {RopeScaling::kYarn, "yarn"},
                                                              {RopeScaling::kLongrope, "longrope"}};
 
-/// The one list of fields; `visit(name, member)` for each, with `true` behind for those that rows
-/// of earlier versions lack.
+/// The only list of fields: calls `visit(name, member)` for each, with `true` as third argument for
+/// those that rows of earlier versions lack.
 template <class Shape, class Visit>
 void for_each_field(Shape& s, Visit&& visit) {
   visit("architecture", s.architecture);
@@ -77,8 +77,8 @@ void for_each_field(Shape& s, Visit&& visit) {
 
 template <class T, std::size_t N>
 const char* name_of(const std::pair<T, const char*> (&table)[N], T value) {
-  for (const auto& [known, name] : table) {
-    if (known == value) return name;
+  for (const auto& [candidate, name] : table) {
+    if (candidate == value) return name;
   }
   return "none";
 }
@@ -136,8 +136,8 @@ struct FromJson {
   void from_name(const char* name, const std::pair<T, const char*> (&table)[N], T& v) {
     const json* f = field(name, &json::is_string);
     if (!f) return;
-    for (const auto& [value, known] : table) {
-      if (f->get_ref<const std::string&>() == known) {
+    for (const auto& [value, candidate] : table) {
+      if (f->get_ref<const std::string&>() == candidate) {
         v = value;
         return;
       }
@@ -151,7 +151,7 @@ struct FromJson {
 std::string shape_to_json(const ModelShape& shape) {
   json out = json::object();
   for_each_field(shape, ToJson{out});
-  // Names come from files: what is not UTF-8 is replaced, never thrown about.
+  // Names come from files: bytes that are not UTF-8 are replaced, and nothing is thrown.
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

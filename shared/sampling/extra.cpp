@@ -98,12 +98,12 @@ Result<void> read_bias(const json& value, std::int32_t vocab, SamplingExtra& ext
   return {};
 }
 
-/// Each step at most once; one that is not named is not done.
+/// Reads the order of the steps. Each step occurs at most once; one that is not named is skipped.
 Result<void> read_order(const json& value, SamplingExtra& extra) {
-  std::string known;
+  std::string step_names;
   for (const std::string_view name : kSteps)
-    known += (known.empty() ? "" : ", ") + std::string(name);
-  const Error wrong = bad("samplers: expected a list of some of " + known + ", each once");
+    step_names += (step_names.empty() ? "" : ", ") + std::string(name);
+  const Error wrong = bad("samplers: expected a list of some of " + step_names + ", each once");
   if (!value.is_array() || value.empty()) return wrong;
   for (const json& item : value) {
     if (!item.is_string()) return wrong;
@@ -123,21 +123,22 @@ Result<void> read_embedding(const json& value, SamplingExtra& extra) {
       "embedding: expected an object with \"pooling\" (mean, cls or last) and \"normalize\" (true "
       "or false), both optional");
   if (!value.is_object()) return wrong;
-  EmbeddingWish wish;
+  EmbeddingOptions options;
   for (const auto& [name, member] : value.items()) {
     if (name == "normalize" && member.is_boolean()) {
-      wish.normalize = member.get<bool>();
+      options.normalize = member.get<bool>();
     } else if (name == "pooling" && (member == "mean" || member == "cls" || member == "last")) {
-      wish.pooling = member.get<std::string>();
+      options.pooling = member.get<std::string>();
     } else {
       return wrong;
     }
   }
-  extra.embedding = std::move(wish);
+  extra.embedding = std::move(options);
   return {};
 }
 
-/// {"tokens": 512, "open": true, "marks": ["<think>", "</think>", "</think>"], "anywhere": false}
+/// Reads {"tokens": 512, "open": true, "marks": ["<think>", "</think>", "</think>"], "anywhere":
+/// false}.
 Result<void> read_thinking(const json& value, SamplingExtra& extra) {
   const Error wrong =
       bad("thinking: expected an object with \"tokens\" (0 to " + std::to_string(kCountMax) +
@@ -151,7 +152,7 @@ Result<void> read_thinking(const json& value, SamplingExtra& extra) {
     if (name == "tokens" && member.is_number_integer() && member >= 0 && member <= kCountMax) {
       budget.tokens = member.get<std::int64_t>();
     } else if (name == "marks") {
-      HF_TRY(marks, read_texts("thinking.marks", member));
+      HOLDFAST_TRY(marks, read_texts("thinking.marks", member));
     } else if ((name == "open" || name == "anywhere") && member.is_boolean()) {
       (name == "open" ? budget.open : budget.marks.anywhere) = member.get<bool>();
     } else {
@@ -179,7 +180,7 @@ Result<void> read_member(const std::string& name, const json& value, std::int32_
   }
   for (const FloatField& field : kFloats) {
     if (name != field.name) continue;
-    HF_TRY(extra.*field.field, read_float(field, value));
+    HOLDFAST_TRY(extra.*field.field, read_float(field, value));
     return {};
   }
   for (const CountField& field : kCounts) {
@@ -193,7 +194,7 @@ Result<void> read_member(const std::string& name, const json& value, std::int32_
   }
   for (const TextsField& field : kTexts) {
     if (name != field.name) continue;
-    HF_TRY(extra.*field.field, read_texts(name, value));
+    HOLDFAST_TRY(extra.*field.field, read_texts(name, value));
     return {};
   }
   return Error{Errc::kUnsupported, "sampling: this engine does not know " + name};
@@ -205,7 +206,7 @@ std::string_view step_name(Step step) {
   return kSteps.at(static_cast<std::size_t>(step));
 }
 
-bool SamplingExtra::needs_chain() const {
+bool SamplingExtra::needs_sampler_chain() const {
   return typical_p < 1.0F || top_n_sigma > 0.0F || xtc_probability > 0.0F || mirostat != 0 ||
          !order.empty();
 }
@@ -216,8 +217,8 @@ Result<SamplingExtra> parse_extra(std::string_view text, std::int32_t vocab) {
   const json j = try_parse_json<json>(text);
   if (!j.is_object()) return bad("extra: expected a JSON object");
   for (const auto& [name, value] : j.items()) {
-    if (value.is_null() || name == "grammar") continue;  // shared/grammar/request.h reads that
-    HF_CHECKED(read_member(name, value, vocab, extra));
+    if (value.is_null() || name == "grammar") continue;  // read by shared/grammar/request.h
+    HOLDFAST_CHECKED(read_member(name, value, vocab, extra));
   }
   if (extra.embedding && j.size() > 1) {
     return bad("embedding: no text is made, so nothing else can be asked of the sampler");

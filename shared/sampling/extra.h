@@ -1,7 +1,7 @@
 #pragma once
-// What wire::Sampling::extra asks for beyond the plain fields: one JSON object that is stored with
-// the request and goes to the worker as it is. Read at acceptance, so that what cannot be honoured
-// is refused, and again by the worker. Names are those of llama-server.
+// Sampling options of wire::Sampling::extra beyond the plain fields: one JSON object that is stored
+// with the request and sent to the worker unchanged. Read at acceptance, so that unsupported
+// options are refused, and again by the worker. The names are those of llama-server.
 
 #include <cstdint>
 #include <optional>
@@ -17,39 +17,41 @@ namespace holdfast::sampling {
 
 using TokenId = std::int32_t;
 
-/// One step of the sampler, in the order in which they are done by default.
+/// One step of the sampler chain, in the default order.
 enum class Step : std::uint8_t {
   kPenalties,    // repetition, presence, frequency
-  kDry,          // do not repeat long sequences
+  kDry,          // penalizes repeated sequences
   kTopNSigma,    // logits within n standard deviations of the greatest
-  kTemperature,  // later steps see the probabilities after it
+  kTemperature,  // later steps use the probabilities after it
   kTopK,
   kTypical,
   kTopP,
   kMinP,
-  kXtc,  // exclude top choices, sometimes
+  kXtc,  // excludes top choices, sometimes
 };
-/// "penalties", "dry", "top_n_sigma", "temperature", "top_k", "typ_p", "top_p", "min_p", "xtc".
+/// Returns "penalties", "dry", "top_n_sigma", "temperature", "top_k", "typ_p", "top_p", "min_p",
+/// "xtc".
 std::string_view step_name(Step step);
 
-/// The vector of the prompt is wanted instead of text (shared/wire/vector_text.h).
-struct EmbeddingWish {
-  std::string pooling;    // "mean", "cls", "last"; empty: what the model's file names
+/// The request is for the vector of the prompt instead of text (shared/wire/vector_text.h).
+struct EmbeddingOptions {
+  std::string pooling;    // "mean", "cls", "last"; empty: the model file's default
   bool normalize = true;  // to length 1
 };
 
-/// How long the model may reason.
+/// The limit of the model's reasoning.
 struct ThinkingBudget {
   std::int64_t tokens = 0;
-  bool open = false;  // the prompt has begun it
+  bool open = false;  // the prompt has begun the reasoning
   chat::ThinkingMarks marks;
 };
 
+/// The parsed options of an `extra`.
 struct SamplingExtra {
-  std::optional<EmbeddingWish> embedding;
+  std::optional<EmbeddingOptions> embedding;
   std::optional<ThinkingBudget> thinking;
   std::vector<std::pair<TokenId, float>> logit_bias;
-  std::int64_t repeat_last_n = -1;  // tokens that the repetition penalty looks back at; -1 = all
+  std::int64_t repeat_last_n = -1;  // tokens that the repetition penalty covers; -1 = all
   float typical_p = 1.0F;           // 1 = off
   float top_n_sigma = -1.0F;        // <= 0: off
   float dry_multiplier = 0.0F;      // 0 = off
@@ -62,15 +64,16 @@ struct SamplingExtra {
   std::int32_t mirostat = 0;     // 0 or 2
   float mirostat_tau = 5.0F;
   float mirostat_eta = 0.1F;
-  std::vector<std::string> banned_strings;  // the generated text never has one of them
+  std::vector<std::string> banned_strings;  // never part of the generated text
   std::vector<Step> order;                  // empty: the default order
 
-  /// Whether plain sampling (top_k, top_p, min_p after the temperature) is not enough.
-  bool needs_chain() const;
+  /// Returns true if plain sampling (top_k, top_p, min_p after the temperature) is not enough.
+  bool needs_sampler_chain() const;
 };
 
-/// Empty text is no extra. Members "grammar" and null ones are left alone. kInvalidRequest for bad
-/// JSON, types, ranges or ids outside [0, vocab); kUnsupported for a member that nobody knows.
+/// Parses the options; an empty text has none. Ignores the member "grammar" and null members.
+/// kInvalidRequest for bad JSON, types, ranges or ids outside [0, vocab); kUnsupported for an
+/// unknown member.
 Result<SamplingExtra> parse_extra(std::string_view json, std::int32_t vocab);
 
 }  // namespace holdfast::sampling

@@ -1,5 +1,5 @@
-// The lists. A name that this architecture or libseccomp does not know is passed over, so one list
-// serves all.
+// The lists of system calls. A name that this architecture or libseccomp does not know is skipped,
+// so one list serves all.
 #include <sys/socket.h>
 
 #include <initializer_list>
@@ -12,7 +12,7 @@ namespace {
 
 using Name = std::string_view;
 
-/// Memory, time, locks between threads, descriptors that are open, and the end.
+/// Memory, time, locks between threads, open descriptors, and exit.
 constexpr Name kBase[] = {
     "read",
     "write",
@@ -89,7 +89,7 @@ constexpr Name kBase[] = {
     "pselect6",
 };
 
-/// A unix socket as libzmq drives it.
+/// A Unix socket as libzmq uses it.
 constexpr Name kSocket[] = {
     "connect",
     "getsockopt",
@@ -119,16 +119,16 @@ constexpr Name kSocket[] = {
     "sched_getscheduler",
 };
 
-/// What looking for files to read takes.
+/// Calls to look for files to read.
 constexpr Name kFind[] = {
     "access",    "faccessat",  "faccessat2", "readlink", "readlinkat", "stat",
     "lstat",     "stat64",     "lstat64",    "statfs",   "fstatfs",    "statfs64",
     "fstatfs64", "getdents64", "getcwd",     "chdir",    "fchdir",     "readahead",
 };
 
-/// Files of one's own: made, grown, synced, renamed, removed. Never by a path that is only a name
-/// of somebody else's: no truncate, no chmod, no utimensat.
-constexpr Name kKeep[] = {
+/// Own files: create, extend, sync, rename, remove. No call that changes a file by its path alone,
+/// which may be another program's: no truncate, no chmod, no utimensat.
+constexpr Name kWriteFiles[] = {
     "pwrite64",  "pwritev",         "pwritev2",  "ftruncate",       "ftruncate64",
     "fallocate", "fsync",           "fdatasync", "sync_file_range", "flock",
     "unlink",    "unlinkat",        "rename",    "renameat",        "renameat2",
@@ -138,11 +138,11 @@ constexpr Name kKeep[] = {
 
 constexpr Name kServe[] = {"bind", "listen", "accept", "accept4", "socketpair"};
 constexpr Name kAccept[] = {"accept", "accept4"};
-/// Notes of what one has in hand, in a directory of one's own.
+/// Files with the items in work, in a directory of the process's own.
 constexpr Name kNotes[] = {"flock", "ftruncate", "unlink", "mkdir"};
-/// A list that the host's workers share of what they load.
+/// The list in which the host's workers share what they load.
 constexpr Name kShare[] = {"flock", "pwrite64"};
-/// A hold on a process that says when it ends; nothing can be done to it with that.
+/// A descriptor that tells when a process ends; it gives no other power over the process.
 constexpr Name kWatch[] = {"pidfd_open"};
 constexpr Name kMemory[] = {"mlock",        "mlock2",    "munlock",       "mlockall",
                             "munlockall",   "mbind",     "get_mempolicy", "set_mempolicy",
@@ -154,7 +154,7 @@ constexpr Name kDevice[] = {
     "waitid",    "eventfd",       "inotify_init1", "inotify_add_watch", "link",
     "symlink",   "sched_getattr", "getpriority",   "getresuid",         "getresgid",
     "vfork"};
-/// A child's life between fork and its own program, and that program's start.
+/// A child between fork and its own program, and that program's start.
 constexpr Name kSpawn[] = {"wait4",
                            "waitid",
                            "pipe2",
@@ -357,7 +357,7 @@ std::vector<std::string_view> calls_of(Profile profile) {
     case Profile::kDeviceWorker:
       return join({kBase, kSocket, kFind, kMemory, kShare, kDevice});
     case Profile::kDaemon:
-      return join({kBase, kSocket, kFind, kKeep, kServe, kWatch});
+      return join({kBase, kSocket, kFind, kWriteFiles, kServe, kWatch});
   }
   CHECK(false);
 }

@@ -26,19 +26,19 @@ constexpr bool kRelaxed = false;
 
 }  // namespace
 
-Confinement confine(const Wish& wish) {
+Confinement confine(const Policy& policy) {
   prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   tzset();  // the C library reads the time zone's file at its first use
   Confinement done;
-  done.profile = wish.profile;
+  done.profile = policy.profile;
   done.relaxed = kRelaxed;
   if (kRelaxed) return done;
-  if (refusal_of(wish.profile) == Refusal::kCount) {
-    count_refusals("holdfast " + std::string(profile_name(wish.profile)));
+  if (refusal_of(policy.profile) == Refusal::kCount) {
+    count_refusals("holdfast " + std::string(profile_name(policy.profile)));
   }
   const int abi = landlock_abi();
-  if (abi > 0 && restrict_with_landlock(wish.files, wish.net, abi)) done.landlock_abi = abi;
-  done.calls = filter_calls(wish.profile);
+  if (abi > 0 && restrict_with_landlock(policy.files, policy.net, abi)) done.landlock_abi = abi;
+  done.calls = filter_calls(policy.profile);
   return done;
 }
 

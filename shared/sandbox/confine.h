@@ -1,5 +1,5 @@
 #pragma once
-// A process gives up, for good, what its work does not need.
+// Confines a process: it gives up, for good, the rights that its work does not need.
 
 #include <string>
 
@@ -8,13 +8,14 @@
 
 namespace holdfast::sandbox {
 
-struct Wish {
+/// The rights that a process retains.
+struct Policy {
   Profile profile = Profile::kHelper;
   FileRights files;
   NetRights net;
 };
 
-/// What is in force afterwards.
+/// The restrictions in force afterwards.
 struct Confinement {
   Profile profile = Profile::kHelper;
   bool calls = false;    // the allow list of system calls
@@ -22,15 +23,15 @@ struct Confinement {
   bool relaxed = false;  // a sanitized or counted build, which makes calls of its own
 };
 
-/// Call it on the first thread before there are others: Landlock holds for the threads that come
-/// from this one. Always sets no_new_privs. Never fails: a kernel that lacks something goes without
-/// it, and the answer says so.
-Confinement confine(const Wish& wish);
+/// Confines the process. Called on the first thread before there are others: Landlock holds for the
+/// threads that this one starts. Always sets no_new_privs. Never fails: without support in the
+/// kernel a restriction is left out, and the result says so.
+Confinement confine(const Policy& policy);
 
-/// "system calls by list, Landlock 7", or what is missing of it.
+/// Returns "system calls by list, Landlock 7", or the missing parts of it.
 std::string describe(const Confinement& confinement);
 
-/// Writes one warning if something is missing, else one line at level info.
+/// Writes a warning if something is missing, else one line at level info.
 void log_confinement(const Confinement& confinement);
 
 }  // namespace holdfast::sandbox

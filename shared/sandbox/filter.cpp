@@ -20,7 +20,7 @@
 namespace holdfast::sandbox {
 namespace {
 
-constexpr std::uint64_t kLow32 = 0xffffffffULL;  // callers sign-extend what is an int
+constexpr std::uint64_t kLow32 = 0xffffffffULL;  // callers sign-extend an int
 constexpr std::uint64_t kNewSpaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
 constexpr std::uint64_t kOpenChanges = O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY);
@@ -28,8 +28,8 @@ constexpr int kNetlink = 16, kNetlinkRoute = 0, kNetlinkSockets = 4;
 // fcntl commands that glibc names only with GNU extensions of some version.
 constexpr int kAddSeals = 1033, kGetSeals = 1034;
 
-/// Adds rules; remembers the first failure. A comparison names both of its numbers, also where the
-/// second means nothing: clang calls it forgotten else.
+/// Adds rules and remembers the first failure. A comparison names both of its numbers, also where
+/// the second has no meaning: otherwise clang warns that it is missing.
 class Rules {
  public:
   explicit Rules(Profile profile)
@@ -47,7 +47,7 @@ class Rules {
   void add(std::uint32_t action, std::string_view name,
            std::initializer_list<scmp_arg_cmp> arguments = {}) {
     const int number = seccomp_syscall_resolve_name(std::string(name).c_str());
-    if (!good_ || number == __NR_SCMP_ERROR || number < 0) return;  // not of this machine
+    if (!good_ || number == __NR_SCMP_ERROR || number < 0) return;  // not a call of this machine
     const int rc = seccomp_rule_add_array(
         filter_, action, number, static_cast<unsigned>(arguments.size()), arguments.begin());
     good_ = rc == 0;
@@ -55,7 +55,8 @@ class Rules {
   void allow(std::string_view name, std::initializer_list<scmp_arg_cmp> arguments = {}) {
     add(SCMP_ACT_ALLOW, name, arguments);
   }
-  /// Says no where a rule is needed for it: elsewhere everything that is not allowed is refused.
+  /// Adds a rule that refuses where one is needed: elsewhere everything that is not allowed is
+  /// refused.
   void refuse(std::string_view name, std::initializer_list<scmp_arg_cmp> arguments = {}) {
     if (refusal_ == Refusal::kCount) add(SCMP_ACT_TRAP, name, arguments);
   }
@@ -89,7 +90,7 @@ void add_memory(Rules& rules, const Arguments& a) {
 }
 
 void add_processes(Rules& rules, const Arguments& a) {
-  // Its flags are in memory, where no filter can look; glibc takes clone() then.
+  // The flags of clone3 are in memory, where no filter can look; glibc uses clone() then.
   rules.add(SCMP_ACT_ERRNO(ENOSYS), "clone3");
   if (a.processes) {
     rules.allow("clone", {SCMP_A0_64(SCMP_CMP_MASKED_EQ, kNewSpaces, 0)});
@@ -97,13 +98,13 @@ void add_processes(Rules& rules, const Arguments& a) {
   } else if (a.threads) {
     rules.allow("clone", {SCMP_A0_64(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD)});
   }
-  // libzmq gives each of its threads the ordinary policy, and aborts where it may not.
+  // libzmq sets the ordinary policy on each of its threads, and aborts where it may not.
   if (a.threads) rules.allow("sched_setscheduler", {SCMP_A1_64(SCMP_CMP_MASKED_EQ, kLow32, 0)});
   if (a.devices) rules.allow("sched_setaffinity", {SCMP_A0_64(SCMP_CMP_EQ, 0, 0)});
   const auto self = static_cast<std::uint64_t>(getpid());
   for (const char* name : {"kill", "tgkill"}) {
     rules.allow(name, {SCMP_A0_64(SCMP_CMP_MASKED_EQ, kLow32, self)});
-    // Signal 0 only asks whether a process is there: refused too, but no news.
+    // Signal 0 only checks whether a process exists: refused too, but not reported.
     rules.refuse(name, {SCMP_A0_64(SCMP_CMP_NE, self, 0), SCMP_A1_64(SCMP_CMP_NE, 0, 0)});
   }
   rules.allow("prlimit64", {SCMP_A0_64(SCMP_CMP_EQ, 0, 0)});
@@ -122,7 +123,7 @@ void add_files(Rules& rules, const Arguments& a) {
     rules.allow("open", {read_only(1)});
     rules.allow("openat", {read_only(2)});
   } else {
-    // Libraries look for settings and for the machine's processors when they begin; they do
+    // Libraries look for settings and for the machine's processors when they start; they work
     // without.
     rules.add(SCMP_ACT_ERRNO(EPERM), "open", {read_only(1)});
     rules.add(SCMP_ACT_ERRNO(EPERM), "openat", {read_only(2)});
@@ -145,8 +146,9 @@ void add_files(Rules& rules, const Arguments& a) {
   }
 }
 
-/// Requests of the render nodes of AMD, Intel and others ('d'), of AMD's compute driver ('K'), of
-/// NVIDIA's control devices ('F') and of its unified memory, whose numbers are small and bare.
+/// Allows requests of the render nodes of AMD, Intel and others ('d'), of AMD's compute driver
+/// ('K'), of NVIDIA's control devices ('F') and of its unified memory, whose numbers are small and
+/// have no type letter.
 void add_devices(Rules& rules, const Arguments& a) {
   if (!a.devices) return;
   for (const char kind : {'d', 'K', 'F'}) {
@@ -166,8 +168,8 @@ void add_sockets(Rules& rules, const Arguments& a) {
                              SCMP_A1_64(SCMP_CMP_MASKED_EQ, 0xf, std::uint64_t(type))});
     }
   }
-  // Names are looked up with the addresses that this machine has, and a connection of this machine
-  // has a user.
+  // A name lookup needs this machine's addresses, and the user of a local connection is looked up
+  // too.
   const bool network = std::find(a.families.begin(), a.families.end(), AF_INET) != a.families.end();
   if (network) {
     for (const int protocol : {kNetlinkRoute, kNetlinkSockets}) {
@@ -181,8 +183,8 @@ void add_prctl(Rules& rules, const Arguments& a) {
   const auto option = [](int what) {
     return SCMP_A0_64(SCMP_CMP_MASKED_EQ, kLow32, std::uint64_t(what));
   };
-  // A confined process keeps the name that says what it is (control/link/peer_role.h); libzmq wants
-  // to name its threads and does without.
+  // A confined process must not change its name, which identifies it (control/link/peer_role.h);
+  // libzmq tries to name its threads and works without.
   if (rules.refusal() == Refusal::kKill)
     rules.add(SCMP_ACT_ERRNO(EPERM), "prctl", {option(PR_SET_NAME)});
   for (const int what : {PR_GET_NAME, PR_GET_NO_NEW_PRIVS, PR_SET_NO_NEW_PRIVS, PR_GET_DUMPABLE}) {
@@ -213,14 +215,14 @@ bool filter_calls(Profile profile) {
   for (const std::string_view name : telltale_calls()) {
     const bool is_allowed = std::find(allowed.begin(), allowed.end(), name) != allowed.end() ||
                             (arguments.processes && name == "execve");
-    // Looking up a name binds a socket to the kernel's routes, and does without: no news.
-    // A copy of the database is private from its first byte: that it cannot be made so is none
-    // either.
+    // Not reported: a name lookup binds a socket to the kernel's routes, and works without. A copy
+    // of the database is private from its first byte, so the chmod that is refused changes nothing.
     const bool is_news = (name != "bind" || arguments.families.size() < 2) &&
                          (name != "chmod" || profile != Profile::kDaemon);
     if (!is_allowed && is_news) rules.refuse(name);
   }
-  // Speculation: who runs models keeps his speed on kernels that would take it.
+  // Speculation stays enabled: processes that run models keep their speed on kernels that would
+  // disable it.
   return rules.load(rules.refusal() != Refusal::kKill);
 }
 

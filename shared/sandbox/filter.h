@@ -6,8 +6,8 @@
 
 namespace holdfast::sandbox {
 
-/// For every thread of this process and all that it starts, for good. Sets no_new_privs. False if
-/// the kernel has no filters, or if one of ours would not load; then nothing has changed.
+/// Filters every thread of this process and all that it starts, for good. Sets no_new_privs. False
+/// if the kernel has no filters, or if one of ours does not load; then nothing has changed.
 bool filter_calls(Profile profile);
 
 }  // namespace holdfast::sandbox

@@ -32,7 +32,7 @@ std::size_t size_of(int abi) {
   return sizeof(std::uint64_t) * (abi >= 6 ? 3 : abi >= 4 ? 2 : 1);
 }
 
-std::uint64_t known_rights(int abi) {
+std::uint64_t supported_rights(int abi) {
   std::uint64_t all = kFirst;
   if (abi >= 2) all |= kRefer;
   if (abi >= 3) all |= kTruncate;
@@ -40,7 +40,7 @@ std::uint64_t known_rights(int abi) {
   return all;
 }
 
-/// True when the path is not there: a rule for nothing is no loss.
+/// Allows a path. True if it does not exist: a missing rule for it loses nothing.
 bool allow(int rules, const std::string& path, std::uint64_t rights) {
   const int file = open(path.c_str(), O_PATH | O_CLOEXEC);
   if (file < 0) return true;
@@ -72,9 +72,9 @@ int landlock_abi(int most) {
 }
 
 bool restrict_with_landlock(const FileRights& files, const NetRights& net, int abi) {
-  const std::uint64_t known = known_rights(abi);
+  const std::uint64_t supported = supported_rights(abi);
   Attributes attributes;
-  attributes.files = known;
+  attributes.files = supported;
   if (!net.bind_tcp) attributes.net |= kBindTcp;
   if (!net.connect_tcp) attributes.net |= kConnectTcp;
   attributes.scoped = kScopeAbstractUnix | kScopeSignal;
@@ -82,11 +82,11 @@ bool restrict_with_landlock(const FileRights& files, const NetRights& net, int a
       static_cast<int>(syscall(SYS_landlock_create_ruleset, &attributes, size_of(abi), 0));
   if (rules < 0) return false;
   const std::uint64_t read = kReadFile | kReadDir;
-  const std::uint64_t write = known & ~(kExecute | kMakeChar | kMakeBlock | kIoctlDevice);
+  const std::uint64_t write = supported & ~(kExecute | kMakeChar | kMakeBlock | kIoctlDevice);
   const bool done =
       allow_all(rules, files.read, read) && allow_all(rules, files.write, write) &&
       allow_all(rules, files.execute, read | kExecute) &&
-      allow_all(rules, files.devices, known & (read | kWriteFile | kTruncate | kIoctlDevice)) &&
+      allow_all(rules, files.devices, supported & (read | kWriteFile | kTruncate | kIoctlDevice)) &&
       syscall(SYS_landlock_restrict_self, rules, 0) == 0;
   close(rules);
   return done;

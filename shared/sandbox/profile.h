@@ -1,5 +1,5 @@
 #pragma once
-// The kinds of process that give up rights, one allow list of system calls each.
+// The profiles of confined processes, one allow list of system calls each.
 
 #include <cstdint>
 #include <span>
@@ -9,10 +9,10 @@
 namespace holdfast::sandbox {
 
 enum class Profile : std::uint8_t {
-  kHeaderReader,   // one untrusted model file: reads descriptors that are open, writes its answer
+  kHeaderReader,   // one untrusted model file: reads open descriptors, writes its answer
   kReaderSpawner,  // starts header readers for a helper and does nothing else
   kHelper,         // templates, tokenizers, grammars: threads and a unix socket, no files
-  kGateway,        // HTTP: accepts on what it was given, connects, reads files, keeps notes
+  kGateway,        // HTTP: accepts on an inherited listener, connects, reads files, has a journal
   kWorker,         // models on processors: threads, a unix socket, opens files to read
   kDeviceWorker,   // models on devices: also libraries, device files, a compiler as child
   kDaemon,         // the database and its sockets
@@ -23,10 +23,10 @@ inline constexpr Profile kProfiles[] = {
     Profile::kWorker,       Profile::kDeviceWorker,  Profile::kDaemon,
 };
 
-/// "header reader", "gateway", …
+/// Returns "header reader", "gateway", …
 std::string_view profile_name(Profile profile);
 
-/// What becomes of a call that is not on the list.
+/// The result of a call that is not on the list.
 enum class Refusal : std::uint8_t {
   kKill,   // the process ends by SIGSYS
   kCount,  // EPERM; the tell-tale ones also count and are logged (refusals.h)
@@ -34,22 +34,23 @@ enum class Refusal : std::uint8_t {
 };
 Refusal refusal_of(Profile profile);
 
-/// Names of calls that this kind may make with any arguments.
+/// Returns the calls that this profile may make with any arguments.
 std::vector<std::string_view> calls_of(Profile profile);
 
-/// Calls that end every confined process: nothing here or in a library needs them.
+/// Returns the calls that end every confined process: neither this code nor a library needs them.
 std::span<const std::string_view> deadly_calls();
-/// Calls that nothing honest makes after the start, but that harm nobody when they fail.
+/// Returns the calls that no honest code makes after the start, but that harm nobody when they
+/// fail.
 std::span<const std::string_view> telltale_calls();
 
-/// How far a call whose arguments matter is allowed.
+/// The allowed uses of calls whose arguments matter.
 struct Arguments {
   bool exec_memory = false;       // mmap and mprotect with PROT_EXEC
   bool threads = false;           // clone with CLONE_THREAD
   bool processes = false;         // clone without it, and execve
   bool open_read = false;         // open to read
-  bool open_write = false;        // open to write or to make
-  bool confine = false;           // prctl and seccomp calls with which a child confines itself
+  bool open_write = false;        // open to write or to create
+  bool confine = false;           // prctl and seccomp calls by which a child confines itself
   bool devices = false;           // ioctls of GPUs
   bool locks = false;             // fcntl locks
   bool seals = false;             // fcntl seals

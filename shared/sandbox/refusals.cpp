@@ -36,7 +36,7 @@ void copy_name(char (&to)[kNameMax], std::string_view from) {
   to[size] = '\0';
 }
 
-/// In the handler: no locks, no memory, one write.
+/// Logs a refusal from the signal handler: no locks, no memory, one write.
 void log_refusal(int number, std::uint64_t count) {
   char line[256];
   timespec now{};
@@ -54,7 +54,7 @@ void log_refusal(int number, std::uint64_t count) {
 
 void on_trap(int, siginfo_t* info, void* context) {
   const int saved = errno;
-  if (info->si_code != kSeccomp) {  // somebody sent it: as if nobody handled it
+  if (info->si_code != kSeccomp) {  // sent by a process: handled as if there were no handler
     signal(SIGSYS, SIG_DFL);
     raise(SIGSYS);
     return;

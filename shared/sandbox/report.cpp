@@ -41,9 +41,9 @@ int open_report(const std::string& run_dir) {
 
 }  // namespace
 
-Confinement confine_and_report(const Wish& wish, const std::string& run_dir) {
+Confinement confine_and_report(const Policy& policy, const std::string& run_dir) {
   const int fd = open_report(run_dir);
-  const Confinement done = confine(wish);
+  const Confinement done = confine(policy);
   log_confinement(done);
   if (fd < 0) return done;
   char line[128];

@@ -13,14 +13,14 @@
 namespace holdfast::sandbox {
 namespace {
 
-/// Of a dynamic program: the kernel executes this too.
+/// Loaders of dynamic programs, which the kernel executes too.
 constexpr const char* kLoaders[] = {"/lib/ld-*",     "/lib64/ld-*",     "/lib/*/ld-*",
                                     "/usr/lib/ld-*", "/usr/lib64/ld-*", "/usr/lib/*/ld-*"};
-/// What a driver without a linker of its own starts (PoCL).
+/// Linkers that a driver without one of its own starts (PoCL).
 constexpr const char* kLinkers[] = {"/usr/bin/ld", "/usr/bin/ld.*", "/usr/bin/*-linux-gnu-ld*",
                                     "/usr/bin/clang*", "/usr/lib/llvm-*/bin"};
 constexpr const char* kDeviceNodes[] = {"/dev/dri", "/dev/kfd", "/dev/nvidia*", "/dev/accel"};
-/// Where libraries keep what they compiled, when the environment names no other place.
+/// Folders where libraries cache compiled code, unless the environment names others.
 constexpr const char* kHomeCaches[] = {"/.cache", "/.nv", "/.pocl"};
 constexpr const char* kCacheVariables[] = {"XDG_CACHE_HOME", "POCL_CACHE_DIR", "CUDA_CACHE_PATH",
                                            "TMPDIR"};
@@ -40,7 +40,7 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-/// Made here, so that a rule can hold for it.
+/// Creates the list of loads, so that a rule can apply to it. Returns its path.
 std::string make_list_of_loads() {
   const char* runtime = std::getenv("XDG_RUNTIME_DIR");
   std::string path = "/tmp/holdfast-loads-" + std::to_string(geteuid());
@@ -53,81 +53,82 @@ std::string make_list_of_loads() {
 
 }  // namespace
 
-Wish header_reader_wish() {
-  Wish wish;
-  wish.profile = Profile::kHeaderReader;
-  return wish;
+Policy header_reader_policy() {
+  Policy policy;
+  policy.profile = Profile::kHeaderReader;
+  return policy;
 }
 
-Wish reader_spawner_wish(const std::string& program) {
-  Wish wish;
-  wish.profile = Profile::kReaderSpawner;
-  wish.files.read = {"/"};
-  wish.files.execute = {program};
-  add_found(wish.files.execute, kLoaders);
-  return wish;
+Policy reader_spawner_policy(const std::string& program) {
+  Policy policy;
+  policy.profile = Profile::kReaderSpawner;
+  policy.files.read = {"/"};
+  policy.files.execute = {program};
+  add_found(policy.files.execute, kLoaders);
+  return policy;
 }
 
-Wish helper_wish() {
-  Wish wish;
-  wish.profile = Profile::kHelper;
-  return wish;
+Policy helper_policy() {
+  Policy policy;
+  policy.profile = Profile::kHelper;
+  return policy;
 }
 
-Wish gateway_wish(const std::vector<std::string>& files, const std::string& notes) {
-  Wish wish;
-  wish.profile = Profile::kGateway;
-  wish.files.read = {"/etc", "/usr/share", "/usr/lib/ssl", "/run/systemd/resolve", "/proc", "/sys"};
-  for (const std::string& file : files) wish.files.read.push_back(folder_of(file));
+Policy gateway_policy(const std::vector<std::string>& files, const std::string& notes) {
+  Policy policy;
+  policy.profile = Profile::kGateway;
+  policy.files.read = {"/etc",  "/usr/share", "/usr/lib/ssl", "/run/systemd/resolve",
+                       "/proc", "/sys"};
+  for (const std::string& file : files) policy.files.read.push_back(folder_of(file));
   if (!notes.empty()) {
     mkdir(notes.c_str(), 0700);
-    wish.files.write = {notes};
+    policy.files.write = {notes};
   }
-  wish.net.connect_tcp = true;
-  return wish;
+  policy.net.connect_tcp = true;
+  return policy;
 }
 
-Wish worker_wish(const std::string& roots, const std::string& run_dir) {
-  Wish wish;
-  wish.profile = Profile::kWorker;
-  wish.files.read = split_roots(roots);
-  if (wish.files.read.empty()) wish.files.read = {"/"};
-  for (const char* machine : {"/proc", "/sys"}) wish.files.read.emplace_back(machine);
-  if (!run_dir.empty()) wish.files.read.push_back(run_dir);
-  wish.files.write = {make_list_of_loads()};
-  return wish;
+Policy worker_policy(const std::string& roots, const std::string& run_dir) {
+  Policy policy;
+  policy.profile = Profile::kWorker;
+  policy.files.read = split_roots(roots);
+  if (policy.files.read.empty()) policy.files.read = {"/"};
+  for (const char* machine : {"/proc", "/sys"}) policy.files.read.emplace_back(machine);
+  if (!run_dir.empty()) policy.files.read.push_back(run_dir);
+  policy.files.write = {make_list_of_loads()};
+  return policy;
 }
 
-Wish device_worker_wish(const std::string& roots, const std::string& run_dir,
-                        const std::string& cache_dir) {
-  Wish wish = worker_wish(roots, run_dir);
-  wish.profile = Profile::kDeviceWorker;
+Policy device_worker_policy(const std::string& roots, const std::string& run_dir,
+                            const std::string& cache_dir) {
+  Policy policy = worker_policy(roots, run_dir);
+  policy.profile = Profile::kDeviceWorker;
   for (const char* system : {"/usr", "/etc", "/lib", "/lib64", "/bin", "/opt", "/dev"}) {
-    wish.files.read.emplace_back(system);
+    policy.files.read.emplace_back(system);
   }
-  wish.files.write.insert(wish.files.write.end(), {cache_dir, "/tmp", "/dev/shm", "/dev/null"});
+  policy.files.write.insert(policy.files.write.end(), {cache_dir, "/tmp", "/dev/shm", "/dev/null"});
   const char* home = std::getenv("HOME");
   for (const char* below : kHomeCaches) {
-    if (home != nullptr) wish.files.write.push_back(std::string(home) + below);
+    if (home != nullptr) policy.files.write.push_back(std::string(home) + below);
   }
   for (const char* variable : kCacheVariables) {
     const char* value = std::getenv(variable);
-    if (value != nullptr && value[0] == '/') wish.files.write.emplace_back(value);
+    if (value != nullptr && value[0] == '/') policy.files.write.emplace_back(value);
   }
-  // A rule holds for what is there, so the caches are made now.
-  for (const std::string& path : wish.files.write) mkdir(path.c_str(), 0700);
-  add_found(wish.files.devices, kDeviceNodes);
-  add_found(wish.files.execute, kLinkers);
-  add_found(wish.files.execute, kLoaders);
-  return wish;
+  // A rule applies to what exists, so the caches are created first.
+  for (const std::string& path : policy.files.write) mkdir(path.c_str(), 0700);
+  add_found(policy.files.devices, kDeviceNodes);
+  add_found(policy.files.execute, kLinkers);
+  add_found(policy.files.execute, kLoaders);
+  return policy;
 }
 
-Wish daemon_wish() {
-  Wish wish;
-  wish.profile = Profile::kDaemon;
-  wish.files.read = {"/"};
-  wish.files.write = {"/"};
-  return wish;
+Policy daemon_policy() {
+  Policy policy;
+  policy.profile = Profile::kDaemon;
+  policy.files.read = {"/"};
+  policy.files.write = {"/"};
+  return policy;
 }
 
 }  // namespace holdfast::sandbox

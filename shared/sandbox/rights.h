@@ -1,5 +1,5 @@
 #pragma once
-// Which paths and ports each program needs, one function a program.
+// Paths and ports of each program, one function a program.
 
 #include <string>
 #include <vector>
@@ -8,32 +8,34 @@
 
 namespace holdfast::sandbox {
 
-/// Reads the descriptors that are open and nothing else.
-Wish header_reader_wish();
+/// Returns the header reader's policy: it reads open descriptors and nothing else.
+Policy header_reader_policy();
 
-/// Starts `program` with header readers, which look for their file themselves.
-Wish reader_spawner_wish(const std::string& program);
+/// Returns the policy of a process that starts `program` with header readers, which look for their
+/// file themselves.
+Policy reader_spawner_policy(const std::string& program);
 
-/// No paths at all: what helpers need comes through their socket.
-Wish helper_wish();
+/// Returns a policy without paths: helpers receive everything through their socket.
+Policy helper_policy();
 
-/// Reads what looking names up and checking certificates takes, and the directories of `files`
-/// (its own certificate and key, which may be replaced). Writes in `notes` alone, which is made if
-/// it is not there: what it has in hand, for whoever must know what it died over. Connects anywhere
-/// (webhooks), binds nothing: the listener is there already.
-Wish gateway_wish(const std::vector<std::string>& files, const std::string& notes);
+/// Returns the gateway's policy. It reads the files for name lookups and certificate checks, and
+/// the directories of `files` (its own certificate and key, which may be replaced). Writes below
+/// `notes` alone, which is created if missing: the items in work, to blame one when it dies.
+/// Connects anywhere (webhooks), binds nothing: it inherits its listener.
+Policy gateway_policy(const std::vector<std::string>& files, const std::string& notes);
 
-/// Reads below `roots` ("DIR:DIR…", empty: anywhere), in `run_dir` and what the kernel says of the
-/// machine. Writes one file: the list of what this user's workers load on this host.
-Wish worker_wish(const std::string& roots, const std::string& run_dir);
+/// Returns a CPU worker's policy. It reads below `roots` ("DIR:DIR…", empty: anywhere), in
+/// `run_dir` and the kernel's description of the machine. Writes one file: the list of what this
+/// user's workers load on this host.
+Policy worker_policy(const std::string& roots, const std::string& run_dir);
 
-/// The same with the devices' nodes, their libraries, the caches of compiled kernels (ours is below
-/// `cache_dir`) and a linker as child.
-Wish device_worker_wish(const std::string& roots, const std::string& run_dir,
-                        const std::string& cache_dir);
+/// Returns a device worker's policy: the same rights, and the devices' nodes, their libraries, the
+/// caches of compiled kernels (ours is below `cache_dir`) and a linker as child.
+Policy device_worker_policy(const std::string& roots, const std::string& run_dir,
+                            const std::string& cache_dir);
 
-/// Reads and writes anywhere that its user may, as backups go where operators say; executes
-/// nothing, reaches no device and no port.
-Wish daemon_wish();
+/// Returns the daemon's policy. It reads and writes anywhere that its user may, as operators choose
+/// where backups go; executes nothing, reaches no device and no port.
+Policy daemon_policy();
 
 }  // namespace holdfast::sandbox

@@ -12,7 +12,7 @@
 namespace holdfast::text {
 namespace {
 
-// Character of each byte (source: bytes_to_unicode in GPT-2's encoder.py): itself where that is
+// The character of each byte (source: bytes_to_unicode in GPT-2's encoder.py): itself where that is
 // printable Latin-1, else the next free one from U+0100 on.
 struct Alphabet {
   std::array<char32_t, 256> point_of_byte{};
@@ -27,7 +27,7 @@ struct Alphabet {
       byte_of_point[point_of_byte[b]] = static_cast<std::int16_t>(b);
     }
   }
-  // nullopt if a character is not of the alphabet (added tokens are spelt as they are).
+  // Returns nullopt if a character is not in the alphabet (added tokens are spelt literally).
   std::optional<std::string> decode(std::string_view text) const {
     std::string bytes;
     while (!text.empty()) {
@@ -84,8 +84,8 @@ Result<MergeTable> read_merges(const gguf::File& file, const TokenMap& texts) {
   return table;
 }
 
-/// By the file's own patterns ("patterns", from a tokenizer.json), by name, or,
-/// for a name that is not known here, by the default one with a warning.
+/// Makes the pre-tokenizer of the file's own patterns ("patterns", from a tokenizer.json) or of its
+/// name; for an unknown name the default one, with a warning.
 Result<std::unique_ptr<const PreTokenizer>> make_pre(const gguf::File& file, const Vocab& vocab) {
   if (vocab.pre == "patterns") {
     const auto patterns = file.get_strings("tokenizer.holdfast.patterns");
@@ -100,7 +100,7 @@ Result<std::unique_ptr<const PreTokenizer>> make_pre(const gguf::File& file, con
   return PreTokenizer::create("default");
 }
 
-/// Empty if the name is known.
+/// Returns an empty text if the name is known.
 std::string pre_warning(const Vocab& vocab) {
   if (vocab.pre == "patterns" || PreTokenizer::create(vocab.pre)) return "";
   return "pre-tokenizer '" + std::string(vocab.pre.substr(0, 80)) +
@@ -112,22 +112,22 @@ std::string pre_warning(const Vocab& vocab) {
 class Bpe final : public TokenizerBase {
  public:
   Result<void> make(const gguf::File& file, const Vocab& vocab) {
-    HF_TRY(pre_, make_pre(file, vocab));
+    HOLDFAST_TRY(pre_, make_pre(file, vocab));
     const TokenMap texts = map_texts(vocab);
-    HF_TRY(MergeTable merges, read_merges(file, texts));
-    std::vector<std::string> pieces(vocab.texts.size());
+    HOLDFAST_TRY(MergeTable merges, read_merges(file, texts));
+    std::vector<std::string> decoded_tokens(vocab.texts.size());
     TokenMap words(vocab.texts.size());
     for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
-      pieces[i] = vocab.texts[i];
+      decoded_tokens[i] = vocab.texts[i];
       if (vocab.kinds[i] == TokenKind::kByte) {
-        pieces[i].assign(1, static_cast<char>(byte_of_token_text(vocab.texts[i])));
+        decoded_tokens[i].assign(1, static_cast<char>(byte_of_token_text(vocab.texts[i])));
         continue;
       }
       if (!is_plain(vocab.kinds[i])) continue;
       auto bytes = alphabet().decode(vocab.texts[i]);
       if (!bytes || bytes->empty()) continue;
       words.insert(*bytes, static_cast<TokenId>(i));
-      pieces[i] = std::move(*bytes);
+      decoded_tokens[i] = std::move(*bytes);
     }
     for (std::uint32_t b = 0; b < 256; ++b) {
       std::string spelt;
@@ -140,7 +140,7 @@ class Bpe final : public TokenizerBase {
     coder_ =
         WordCoder(std::move(words), std::move(merges), vocab.texts.size(), defaults.ignore_merges);
     const bool add_bos = says_add_bos(file) ? vocab.add_bos : defaults.add_bos && vocab.bos >= 0;
-    HF_CHECKED(set_up(file, vocab, pieces, add_bos));
+    HOLDFAST_CHECKED(set_up(file, vocab, decoded_tokens, add_bos));
     set_warning(pre_warning(vocab));
     return {};
   }
@@ -148,7 +148,7 @@ class Bpe final : public TokenizerBase {
  protected:
   Result<void> encode_fragment(std::string_view fragment, bool, Work& work) const override {
     work.ends.clear();
-    HF_CHECKED(pre_->split(fragment, work.ends));
+    HOLDFAST_CHECKED(pre_->split(fragment, work.ends));
     const auto bytes_of = [this](std::string_view word, std::vector<TokenId>& out) {
       for (const char c : word) out.push_back(byte_ids_[static_cast<unsigned char>(c)]);
     };
@@ -157,7 +157,7 @@ class Bpe final : public TokenizerBase {
       coder_.encode(fragment.substr(begin, end - begin), bytes_of, work.ids, work.scratch);
       begin = end;
     }
-    // A byte that the vocabulary lacks has no id: left out, as the models' own tokenizers do.
+    // A byte that the vocabulary lacks has no id: left out, like in the models' own tokenizers.
     if (missing_bytes_) {
       std::erase_if(work.ids, [](TokenId id) { return id < 0; });
     }
@@ -175,7 +175,7 @@ class Bpe final : public TokenizerBase {
 
 Result<std::shared_ptr<const Tokenizer>> make_bpe(const gguf::File& file, const Vocab& vocab) {
   auto bpe = std::make_shared<Bpe>();
-  HF_CHECKED(bpe->make(file, vocab));
+  HOLDFAST_CHECKED(bpe->make(file, vocab));
   return std::shared_ptr<const Tokenizer>(std::move(bpe));
 }
 

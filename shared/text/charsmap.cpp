@@ -5,9 +5,8 @@
 namespace holdfast::text {
 namespace {
 
-// A unit: bits 0-7 label (of a leaf 0-30 its value), bit 8 a leaf follows, bit
-// 9 the offset's scale, bits 10-30 the offset to the children, bit 31 set: a
-// leaf.
+// A unit: bits 0-7 label (in a leaf bits 0-30 are its value), bit 8 a leaf follows, bit 9 the
+// offset's scale, bits 10-30 the offset to the children, bit 31 set: a leaf.
 bool has_leaf(std::uint32_t unit) {
   return (unit >> 8 & 1) != 0;
 }
@@ -50,9 +49,9 @@ Charsmap::Found Charsmap::find(std::string_view text) const {
     at ^= offset_of(unit);
     if (at >= units_.size()) break;
     if (!has_leaf(unit)) continue;
-    const std::size_t place = texts_ + (units_[at] & 0x7FFFFFFFU);
-    if (place >= blob_.size()) break;
-    const std::string_view rest = std::string_view(blob_).substr(place);
+    const std::size_t offset = texts_ + (units_[at] & 0x7FFFFFFFU);
+    if (offset >= blob_.size()) break;
+    const std::string_view rest = std::string_view(blob_).substr(offset);
     best = {i + 1, rest.substr(0, rest.find('\0'))};
   }
   return best;

@@ -11,7 +11,7 @@ namespace {
 struct Range {
   char32_t from, to;
 };
-// Cased letters above ASCII, as the model's file lists them.
+// Cased letters above ASCII, as in the model's file.
 constexpr Range kCased[] = {
     {0xB5, 0xB5},       {0xC0, 0xD6},       {0xD8, 0xF6},       {0xF8, 0x1BA},
     {0x1BC, 0x1BF},     {0x1C4, 0x293},     {0x295, 0x2AF},     {0x370, 0x373},
@@ -62,12 +62,14 @@ Kind wide_kind(char32_t c) {
   return (class_of_wide(c) & kSpace) != 0 ? Kind::kSpace : Kind::kOther;
 }
 
-// The pattern for symbols has ASCII letters in it (":-~") and fullwidth ones.
+// Returns true for a letter in the symbols' pattern, which has ASCII letters (":-~") and fullwidth
+// ones.
 bool letter_is_symbol(char32_t c) {
   return c < 128 || is_wide_symbol(c);
 }
 
-// Neighbours of equal class stay together: bit 0 of the CJK pattern, bit 1 of \p{N}.
+// Returns the run class of a character: bit 0 of the CJK pattern, bit 1 of \p{N}. Neighbours of
+// equal class stay together.
 int run_class(char32_t c) {
   const bool cjk = (c >= 0x800 && c <= 0x9FA5 && c != 0x3000) || (c >= 0xAC00 && c <= 0xD7FF);
   return (cjk ? 1 : 0) | ((class_of(c) & kNumber) != 0 ? 2 : 0);
@@ -106,10 +108,11 @@ class Cutter {
   std::size_t last_ = 0;
 };
 
-// [\r\n], then \s?LETTERS+, then \s?SYMBOLS+: runs that take one white space in front along.
+// Cuts [\r\n], then \s?LETTERS+, then \s?SYMBOLS+: runs that include one white space character
+// before them.
 void Cutter::run() {
-  std::size_t gap = 0;    // start of what these patterns leave
-  std::size_t space = 0;  // bytes of the white space character right in front of `at`
+  std::size_t gap = 0;    // start of the text that these patterns do not match
+  std::size_t space = 0;  // bytes of the white space character right before `at`
   std::size_t at = 0;
   while (at < text_.size()) {
     const Step step = look(at);
@@ -133,7 +136,7 @@ void Cutter::run() {
   cut_gap(gap, text_.size());
 }
 
-// \s+$ in the part between two words.
+// Cuts \s+$ in the text between two words.
 void Cutter::cut_gap(std::size_t begin, std::size_t end) {
   std::size_t body_end = begin;
   for (std::size_t at = begin; at < end;) {
@@ -145,7 +148,7 @@ void Cutter::cut_gap(std::size_t begin, std::size_t end) {
   cut_runs(body_end, end);
 }
 
-// The pattern for symbols once more, on what the one for letters took (with its space in front).
+// Applies the symbols' pattern again to a match of the letters' one (with the space before it).
 void Cutter::cut_letters(std::size_t begin, std::size_t end) {
   std::size_t at = begin;
   if (look(at).kind == Kind::kSpace) at += look(at).bytes;
@@ -164,8 +167,8 @@ void Cutter::cut_letters(std::size_t begin, std::size_t end) {
   cut_runs(part, end);
 }
 
-// Runs of CJK, then runs of numbers, in any piece: every pattern sees what all before it left and
-// what they took.
+// Cuts runs of CJK, then runs of numbers, in any segment: every pattern sees both the matches of
+// all earlier ones and the text between them.
 void Cutter::cut_runs(std::size_t begin, std::size_t end) {
   for (std::size_t at = begin; at < end;) {
     Char c = decode_char(text_.data() + at);

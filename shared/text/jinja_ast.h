@@ -1,5 +1,5 @@
 #pragma once
-// Syntax tree of a template. Built by jinja_parser, walked by jinja_eval.
+// The syntax tree of a template. Built by jinja_parser, walked by jinja_eval.
 
 #include <cstdint>
 #include <memory>
@@ -36,7 +36,7 @@ enum class ExprKind : std::uint8_t {
   kConditional
 };
 
-/// One expression. Which members are used depends on the kind:
+/// An expression. The kind decides which members are used:
 /// kAttribute args[0].name · kItem args[0][args[1]] · kSlice args[0][args[1]:args[2]:args[3]] ·
 /// kCall args[0](args[1..], named) · kFilter args[0]|name(args[1..], named) · kTest likewise ·
 /// kBinary args[0] name args[1] · kCompare args[0] (operators[i] args[i+1])… ·
@@ -90,7 +90,7 @@ struct Node {
   std::vector<std::pair<std::string, ExprPtr>> assignments;  // with
 };
 
-/// Throws TemplateError with the line.
+/// Parses a template. Throws TemplateError with the line.
 Body parse_template(std::string_view source);
 
 }  // namespace holdfast::text::jinja

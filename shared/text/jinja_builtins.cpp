@@ -33,7 +33,7 @@ std::string lower_of(const Value& v) {
   return to_lower(v.to_string());
 }
 
-/// What Jinja's filters order by and tell apart: strings without case unless asked otherwise.
+/// Returns the key by which Jinja's filters order and compare: strings without case by default.
 Value folded(const Value& key, bool case_sensitive) {
   return !case_sensitive && key.is(Kind::kString) ? Value::string(lower_of(key)) : key;
 }
@@ -43,7 +43,7 @@ int compare_counted(const Value& a, const Value& b, Runtime& runtime) {
   return a.compare(b);
 }
 
-/// a.b.0 of a value, as the filters' `attribute` argument names it.
+/// Returns a.b.0 of a value, the path of the filters' `attribute` argument.
 Value get_path(Value value, const Value& path) {
   if (path.is(Kind::kInt)) return get_item(value, path);
   const std::string text = path.to_string();
@@ -76,7 +76,7 @@ Args rest_of(const Args& args, std::size_t skip) {
 
 // ---- filters
 
-/// As Transformers has it: tojson(ensure_ascii=False, indent=None, separators=None,
+/// Implements Transformers' tojson(ensure_ascii=False, indent=None, separators=None,
 /// sort_keys=False).
 Value filter_tojson(const Value& v, const Args& args, Runtime& runtime) {
   runtime.spend(v.weight());
@@ -136,7 +136,7 @@ Value filter_dictsort(const Value& v, const Args& args, Runtime& runtime) {
   return Value::list(std::move(out));
 }
 
-/// The values that an `attribute` argument names: several with commas between.
+/// Returns the values that an `attribute` argument names: several with commas between.
 List get_paths(const Value& item, const Value* attribute) {
   if (attribute == nullptr || attribute->is(Kind::kNone)) return {item};
   if (!attribute->is(Kind::kString)) return {get_path(item, *attribute)};
@@ -148,7 +148,7 @@ List get_paths(const Value& item, const Value* attribute) {
   return out;
 }
 
-/// Stable, by the attributes; `fallback` (may be null) stands for one that an item lacks.
+/// Sorts stably by the attributes; `fallback` (may be null) replaces a missing one.
 List sorted(List items, const Value* attribute, const Value* fallback, bool reverse,
             bool case_sensitive, Runtime& runtime) {
   std::vector<std::pair<List, Value>> keyed;
@@ -164,7 +164,7 @@ List sorted(List items, const Value* attribute, const Value* fallback, bool reve
     runtime.spend(1);
     int c = 0;
     for (std::size_t i = 0; i < a.first.size() && c == 0; ++i) {
-      // Lists of keys in Python: the first that are not equal are compared.
+      // In Python the first unequal keys of two lists are compared.
       if (!a.first[i].equals(b.first[i])) c = compare_counted(a.first[i], b.first[i], runtime);
     }
     return reverse ? c > 0 : c < 0;
@@ -206,26 +206,26 @@ Value filter_unique(const Value& v, const Args& args, Runtime& runtime) {
   for (const Value& item : items) {
     const Value key =
         folded(attribute != nullptr ? get_path(item, *attribute) : item, case_sensitive);
-    const bool seen = std::any_of(keys.begin(), keys.end(), [&](const Value& k) {
+    const bool duplicate = std::any_of(keys.begin(), keys.end(), [&](const Value& k) {
       runtime.spend(std::min(k.weight(), key.weight()));
       return k.equals(key);
     });
-    if (seen) continue;
+    if (duplicate) continue;
     keys.push_back(key);
     out.push_back(item);
   }
   return Value::generated(std::move(out));
 }
 
-/// As Jinja2 selects and maps: what is false (none too) has no items.
+/// Returns the items as Jinja2's select and map do: a false value (none too) has no items.
 List items_if_any(const Value& v) {
   return v.truthy() ? iterate(v) : List();
 }
 
-/// select, reject, selectattr, rejectattr: keep what passes a test (default: truth).
+/// Implements select, reject, selectattr, rejectattr: items that pass a test (default: truth).
 Value filter_select(std::string_view name, const Value& v, const Args& args, Runtime& runtime) {
   const bool by_attribute = name.ends_with("attr");
-  const bool keep = name.starts_with("select");
+  const bool selects = name.starts_with("select");
   const std::size_t test_at = by_attribute ? 1 : 0;
   if (by_attribute && args.positional.empty()) throw TemplateError("missing attribute name");
   List out;
@@ -236,7 +236,7 @@ Value filter_select(std::string_view name, const Value& v, const Args& args, Run
         args.positional.size() > test_at
             ? apply_test(args.positional[test_at].to_string(), subject, rest_of(args, test_at + 1))
             : subject.truthy();
-    if (passed == keep) out.push_back(item);
+    if (passed == selects) out.push_back(item);
   }
   return Value::generated(std::move(out));
 }
@@ -286,7 +286,7 @@ Value filter_extreme(const Value& v, const Args& args, bool largest, Runtime& ru
   return *best;
 }
 
-/// Sums of lists: of the items of all of them.
+/// Returns the concatenation of lists, their sum.
 Value sum_of_lists(const List& items, const Value& start, Runtime& runtime) {
   List out = start.as_list();
   for (const Value& item : items) {
@@ -373,7 +373,8 @@ Value filter_batch(const Value& v, const Args& args, Runtime&) {
   return Value::generated(std::move(out));
 }
 
-/// Columns: the first ones take the rest, `fill_with` (if given) evens the others.
+/// Makes columns: the first ones get the remaining items, `fill_with` (if given) fills up the
+/// others.
 Value filter_slice(const Value& v, const Args& args, Runtime&) {
   const std::int64_t n = whole_arg(args, 0, "slices", 0);
   if (n <= 0 || n > kRangeMax) throw TemplateError("slice needs a positive number");
@@ -399,7 +400,7 @@ std::string title_word(const std::string& word) {
   return to_upper(word.substr(0, first)) + to_lower(word.substr(first));
 }
 
-/// Jinja's title: a word begins after white space, a hyphen or an opening bracket.
+/// Implements Jinja's title: a word begins after white space, a hyphen or an opening bracket.
 Value filter_title(const Value& v, const Args&, Runtime&) {
   std::string out;
   std::string word;
@@ -416,7 +417,7 @@ Value filter_title(const Value& v, const Args&, Runtime&) {
   return Value::string(std::move(out));
 }
 
-/// Runs of letters, numbers and underscores.
+/// Counts runs of letters, numbers and underscores.
 Value filter_wordcount(const Value& v, const Args&, Runtime&) {
   std::int64_t words = 0;
   bool in_word = false;
@@ -429,7 +430,7 @@ Value filter_wordcount(const Value& v, const Args&, Runtime&) {
   return Value::integer(words);
 }
 
-/// Cuts at a word's end (or anywhere: killwords) a text that is more than `leeway` too long.
+/// Cuts a text that is more than `leeway` too long at a word's end (or anywhere: killwords).
 Value filter_truncate(const Value& v, const Args& args, Runtime&) {
   const std::int64_t length = whole_arg(args, 0, "length", 255);
   const bool kill_words = flag(args, 1, "killwords", false);
@@ -438,13 +439,13 @@ Value filter_truncate(const Value& v, const Args& args, Runtime&) {
   const Value* leeway_given = args.get(3, "leeway");
   const bool no_leeway = leeway_given == nullptr || leeway_given->is(Kind::kNone);
   const std::int64_t leeway = no_leeway ? 5 : whole_arg(args, 3, "leeway", 5);
-  const std::int64_t keep = length - point_count(end);
-  if (keep < 0 || leeway < 0) throw TemplateError("truncate: the length is too small");
+  const std::int64_t prefix_length = length - point_count(end);
+  if (prefix_length < 0 || leeway < 0) throw TemplateError("truncate: the length is too small");
   const std::string text = v.to_string();
   const std::vector<std::string> points = code_points(text);
   if (static_cast<std::int64_t>(points.size()) <= length + leeway) return Value::string(text);
   std::string out;
-  for (std::int64_t i = 0; i < keep; ++i) out += points[static_cast<std::size_t>(i)];
+  for (std::int64_t i = 0; i < prefix_length; ++i) out += points[static_cast<std::size_t>(i)];
   if (!kill_words) out = out.substr(0, out.rfind(' '));
   return Value::string(out + end);
 }
@@ -582,7 +583,7 @@ const std::map<std::string_view, Filter>& filters() {
   return table;
 }
 
-// Filters that are the string's own methods.
+// Filters that call the string's method of the same name.
 constexpr std::string_view kStringFilters[] = {"upper", "lower"};
 
 Value filter_replace(const Value& v, const Args& args) {
@@ -604,7 +605,7 @@ bool is_filter(std::string_view name) {
              std::end(kStringFilters);
 }
 
-/// Whether `is name` can be asked.
+/// Returns true if the test `is name` exists.
 bool is_test(std::string_view name) {
   static constexpr std::string_view kTests[] = {
       "defined", "undefined",   "none",   "string",      "number",   "integer",  "float",
@@ -682,7 +683,7 @@ bool apply_test(std::string_view name, const Value& v, const Args& args) {
   if (name == "le" || name == "<=") return v.compare(argument()) <= 0;
   if (name == "gt" || name == "greaterthan" || name == ">") return v.compare(argument()) > 0;
   if (name == "ge" || name == ">=") return v.compare(argument()) >= 0;
-  // odd, even, divisibleby
+  // The tests odd, even and divisibleby.
   const Value divisor = name == "divisibleby" ? argument() : Value::integer(2);
   if (!v.is_number() || !divisor.is_number()) {
     throw TemplateError("test '" + std::string(name) + "' needs numbers");

@@ -10,7 +10,7 @@
 namespace holdfast::text::jinja {
 namespace {
 
-/// Names of one block; looked up outwards. Kept alive by macros defined in it.
+/// The names of one block; lookups continue outwards. Macros defined in it keep it alive.
 struct Scope {
   Dict names;
   std::shared_ptr<Scope> parent;
@@ -27,7 +27,7 @@ constexpr int kNestingMax = 2000;
 
 enum class Flow : std::uint8_t { kNext, kBreak, kContinue };
 
-/// `changed` is what loop.changed was last called with, for all rounds of a loop.
+/// Makes the `loop` variable. `changed` is the last argument of loop.changed, shared by all rounds.
 Value make_loop(const List& items, std::size_t i, const std::shared_ptr<List>& changed) {
   const auto n = static_cast<std::int64_t>(items.size());
   const auto at = static_cast<std::int64_t>(i);
@@ -68,7 +68,8 @@ class Evaluator final : public Runtime {
     root_->names = globals;
   }
 
-  // A macro holds the scope that holds it; a namespace may hold itself, or a long row of others.
+  // Breaks cycles: a macro holds the scope that holds it; a namespace may hold itself, or a long
+  // chain of others.
   ~Evaluator() override {
     for (const ScopePtr& scope : macro_scopes_) scope->names = Dict();
     for (const Value& space : name_spaces_) space.mutable_dict() = Dict();
@@ -169,21 +170,21 @@ class Evaluator final : public Runtime {
   void execute_for(const Node& node, const ScopePtr& scope, std::string& out) {
     List items = iterate(eval(*node.expr, scope));
     if (node.condition != nullptr) {
-      List kept;
+      List filtered;
       for (Value& item : items) {
         spend(1);
         const ScopePtr s = inner(scope);
         assign(*node.target, item, s);
-        if (eval(*node.condition, s).truthy()) kept.push_back(std::move(item));
+        if (eval(*node.condition, s).truthy()) filtered.push_back(std::move(item));
       }
-      items = std::move(kept);
+      items = std::move(filtered);
     }
     if (items.empty()) {
       execute(node.otherwise, inner(scope), out);
       return;
     }
     const auto changed = std::make_shared<List>();
-    bool finished_one = false;  // Jinja2's `else` is for a loop of which no round ran to its end
+    bool finished_one = false;  // Jinja2's `else` is for a loop that completed no round
     for (std::size_t i = 0; i < items.size(); ++i) {
       spend(1);
       const ScopePtr s = inner(scope);
@@ -238,7 +239,7 @@ class Evaluator final : public Runtime {
     }
   }
 
-  /// The node is part of the template's tree, which outlives the rendering.
+  /// Makes a macro. The node is part of the template's tree, which outlives the rendering.
   Value make_macro(const Node& node, const ScopePtr& scope, const std::string& name) {
     return Value::function([this, &node, scope, name](const Args& args) {
       if (++depth_ > bounds_.depth) {
@@ -267,13 +268,13 @@ class Evaluator final : public Runtime {
     });
   }
 
-  /// A named argument that no parameter takes, or that a positional one gave already.
+  /// Refuses a named argument that has no parameter, or that a positional one has set already.
   static void refuse_unknown(const Node& node, const Args& args, const std::string& name) {
     for (const auto& [key, value] : args.named.items()) {
-      const std::string& wanted = key.as_string();  // clang 14 captures no bindings
-      if (wanted == "caller") continue;
+      const std::string& keyword = key.as_string();  // clang 14 captures no bindings
+      if (keyword == "caller") continue;
       const auto at = std::find_if(node.parameters.begin(), node.parameters.end(),
-                                   [&](const auto& p) { return p.name == wanted; });
+                                   [&](const auto& p) { return p.name == keyword; });
       const auto i = static_cast<std::size_t>(at - node.parameters.begin());
       if (at == node.parameters.end() || i < args.positional.size()) {
         throw TemplateError("macro '" + name + "' takes no keyword argument '" + key.as_string() +
@@ -282,12 +283,12 @@ class Evaluator final : public Runtime {
     }
   }
 
-  /// Holds a namespace until the end, where all of them are taken apart.
+  /// Holds a namespace until the end, where the cycles of all are broken.
   void remember(const Value& space) {
     if (name_spaces_.empty() || !name_spaces_.back().equals(space)) name_spaces_.push_back(space);
   }
 
-  /// str(v), counted.
+  /// Returns str(v), with its work counted.
   std::string text_of(const Value& v) {
     spend(v.weight());
     return v.to_string();
@@ -295,7 +296,7 @@ class Evaluator final : public Runtime {
 
   // ---- expressions
 
-  /// Counts nesting on our own stack, over macro calls too.
+  /// Counts nesting on our own stack, including macro calls.
   struct Depth {
     explicit Depth(int& n) : nesting(n) {
       if (++nesting > kNestingMax) throw TemplateError("the template is nested too deeply");
@@ -380,7 +381,7 @@ class Evaluator final : public Runtime {
   Value eval_attribute(const Expr& e, const ScopePtr& scope) {
     const Value object = eval(*e.args[0], scope);
     refuse_undefined(object);
-    if (!object.is(Kind::kNamespace)) {  // methods come first with a dot, keys with brackets
+    if (!object.is(Kind::kNamespace)) {  // with a dot methods come first, with brackets keys
       Value method = bound_method(object, e.name);
       if (!method.is(Kind::kUndefined)) {
         if (object.is(Kind::kString)) spend(object.weight());
@@ -426,7 +427,7 @@ class Evaluator final : public Runtime {
       return v;
     };
     const Value step_value = part(3);
-    // A step over the whole length is like any longer one.
+    // A step over the whole length has the same result as any longer one.
     const std::int64_t step =
         step_value.is_number() ? std::clamp(step_value.as_int(), -n - 1, n + 1) : 1;
     if (step == 0) throw TemplateError("slice step cannot be zero");
@@ -623,7 +624,7 @@ class Evaluator final : public Runtime {
       if (op == "-") return Value::number(x - y);
       if (op == "*") return Value::number(x * y);
       if (op == "**") return power(x, y);
-      // Python's divmod of floats: the rest has the divisor's sign.
+      // Python's divmod of floats: the remainder has the divisor's sign.
       double rest = std::fmod(x, y);
       double quotient = (x - rest) / y;
       if (rest != 0 && (rest < 0) != (y < 0)) {

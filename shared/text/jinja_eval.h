@@ -8,13 +8,15 @@
 
 namespace holdfast::text::jinja {
 
+/// The bounds of one rendering.
 struct Bounds {
   std::uint64_t steps = 4'000'000;
   std::uint64_t output_bytes = 8u << 20;
-  int depth = 100;  // macro calls within macro calls
+  int depth = 100;  // nesting of macro calls
 };
 
-/// The rendered text. `globals` are the template's variables. Throws TemplateError with a line.
+/// Returns the rendered text. `globals` are the template's variables. Throws TemplateError with a
+/// line.
 std::string render(const Body& body, const Dict& globals, const std::string& date,
                    const Bounds& bounds);
 

@@ -13,10 +13,10 @@ namespace {
 constexpr std::int64_t kWidthMax = 100'000;
 constexpr std::int64_t kPrecisionMax = 100;  // of numbers
 
-/// [[fill]align][sign][#][0][width][group][.precision][type], as both ways spell it.
+/// A format [[fill]align][sign][#][0][width][group][.precision][type], common to both functions.
 struct Form {
   std::string fill = " ";
-  char align = 0;  // '<', '>', '^', '=' (between sign and digits), 0 = as the kind has it
+  char align = 0;  // '<', '>', '^', '=' (between sign and digits), 0 = default of the type
   char sign = '-';
   bool alternate = false;
   std::int64_t width = 0;
@@ -62,7 +62,7 @@ std::string digits_of(std::uint64_t n, unsigned base, bool upper) {
   return out;
 }
 
-/// Puts `group` between each three digits before the point.
+/// Inserts `group` between each three digits before the point.
 std::string grouped(const std::string& digits, char group) {
   if (group == 0) return digits;
   const std::size_t whole = std::min(digits.find_first_not_of("0123456789"), digits.size());
@@ -146,7 +146,7 @@ std::int64_t whole_part(double d) {
 
 // ---- "%s" % x
 
-/// One conversion of a value under `form`, whose type is the conversion's letter.
+/// Formats one value under `form`, whose type is the conversion's letter.
 std::string percent_value(const Value& v, Form form) {
   const char type = form.type;
   switch (type) {
@@ -244,7 +244,7 @@ std::string brace_value(const Value& v, const std::string& spec) {
     return form.type == 0 || types.find(form.type) != std::string_view::npos;
   };
   if (v.is(Kind::kString) && is_type("s")) {
-    if (form.align == '=') form.align = '<';  // of a leading 0
+    if (form.align == '=') form.align = '<';  // from a leading 0
     return format_text(v.as_string(), form, '<');
   }
   if (v.is(Kind::kFloat) && is_type("eEfFgG%")) return format_double(v.as_double(), form);
@@ -266,7 +266,7 @@ std::string brace_value(const Value& v, const std::string& spec) {
                       v.type_name() + "'");
 }
 
-/// The value that a field's text names; `next` counts the fields without a name.
+/// Returns the argument of a field; `next` counts the fields without a name.
 const Value& brace_field(const std::string& field, const Args& args, std::size_t& next) {
   if (field.find_first_of(".[") != std::string::npos) {
     throw TemplateError("format field '" + field + "' is not supported");
@@ -290,7 +290,7 @@ const Value& brace_field(const std::string& field, const Args& args, std::size_t
 std::string percent_format(const std::string& format, const Value& value) {
   const List items = value.is(Kind::kTuple) ? value.as_list() : List{value};
   std::size_t next = 0;
-  const bool by_name = value.is(Kind::kDict) || value.is(Kind::kList);  // as Python tells it
+  const bool by_name = value.is(Kind::kDict) || value.is(Kind::kList);  // Python's criterion
   std::string out;
   for (std::size_t i = 0; i < format.size(); ++i) {
     if (format[i] != '%') {

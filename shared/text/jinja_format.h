@@ -1,5 +1,5 @@
 #pragma once
-// Python's two ways to format values into a text: "%s" % x and "{}".format(x).
+// Python's two functions to format values into a text: "%s" % x and "{}".format(x).
 
 #include <string>
 
@@ -7,9 +7,10 @@
 
 namespace holdfast::text::jinja {
 
-/// format % value. A tuple gives several values, a dict those of "%(name)s".
+/// Returns format % value. A tuple has several values, a dict those of "%(name)s".
 std::string percent_format(const std::string& format, const Value& value);
-/// format.format(args). Attributes and items in a field are refused, as is nesting (sandbox).
+/// Returns format.format(args). Attributes and items in a field are refused, as is nesting
+/// (sandbox).
 std::string brace_format(const std::string& format, const Args& args);
 
 }  // namespace holdfast::text::jinja

@@ -41,17 +41,17 @@ Value make_strftime(const Args& args, const std::string& date) {
   }
   t.tm_year -= 1900;
   t.tm_mon -= 1;
-  t.tm_hour = 12;  // noon: the same day in whatever zone
-  timegm(&t);      // fills in the day of the week and of the year
+  t.tm_hour = 12;  // noon: the same day in every time zone
+  timegm(&t);      // sets the day of the week and of the year
   std::string buffer(512, '\0');
   const std::string format =
-      args.positional[0].to_string() + " ";  // so that empty is not a failure
+      args.positional[0].to_string() + " ";  // so that an empty result is not a failure
   const std::size_t n = std::strftime(buffer.data(), buffer.size(), format.c_str(), &t);
   if (n == 0) throw TemplateError("strftime_now: the result is too long");
   return Value::string(buffer.substr(0, n - 1));
 }
 
-/// The first call gives "", later ones the separator.
+/// Makes a joiner: the first call returns "", later ones the separator.
 Value make_joiner(const Args& args) {
   const Value* given = args.get(0, "sep");
   const Value separator = given != nullptr ? *given : Value::string(", ");

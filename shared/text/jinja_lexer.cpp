@@ -29,7 +29,7 @@ class Lexer {
  public:
   explicit Lexer(std::string_view source) {
     source_.reserve(source.size());
-    for (std::size_t i = 0; i < source.size(); ++i) {  // newlines are \n, as Jinja2 makes them
+    for (std::size_t i = 0; i < source.size(); ++i) {  // newlines become \n, like in Jinja2
       if (source[i] == '\r') {
         source_ += '\n';
         if (i + 1 < source.size() && source[i + 1] == '\n') ++i;
@@ -77,7 +77,7 @@ class Lexer {
     return std::string::npos;
   }
 
-  /// Text up to `end`, less what the tag that follows takes off.
+  /// Emits the text up to `end`, without the white space that the next tag strips.
   void emit_text(std::size_t end, bool block, char sign) {
     std::size_t stop = end;
     if (sign == '-' && end < source_.size()) {
@@ -98,7 +98,7 @@ class Lexer {
                                          source_.begin() + static_cast<std::ptrdiff_t>(to), '\n'));
   }
 
-  /// After a closing tag: "-" strips all white space, a block's tag takes one newline with it.
+  /// Strips after a closing tag: "-" strips all white space, a block's tag one newline.
   void after_tag(char sign, bool trim_newline) {
     const std::size_t from = at_;
     if (sign == '-') {
@@ -119,7 +119,7 @@ class Lexer {
     after_tag(sign, true);
   }
 
-  /// {% raw %} … {% endraw %}: the text between as it stands.
+  /// Reads {% raw %} … {% endraw %}: the text between is literal.
   bool raw_block() {
     std::size_t i = at_;
     const auto skip_spaces = [&] {
@@ -133,7 +133,7 @@ class Lexer {
     if (sign == '-' || sign == '+') ++i;
     if (source_.compare(i, 2, "%}") != 0) return false;
     at_ = i + 2;
-    after_tag(sign, false);  // trim_blocks is not for the tag that begins a raw block
+    after_tag(sign, false);  // trim_blocks does not apply to the tag that begins a raw block
     for (std::size_t open = source_.find("{%", at_); open != std::string::npos;
          open = source_.find("{%", open + 2)) {
       i = open + 2;
@@ -203,7 +203,7 @@ class Lexer {
     }
   }
 
-  /// 0x1F, 0o17, 0b11: decimal text in the token.
+  /// Reads 0x1F, 0o17, 0b11; the token has decimal text.
   bool lex_marked_integer() {
     const char mark = at_ + 1 < source_.size() ? static_cast<char>(source_[at_ + 1] | 32) : ' ';
     const int base = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
@@ -271,7 +271,7 @@ class Lexer {
     }
   }
 
-  /// \xHH, \uHHHH, \UHHHHHHHH: `digits` hexadecimal ones after the letter.
+  /// Reads \xHH, \uHHHH, \UHHHHHHHH: `digits` hexadecimal ones after the letter.
   void lex_hex_escape(std::string& out, std::size_t digits) {
     std::uint32_t value = 0;
     for (std::size_t i = 0; i < digits; ++i) {
@@ -290,7 +290,7 @@ class Lexer {
     append_code_point(out, value);
   }
 
-  /// \O, \OO, \OOO; the first digit is taken already.
+  /// Reads \O, \OO, \OOO; the first digit is taken already.
   void lex_octal_escape(std::string& out) {
     auto value = static_cast<std::uint32_t>(source_[at_ - 1] - '0');
     for (int i = 0; i < 2 && at_ < source_.size() && source_[at_] >= '0' && source_[at_] <= '7';

@@ -1,6 +1,6 @@
 #pragma once
-// Splits a template into text and tokens, with the whitespace rules that model templates assume:
-// trim_blocks, lstrip_blocks, no trailing newline (Jinja2's lexer, documented behaviour).
+// Splits a template into text and tokens, by the whitespace rules that model templates assume:
+// trim_blocks, lstrip_blocks, no trailing newline (the documented behaviour of Jinja2's lexer).
 
 #include <cstdint>
 #include <string>
@@ -29,7 +29,7 @@ struct Token {
   int line;
 };
 
-/// Throws TemplateError with the line.
+/// Splits a template. Throws TemplateError with the line.
 std::vector<Token> tokenize_template(std::string_view source);
 
 }  // namespace holdfast::text::jinja

@@ -27,7 +27,8 @@ std::int64_t whole_arg(const Args& args, std::size_t i, std::string_view name,
 
 namespace {
 
-/// Python's number text without the underscores between digits; empty if it is none.
+/// Returns Python's number text without the underscores between digits; empty if it is not a
+/// number.
 std::string number_text(const Value& v) {
   std::string text = strip(v.to_string(), "", true, true);
   if (text.starts_with('+') && text.size() > 1 && text[1] != '-') text.erase(0, 1);
@@ -50,7 +51,7 @@ bool parse_double(const std::string& text, double& d) {
   return !text.empty() && r.ec == std::errc() && r.ptr == text.data() + text.size();
 }
 
-/// int(text, base) of Python: 0x, 0o and 0b where the base has them.
+/// Implements int(text, base) of Python: 0x, 0o and 0b where the base has them.
 bool parse_integer(std::string text, int base, std::int64_t& i) {
   const bool negative = text.starts_with('-');
   if (negative) text.erase(0, 1);
@@ -100,7 +101,7 @@ Value filter_float(const Value& v, const Args& args, Runtime&) {
 
 namespace {
 
-/// Python's round(x, digits) of a float: to the nearest decimal text, ties to even.
+/// Implements Python's round(x, digits) of a float: to the nearest decimal text, ties to even.
 double round_half_even(double x, std::int64_t digits) {
   if (digits > 300 || !std::isfinite(x)) return x;
   if (digits < -300) return 0 * x;

@@ -1,14 +1,13 @@
 #pragma once
-// Filters of numbers (int, float, round, abs) as Jinja2 and Python have them, and arguments that
-// are whole numbers.
+// Jinja2's and Python's filters of numbers (int, float, round, abs), and integer arguments.
 
 #include "shared/text/jinja_builtins.h"
 
 namespace holdfast::text::jinja {
 
-/// Throws what a use of an undefined value says.
+/// Throws the error of an undefined value's use.
 void require_defined(const Value& v);
-/// An argument that is an integer or absent; throws for anything else.
+/// Returns an argument that is an integer or absent; throws for anything else.
 std::int64_t whole_arg(const Args& args, std::size_t i, std::string_view name,
                        std::int64_t fallback);
 

@@ -76,7 +76,8 @@ class Parser {
 
   // ---- statements
 
-  /// Nodes until a block tag whose name is in `ends` (its kBlockBegin is taken, the name is not).
+  /// Parses nodes until a block tag whose name is in `ends` (its kBlockBegin is taken, the name is
+  /// not).
   Body parse_body(const Names& ends) {
     const Nesting nesting(*this);
     Body body;
@@ -174,7 +175,7 @@ class Parser {
     return n;
   }
 
-  /// name | name.attribute | name, name, …
+  /// Parses name | name.attribute | name, name, …
   ExprPtr parse_target() {
     const int line = peek().line;
     const auto one = [&]() -> ExprPtr {
@@ -337,7 +338,7 @@ class Parser {
     e->args.push_back(parse_not());
     return e;
   }
-  /// Takes a comparison operator, or "" if there is none.
+  /// Takes a comparison operator; returns "" if there is none.
   std::string accept_comparison() {
     for (const std::string_view op : {"==", "!=", "<=", ">=", "<", ">"}) {
       if (accept_op(op)) return std::string(op);
@@ -579,7 +580,7 @@ class Parser {
   std::vector<Token> tokens_;
   std::size_t at_ = 0;
   int depth_ = 0;
-  int loops_ = 0;  // around the place, in this macro
+  int loops_ = 0;  // loops around this place, in this macro
 };
 
 }  // namespace

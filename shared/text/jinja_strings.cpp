@@ -24,7 +24,8 @@ std::string utf8_of(std::int32_t c) {
 
 namespace {
 
-// Where Python's upper case of one character is several (Unicode's SpecialCasing, unconditional).
+// Characters whose upper case in Python is several characters (Unicode's SpecialCasing,
+// unconditional).
 const std::map<std::int32_t, std::string_view>& long_upper() {
   static const std::map<std::int32_t, std::string_view> table = {
       {0xDF, "SS"},    {0x149, "\u02BCN"}, {0x1F0, "J\u030C"}, {0x587, "\u0535\u0552"},
@@ -65,7 +66,7 @@ bool is_cased(std::int32_t p) {
 bool is_decimal(std::int32_t p) {
   return utf8proc_category(p) == UTF8PROC_CATEGORY_ND;
 }
-/// Decimal digits and those raised or lowered.
+/// Returns true for decimal digits, superscript and subscript ones included.
 bool is_digit(std::int32_t p) {
   return is_decimal(p) || p == 0xB2 || p == 0xB3 || p == 0xB9 || p == 0x2070 ||
          (p >= 0x2074 && p <= 0x2079) || (p >= 0x2080 && p <= 0x2089);
@@ -88,7 +89,7 @@ std::string title(std::string_view text) {
   });
 }
 
-/// Upper case begins each word and is nowhere else; at least one word.
+/// Returns true if upper case begins each word and is nowhere else; at least one word.
 bool is_title(std::string_view text) {
   bool in_word = false;
   bool found = false;
@@ -157,7 +158,7 @@ Value split_method(const std::string& s, const Args& args) {
       split(s, by_text ? &separator->as_string() : nullptr, int_arg(args, 1, "maxsplit", -1))));
 }
 
-/// str.rsplit(None, max): runs of white space, from the right.
+/// Implements str.rsplit(None, max): splits at runs of white space, from the right.
 std::vector<std::string> split_words_from_right(std::string_view text, std::int64_t max) {
   const std::vector<std::string> points = code_points(text);
   std::vector<std::string> out;
@@ -213,11 +214,12 @@ Value partition_method(const std::string& s, const Args& args, bool last) {
                        Value::string(s.substr(at + separator.size()))});
 }
 
-/// The part of the text between the arguments `i` and `i + 1` (start, end), as a slice has it.
+/// The part of the text between the arguments `i` and `i + 1` (start, end), with the rules of a
+/// slice.
 struct Window {
   std::string_view text;
   std::int64_t start = 0;  // in code points
-  bool empty = false;      // start is behind the end: not even "" is found
+  bool empty = false;      // start is after the end: not even "" is found
 };
 Window window_of(std::string_view s, const Args& args, std::size_t i) {
   if (args.positional.size() <= i) return {s};
@@ -295,7 +297,7 @@ Value justify_method(const std::string& s, const Args& args, Side side) {
     throw TemplateError("the fill character must be exactly one character long");
   }
   const std::int64_t missing = std::max<std::int64_t>(width->as_int() - point_count(s), 0);
-  // Python's center gives the odd one to the left if the width is odd.
+  // Python's center puts the odd one left if the width is odd.
   const std::int64_t before = side == Side::kLeft ? 0
                               : side == Side::kRight
                                   ? missing
@@ -329,7 +331,7 @@ Value expandtabs_method(const std::string& s, const Args& args) {
   return Value::string(std::move(out));
 }
 
-/// Where Python's splitlines ends a line.
+/// Returns true where Python's splitlines ends a line.
 bool is_line_end(std::string_view c) {
   const std::int32_t p = point_of(c);
   return (p >= 10 && p <= 13) || (p >= 0x1C && p <= 0x1E) || p == 0x85 || p == 0x2028 ||
@@ -337,8 +339,8 @@ bool is_line_end(std::string_view c) {
 }
 
 Value splitlines_method(const std::string& s, const Args& args) {
-  const Value* keep = args.get(0, "keepends");
-  return Value::list(to_list(split_lines(s, keep != nullptr && keep->truthy())));
+  const Value* keepends = args.get(0, "keepends");
+  return Value::list(to_list(split_lines(s, keepends != nullptr && keepends->truthy())));
 }
 
 Value join_method(const std::string& s, const Args& args) {
@@ -487,15 +489,16 @@ Value dict_method(const Value& object, std::string_view name) {
   return Value();
 }
 
-/// Methods that change their object are refused, as in Jinja2's immutable sandbox.
+/// Refuses methods that change their object, like Jinja2's immutable sandbox.
 Value refused_method(const Value& object, std::string_view name) {
   static constexpr std::string_view kDict[] = {"clear", "pop", "popitem", "setdefault", "update"};
   static constexpr std::string_view kList[] = {"append", "clear",  "extend",  "insert",
                                                "pop",    "remove", "reverse", "sort"};
-  const auto known = [&](const auto& names) {
+  const auto listed_in = [&](const auto& names) {
     return std::find(std::begin(names), std::end(names), name) != std::end(names);
   };
-  if (!(object.is(Kind::kDict) && known(kDict)) && !(object.is(Kind::kList) && known(kList))) {
+  if (!(object.is(Kind::kDict) && listed_in(kDict)) &&
+      !(object.is(Kind::kList) && listed_in(kList))) {
     return Value();
   }
   const std::string what = "access to attribute '" + std::string(name) + "' of '" +
@@ -564,7 +567,7 @@ std::string pad(std::string_view text, std::int64_t before, std::int64_t after,
   return out;
 }
 
-std::vector<std::string> split_lines(std::string_view text, bool keep_ends) {
+std::vector<std::string> split_lines(std::string_view text, bool keepends) {
   std::vector<std::string> out;
   std::string line;
   const std::vector<std::string> points = code_points(text);
@@ -573,10 +576,10 @@ std::vector<std::string> split_lines(std::string_view text, bool keep_ends) {
       line += points[i];
       continue;
     }
-    if (keep_ends) line += points[i];
+    if (keepends) line += points[i];
     if (points[i] == "\r" && i + 1 < points.size() && points[i + 1] == "\n") {
       ++i;
-      if (keep_ends) line += points[i];
+      if (keepends) line += points[i];
     }
     out.push_back(std::exchange(line, {}));
   }

@@ -14,20 +14,20 @@ bool is_letter(std::int32_t point);
 bool is_numeric(std::int32_t point);
 std::string to_lower(std::string_view text);
 std::string to_upper(std::string_view text);
-/// The first character's title case, the rest in lower case.
+/// Returns the text with the first character in title case, the rest in lower case.
 std::string capitalize(std::string_view text);
-/// `before` and `after` times `fill` around the text; bounded.
+/// Returns the text with `before` and `after` times `fill` around it; bounded.
 std::string pad(std::string_view text, std::int64_t before, std::int64_t after,
                 std::string_view fill);
 std::int64_t point_count(std::string_view text);
-/// Takes characters of `set` (empty = white space) off one or both ends.
+/// Removes characters of `set` (empty = white space) from one or both ends.
 std::string strip(std::string_view text, std::string_view set, bool left, bool right);
-/// str.split: by `separator`, or by runs of white space when it is null; at most `max` cuts (< 0:
-/// all).
+/// Implements str.split: by `separator`, or by runs of white space when it is null; at most `max`
+/// cuts (< 0: all).
 std::vector<std::string> split(std::string_view text, const std::string* separator,
                                std::int64_t max);
-/// str.splitlines.
-std::vector<std::string> split_lines(std::string_view text, bool keep_ends);
+/// Implements str.splitlines.
+std::vector<std::string> split_lines(std::string_view text, bool keepends);
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to,
                         std::int64_t max);
 

@@ -226,7 +226,7 @@ std::string Value::to_string() const {
 
 namespace {
 
-/// Python's str.isprintable of one code point.
+/// Implements Python's str.isprintable of one code point.
 bool is_printable(std::int32_t p) {
   switch (utf8proc_category(p)) {
     case UTF8PROC_CATEGORY_CN:

@@ -1,5 +1,5 @@
 #pragma once
-// Values of the template language: Python's, as far as chat templates can tell.
+// Values of the template language: Python's, as far as chat templates can distinguish.
 
 #include <cstdint>
 #include <functional>
@@ -12,11 +12,12 @@
 
 namespace holdfast::text::jinja {
 
-/// Thrown inside the template engine only; caught at its border (chat_template.cpp).
+/// An error of a template. Thrown inside the template engine only; caught at its border
+/// (chat_template.cpp).
 struct TemplateError : std::runtime_error {
   explicit TemplateError(const std::string& what, int at_line = 0)
       : std::runtime_error(what), line(at_line) {}
-  int line;  // 0 = not known yet: the statement being executed fills it in
+  int line;  // 0 = unknown yet: the statement being executed sets it
 };
 
 class Value;
@@ -25,7 +26,7 @@ using List = std::vector<Value>;
 struct DictEntry;  // {first: key, second: value}
 
 /// Insertion-ordered map (JSON objects, dict literals, namespaces). Linear lookup: the dicts of
-/// templates and chat requests are small. Keys that are equal are one: 1, 1.0 and true.
+/// templates and chat requests are small. Equal keys are one: 1, 1.0 and true.
 class Dict {
  public:
   const Value* find(std::string_view key) const;
@@ -39,11 +40,11 @@ class Dict {
   std::vector<DictEntry> items_;
 };
 
-/// Arguments of a call.
+/// The arguments of a call.
 struct Args {
   List positional;
   Dict named;
-  /// Positional argument i, or the one called `name`, or nullptr.
+  /// Returns positional argument i, or the one named `name`, or nullptr.
   const Value* get(std::size_t i, std::string_view name) const;
 };
 using Function = std::function<Value(const Args&)>;
@@ -62,12 +63,12 @@ enum class Kind : std::uint8_t {
   kFunction
 };
 
-/// Cheap to copy: containers are shared. Not thread-safe (one rendering, one thread).
+/// A value. Cheap to copy: containers are shared. Not thread-safe (one rendering, one thread).
 class Value {
  public:
   Value() = default;  // undefined
   static Value undefined(std::string_view name);
-  /// Undefined, with the whole sentence that its use is refused with.
+  /// Returns an undefined value with the whole sentence of the error at its use.
   static Value undefined_because(std::string_view reason);
   static Value none();
   static Value boolean(bool b);
@@ -75,10 +76,10 @@ class Value {
   static Value number(double d);
   static Value string(std::string s);
   static Value list(List items);
-  /// What a generator of Python's gives: a list that is true even when it is empty.
+  /// Returns a list that is true even when it is empty, like a generator of Python.
   static Value generated(List items);
   static Value tuple(List items);
-  /// A tuple whose items have names too (Python's namedtuple).
+  /// Returns a tuple whose items have names too (Python's namedtuple).
   static Value named_tuple(const std::vector<std::string_view>& names, List items);
   static Value dict(Dict items);
   static Value name_space(Dict items);
@@ -99,12 +100,12 @@ class Value {
   const Dict& as_dict() const { return *dict_; }
   Dict& mutable_dict() const { return *dict_; }  // namespaces only
   const Function& as_function() const { return *function_; }
-  /// Names of a named tuple's items, or nullptr.
+  /// Returns the names of a named tuple's items, or nullptr.
   const Dict* fields() const { return kind_ == Kind::kTuple ? dict_.get() : nullptr; }
-  /// What the use of an undefined value is refused with.
+  /// Returns the error of an undefined value's use.
   std::string undefined_text() const { return string_ ? *string_ : "the value is undefined"; }
-  /// How much there is to walk: 1, and for a string each 64 bytes, for a container its items
-  /// (shared ones each time), count 1 more. Bounded, as is nesting: see kWeightMax.
+  /// Returns the work of walking the value: 1, and for a string each 64 bytes, for a container its
+  /// items (shared ones each time), count 1 more. Bounded, as is nesting: see kWeightMax.
   std::uint64_t weight() const;
 
   bool truthy() const;
@@ -112,9 +113,10 @@ class Value {
   std::string repr() const;       // repr(x)
   const char* type_name() const;  // Python's: "str", "NoneType", …
   bool equals(const Value& other) const;
-  /// Python's `is`, as far as it can be told: one container, or values that are equal in kind too.
+  /// Implements Python's `is` as far as possible: one container, or values that are equal in kind
+  /// too.
   bool same_as(const Value& other) const;
-  /// <0, 0, >0; TypeError for unlike types.
+  /// Returns <0, 0, >0; TypeError for values that cannot be compared.
   int compare(const Value& other) const;
 
  private:
@@ -140,15 +142,15 @@ struct DictEntry {
   Value second;
 };
 
-// What templates can build of shared parts is bounded as if nothing were shared.
+// Bounds values that templates build of shared parts as if nothing were shared.
 constexpr std::uint64_t kWeightMax = 1u << 20;
 constexpr int kValueDepthMax = 500;
 constexpr std::size_t kTextMax = 8u << 20;  // bytes of one string
 
-/// Appends unless the text grows over kTextMax: then throws.
+/// Appends a text; throws if the result exceeds kTextMax.
 void append_bounded(std::string& out, std::string_view text);
 
-/// Arguments of json.dumps.
+/// The arguments of json.dumps.
 struct JsonForm {
   bool ensure_ascii = false;
   bool multi_line = false;
@@ -158,13 +160,14 @@ struct JsonForm {
   std::string key_separator = ": ";
 };
 std::string to_json(const Value& value, const JsonForm& form);
-/// JSON text to a value. Throws TemplateError on malformed JSON or nesting over 64.
+/// Converts JSON text to a value. Throws TemplateError on malformed JSON or nesting over 64.
 Value from_json(std::string_view json);
-/// Python's repr(float).
+/// Implements Python's repr(float).
 std::string float_repr(double d);
-/// What iterating gives; TypeError if it is not iterable. A string gives its code points.
+/// Returns the items of an iteration; TypeError if the value is not iterable. A string has its code
+/// points.
 List iterate(const Value& value);
-/// Code points of valid UTF-8.
+/// Returns the code points of valid UTF-8.
 std::vector<std::string> code_points(std::string_view text);
 
 }  // namespace holdfast::text::jinja

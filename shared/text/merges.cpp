@@ -12,7 +12,7 @@ namespace {
 
 using Merge = MergeTable::Merge;
 
-// Up to here moving a few words of memory beats keeping a heap.
+// Up to this length moving a few words of memory is faster than a heap.
 constexpr std::size_t kShort = 32;
 constexpr std::uint32_t kNoRank = std::numeric_limits<std::uint32_t>::max();
 
@@ -44,8 +44,9 @@ void merge_short(const MergeTable& table, std::vector<std::int32_t>& symbols, st
   symbols.resize(first + count);
 }
 
-// A linked list of symbols and a heap of (rank, position). An entry whose rank is no longer that of
-// its position is stale; equal ranks mean a pair that may merge now, whoever pushed the entry.
+// Merges with a linked list of symbols and a heap of (rank, position). An entry whose rank is no
+// longer that of its position is stale; equal ranks mean a pair that may merge now, whichever step
+// pushed the entry.
 void merge_long(const MergeTable& table, std::vector<std::int32_t>& symbols, std::size_t first,
                 MergeScratch& scratch) {
   std::int32_t* const ids = symbols.data() + first;
@@ -92,9 +93,9 @@ void merge_long(const MergeTable& table, std::vector<std::int32_t>& symbols, std
       std::push_heap(heap.begin(), heap.end(), std::greater<>());
     }
   }
-  std::size_t kept = 0;
-  for (std::int32_t i = 0; i < count; i = next[at(i)]) ids[kept++] = ids[i];
-  symbols.resize(first + kept);
+  std::size_t symbol_count = 0;
+  for (std::int32_t i = 0; i < count; i = next[at(i)]) ids[symbol_count++] = ids[i];
+  symbols.resize(first + symbol_count);
 }
 
 }  // namespace

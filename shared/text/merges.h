@@ -1,14 +1,14 @@
 #pragma once
-// The one algorithm under both BPE and SentencePiece: while any two neighbours may merge, merge the
-// pair of the lowest rank, the leftmost of equals. O(n log n) for any input.
+// The common algorithm of BPE and SentencePiece: while any two neighbours may merge, merge the pair
+// of the lowest rank, the leftmost of equals. O(n log n) for any input.
 
 #include <cstdint>
 #include <vector>
 
 namespace holdfast::text {
 
-/// Which pairs of symbols merge, when, and into what. A symbol is a token id, or a negative number
-/// for a character or byte that is no token. Read by any thread once it is filled.
+/// The pairs of symbols that merge, with ranks and results. A symbol is a token id, or a negative
+/// number for a character or byte that is not a token. Safe from any thread once it is filled.
 class MergeTable {
  public:
   struct Merge {
@@ -16,7 +16,7 @@ class MergeTable {
     std::int32_t id = -1;  // -1: the pair does not merge
   };
   explicit MergeTable(std::size_t count = 0);
-  /// The first rank given for a pair stays, unless a later one is lower.
+  /// Inserts a pair. The first rank of a pair stays, unless a later one is lower.
   void insert(std::int32_t left, std::int32_t right, Merge merge);
   Merge find(std::int32_t left, std::int32_t right) const {
     const std::uint64_t key = key_of(left, right);

@@ -17,7 +17,7 @@ Result<NormalForm> read_normal_form(const gguf::File& file) {
                                        std::string(kKey) + ": expected nfc or nfkc"};
 }
 
-std::string_view in_normal_form(NormalForm form, std::string_view text, std::string& room) {
+std::string_view in_normal_form(NormalForm form, std::string_view text, std::string& buffer) {
   const auto wide = [](char c) { return static_cast<unsigned char>(c) >= 0x80; };
   if (form == NormalForm::kNone || std::none_of(text.begin(), text.end(), wide)) return text;
   const int options =
@@ -26,9 +26,9 @@ std::string_view in_normal_form(NormalForm form, std::string_view text, std::str
   const utf8proc_ssize_t size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
                                              static_cast<utf8proc_ssize_t>(text.size()), &out,
                                              static_cast<utf8proc_option_t>(options));
-  if (size >= 0) room.assign(reinterpret_cast<const char*>(out), static_cast<std::size_t>(size));
+  if (size >= 0) buffer.assign(reinterpret_cast<const char*>(out), static_cast<std::size_t>(size));
   std::free(out);
-  return size >= 0 ? std::string_view(room) : text;
+  return size >= 0 ? std::string_view(buffer) : text;
 }
 
 }  // namespace holdfast::text

@@ -1,5 +1,5 @@
 #pragma once
-// Unicode normal forms of text, where a model's own tokenizer asks for one.
+// Unicode normal forms of text, where a model's own tokenizer requires one.
 
 #include <cstdint>
 #include <string>
@@ -12,12 +12,11 @@ namespace holdfast::text {
 
 enum class NormalForm : std::uint8_t { kNone, kNfc, kNfkc };
 
-/// The key tokenizer.holdfast.form ("nfc", "nfkc"); kFileInvalid for any other
-/// text.
+/// Reads the key tokenizer.holdfast.form ("nfc", "nfkc"); kFileInvalid for any other text.
 Result<NormalForm> read_normal_form(const gguf::File& file);
 
-/// `text` (valid UTF-8) in that form: itself where nothing changes, else a view
-/// of `room`.
-std::string_view in_normal_form(NormalForm form, std::string_view text, std::string& room);
+/// Returns `text` (valid UTF-8) in that form: itself where nothing changes, else a view of
+/// `buffer`.
+std::string_view in_normal_form(NormalForm form, std::string_view text, std::string& buffer);
 
 }  // namespace holdfast::text

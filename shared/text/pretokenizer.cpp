@@ -8,12 +8,12 @@
 namespace holdfast::text {
 namespace {
 
-// Patterns are those of the models' own tokenizer.json files; \s is spelt \p{wspace} because PCRE2
-// counts U+180E as \s and Unicode (and so the models' tokenizers) does not.
-#define HF_CONTRACTION R"((?i:'s|'t|'re|'ve|'m|'ll|'d))"
-#define HF_SPACES R"(\p{wspace}*[\r\n]+|\p{wspace}+(?!\P{wspace})|\p{wspace}+)"
-#define HF_SYMBOLS R"( ?[^\p{wspace}\p{L}\p{N}]+[\r\n]*)"
-#define HF_CASED(tail)                                                                   \
+// The patterns of the models' own tokenizer.json files; \s is spelt \p{wspace} because PCRE2 counts
+// U+180E as \s and Unicode (and so the models' tokenizers) does not.
+#define HOLDFAST_CONTRACTION R"((?i:'s|'t|'re|'ve|'m|'ll|'d))"
+#define HOLDFAST_SPACES R"(\p{wspace}*[\r\n]+|\p{wspace}+(?!\P{wspace})|\p{wspace}+)"
+#define HOLDFAST_SYMBOLS R"( ?[^\p{wspace}\p{L}\p{N}]+[\r\n]*)"
+#define HOLDFAST_CASED(tail)                                                             \
   R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)" tail \
   R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)" tail
 
@@ -22,45 +22,45 @@ constexpr std::string_view kGpt2 =
     R"(|\p{wspace}+(?!\P{wspace})|\p{wspace}+)";
 constexpr std::string_view kDigit = R"(\p{N})";
 constexpr std::string_view kDigits3 = R"(\p{N}{1,3})";
-constexpr std::string_view kLlama3 =
-    HF_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)" HF_SYMBOLS "|" HF_SPACES;
-constexpr std::string_view kMiniCpm =
-    HF_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)" HF_SYMBOLS "|" HF_SPACES;
+constexpr std::string_view kLlama3 = HOLDFAST_CONTRACTION
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)" HOLDFAST_SYMBOLS "|" HOLDFAST_SPACES;
+constexpr std::string_view kMiniCpm = HOLDFAST_CONTRACTION
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}+|)" HOLDFAST_SYMBOLS "|" HOLDFAST_SPACES;
 constexpr std::string_view kQwen2 =
-    HF_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)" HF_SYMBOLS "|" HF_SPACES;
+    HOLDFAST_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)" HOLDFAST_SYMBOLS "|" HOLDFAST_SPACES;
 constexpr std::string_view kNoContraction =
-    R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)" HF_SYMBOLS "|" HF_SPACES;
+    R"([^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)" HOLDFAST_SYMBOLS "|" HOLDFAST_SPACES;
 constexpr std::string_view kQwen35 =
-    HF_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
-                   R"(| ?[^\p{wspace}\p{L}\p{M}\p{N}]+[\r\n]*|)" HF_SPACES;
-constexpr std::string_view kSeedCoder =
-    HF_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\p{wspace}\p{L}\p{N}]+|)" HF_SPACES;
+    HOLDFAST_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
+                         R"(| ?[^\p{wspace}\p{L}\p{M}\p{N}]+[\r\n]*|)" HOLDFAST_SPACES;
+constexpr std::string_view kSeedCoder = HOLDFAST_CONTRACTION
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\p{wspace}\p{L}\p{N}]+|)" HOLDFAST_SPACES;
 constexpr std::string_view kExaoneMoe =
-    HF_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N})"
-                   R"(| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]?|\p{wspace}*[\r\n])"
-                   R"(|\p{wspace}+(?!\P{wspace})|\p{wspace}+)";
-constexpr std::string_view kJais2 = HF_CONTRACTION
-    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)" HF_SYMBOLS R"(|\p{wspace}*[\r\n]+)"
+    HOLDFAST_CONTRACTION R"(|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N})"
+                         R"(| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]?|\p{wspace}*[\r\n])"
+                         R"(|\p{wspace}+(?!\P{wspace})|\p{wspace}+)";
+constexpr std::string_view kJais2 = HOLDFAST_CONTRACTION
+    R"(|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|)" HOLDFAST_SYMBOLS R"(|\p{wspace}*[\r\n]+)"
     R"(|\p{wspace}{512}(?!\P{wspace})|\p{wspace}{256}(?!\P{wspace})|\p{wspace}{128}(?!\P{wspace}))"
     R"(|\p{wspace}{64}(?!\P{wspace})|\p{wspace}{32}(?!\P{wspace})|\p{wspace}{16}(?!\P{wspace}))"
     R"(|\p{wspace}{8}(?!\P{wspace})|\p{wspace}{4}(?!\P{wspace})|\p{wspace}{1,2}(?!\P{wspace}))"
     R"(|\p{wspace})";
 constexpr std::string_view kTekken =
-    HF_CASED("") R"(|\p{N}| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]*|)" HF_SPACES;
-constexpr std::string_view kGpt4o =
-    HF_CASED(HF_CONTRACTION "?") R"(|\p{N}{1,3}| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]*|)" HF_SPACES;
+    HOLDFAST_CASED("") R"(|\p{N}| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]*|)" HOLDFAST_SPACES;
+constexpr std::string_view kGpt4o = HOLDFAST_CASED(
+    HOLDFAST_CONTRACTION "?") R"(|\p{N}{1,3}| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]*|)" HOLDFAST_SPACES;
 constexpr std::string_view kYoutuScripts =
     R"([\x{AC00}-\x{D7A3}\x{3131}-\x{318E}]+|[\x{FF01}\x{2026}\x{201C}\x{201D}\x{2018}\x{2019})"
     R"(\x{2014}\x{FF1A}\x{FF1B}\x{FF0C}\x{3001}-\x{303F}\x{FE30}-\x{FE4F}]+|[\x{3105}-\x{312F}]+)"
     R"(|[\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}]+)";
-constexpr std::string_view kYoutu =
-    HF_CASED(HF_CONTRACTION "?") R"(|\p{N}| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]*|)" HF_SPACES;
-#define HF_KIMI_UPPER R"((?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]))"
-#define HF_KIMI_LOWER R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}]))"
+constexpr std::string_view kYoutu = HOLDFAST_CASED(
+    HOLDFAST_CONTRACTION "?") R"(|\p{N}| ?[^\p{wspace}\p{L}\p{N}]+[\r\n/]*|)" HOLDFAST_SPACES;
+#define HOLDFAST_KIMI_UPPER R"((?:(?!\p{Han})[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]))"
+#define HOLDFAST_KIMI_LOWER R"((?:(?!\p{Han})[\p{Ll}\p{Lm}\p{Lo}\p{M}]))"
 constexpr std::string_view kKimi =
-    R"(\p{Han}+|[^\r\n\p{L}\p{N}]?)" HF_KIMI_UPPER "*" HF_KIMI_LOWER "+" HF_CONTRACTION
-    R"(?|[^\r\n\p{L}\p{N}]?)" HF_KIMI_UPPER "+" HF_KIMI_LOWER "*" HF_CONTRACTION
-    R"(?|\p{N}{1,3}|)" HF_SYMBOLS "|" HF_SPACES;
+    R"(\p{Han}+|[^\r\n\p{L}\p{N}]?)" HOLDFAST_KIMI_UPPER "*" HOLDFAST_KIMI_LOWER
+    "+" HOLDFAST_CONTRACTION R"(?|[^\r\n\p{L}\p{N}]?)" HOLDFAST_KIMI_UPPER "+" HOLDFAST_KIMI_LOWER
+    "*" HOLDFAST_CONTRACTION R"(?|\p{N}{1,3}|)" HOLDFAST_SYMBOLS "|" HOLDFAST_SPACES;
 constexpr std::string_view kDeepSeekLetters =
     R"(\p{wspace}?[)"
     R"(\x{41}-\x{5A}\x{61}-\x{7A}\x{B5}\x{C0}-\x{D6}\x{D8}-\x{F6}\x{F8}-\x{1BA})"
@@ -83,7 +83,7 @@ constexpr std::string_view kDeepSeekLetters =
     R"(\x{118A0}-\x{118DF}\x{1E900}-\x{1E943})"
     R"(]+)";
 constexpr std::string_view kNewline = R"([\r\n])";
-// U+3000 stands in the ranges of these two in the model's file; the ids that other implementations
+// In the model's file U+3000 is in the ranges of these two; the ids that other implementations
 // agree on come out only if it is white space, as it is everywhere else.
 constexpr std::string_view kDeepSeekSymbols =
     R"(\p{wspace}?[!-/:-~\x{FF01}-\x{FF0F}\x{FF1A}-\x{FF5E}\x{2018}-\x{201F}\x{3001}\x{3002}]+)";
@@ -92,11 +92,12 @@ constexpr std::string_view kTrailingSpace = R"((?<!\p{wspace})\p{wspace}++$)";
 constexpr std::string_view kDeepSeekCjk =
     R"([\x{4E00}-\x{9FA5}\x{800}-\x{2FFF}\x{3001}-\x{4E00}\x{AC00}-\x{D7FF}]+)";
 constexpr std::string_view kHanKana = R"([\x{4E00}-\x{9FA5}\x{3040}-\x{30FF}]+)";
-#define HF_DEEPSEEK3 \
+#define HOLDFAST_DEEPSEEK3 \
   R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
-constexpr std::string_view kDeepSeek3 = HF_DEEPSEEK3 R"(| ?[\p{P}\p{S}]+[\r\n]*|)" HF_SPACES;
+constexpr std::string_view kDeepSeek3 =
+    HOLDFAST_DEEPSEEK3 R"(| ?[\p{P}\p{S}]+[\r\n]*|)" HOLDFAST_SPACES;
 constexpr std::string_view kSpark =
-    HF_DEEPSEEK3 R"(| ?[\p{P}\p{S}]+|[\r\n]|\p{wspace}+(?!\P{wspace})|\p{wspace}+)";
+    HOLDFAST_DEEPSEEK3 R"(| ?[\p{P}\p{S}]+|[\r\n]|\p{wspace}+(?!\P{wspace})|\p{wspace}+)";
 constexpr std::string_view kSpaceLetters = R"(\p{wspace}?\p{L}+)";
 constexpr std::string_view kSpacePunctuation = R"(\p{wspace}?\p{P}+)";
 constexpr std::string_view kFalconPunctuation = R"([\p{P}$+<=>^~|`]+)";
@@ -123,7 +124,7 @@ constexpr WordRule kNoContractionRule{
 constexpr WordRule kDeepSeekRule{.family = Family::kDeepSeek};
 constexpr WordRule kSeedCoderRule{.family = Family::kLlama3, .digits = 1, .newline_tail = false};
 
-// One way of splitting, and the names that mean it (source: tokenizer_pre in llama-vocab.cpp).
+// A splitting scheme and its names (source: tokenizer_pre in llama-vocab.cpp).
 struct Scheme {
   std::vector<std::string_view> names;
   WordRule rule;  // family kNone: only by patterns
@@ -218,8 +219,8 @@ Result<std::unique_ptr<const PreTokenizer>> PreTokenizer::create(std::string_vie
                                                                  bool by_regex) {
   using Made = std::unique_ptr<const PreTokenizer>;
   for (const Scheme& scheme : schemes()) {
-    for (const std::string_view known : scheme.names) {
-      if (known != name) continue;
+    for (const std::string_view scheme_name : scheme.names) {
+      if (scheme_name != name) continue;
       if (scheme.rule.family != Family::kNone && !by_regex) {
         return Made(std::make_unique<const ByRule>(scheme, scheme.defaults));
       }
@@ -228,8 +229,8 @@ Result<std::unique_ptr<const PreTokenizer>> PreTokenizer::create(std::string_vie
     }
   }
   std::string names;
-  for (const std::string_view known : pre_tokenizer_names()) {
-    names.append(names.empty() ? "" : ", ").append(known);
+  for (const std::string_view scheme_name : pre_tokenizer_names()) {
+    names.append(names.empty() ? "" : ", ").append(scheme_name);
   }
   return Error{Errc::kUnsupported, "load tokenizer: tokenizer.ggml.pre '" +
                                        std::string(name.substr(0, 80)) +
@@ -243,7 +244,7 @@ Result<std::unique_ptr<const PreTokenizer>> PreTokenizer::create_from(
     if (scheme.patterns != patterns || scheme.rule.family == Family::kNone) continue;
     return Made(std::make_unique<const ByRule>(scheme, defaults));
   }
-  HF_TRY(auto splitter, RegexSplitter::compile(patterns));
+  HOLDFAST_TRY(auto splitter, RegexSplitter::compile(patterns));
   return Made(std::make_unique<const ByPatterns>(std::move(splitter), defaults));
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Splits text into the words inside which BPE may merge, as `tokenizer.ggml.pre` names it.
+// Splits text into the words inside which BPE may merge, by the scheme in `tokenizer.ggml.pre`.
 
 #include <cstdint>
 #include <memory>
@@ -11,21 +11,21 @@
 
 namespace holdfast::text {
 
-/// What a pre-tokenizer's name also says about the file's defaults.
+/// Defaults of the file that a pre-tokenizer's name implies.
 struct PreDefaults {
-  bool ignore_merges = false;  // a word that is a token is that token, whatever the merges say
+  bool ignore_merges = false;  // a word that is a token becomes that token, whatever the merges are
   bool add_bos = false;        // where the file has no add_bos_token
 };
 
-/// Immutable: safe from any thread.
+/// Splits text into words. Immutable: safe from any thread.
 class PreTokenizer {
  public:
-  /// kUnsupported for a name that we do not know, with the names that we do.
-  /// `by_regex` never takes the hand-written splitters (tests compare the two).
+  /// Makes the pre-tokenizer of a name. kUnsupported for an unknown name, with the known ones.
+  /// `by_regex` never uses the hand-written splitters (tests compare the two).
   static Result<std::unique_ptr<const PreTokenizer>> create(std::string_view name,
                                                             bool by_regex = false);
-  /// Patterns that a file names itself; those of a known name are split as that
-  /// name is. kFileInvalid for one that does not compile.
+  /// Makes a pre-tokenizer of a file's own patterns; those of a known name are split like that
+  /// name. kFileInvalid for one that does not compile.
   static Result<std::unique_ptr<const PreTokenizer>> create_from(
       const std::vector<std::string_view>& patterns, PreDefaults defaults);
   virtual ~PreTokenizer() = default;
@@ -38,15 +38,15 @@ class PreTokenizer {
   PreDefaults defaults_;
 };
 
-/// Names that PreTokenizer::create knows, in the order of the table.
+/// Returns the names that PreTokenizer::create knows, in the order of the table.
 std::vector<std::string_view> pre_tokenizer_names();
 
-/// A name that stands for exactly these patterns and this default, so that other programs can read
-/// the file too; empty if there is none.
+/// Returns a name with exactly these patterns and this default, so that other programs can read the
+/// file too; empty if there is none.
 std::string_view pre_tokenizer_name(const std::vector<std::string_view>& patterns,
                                     bool ignore_merges);
 
-/// The patterns that a known name stands for; empty for an unknown one.
+/// Returns the patterns of a known name; empty for an unknown one.
 std::vector<std::string_view> pre_tokenizer_patterns(std::string_view name);
 
 }  // namespace holdfast::text

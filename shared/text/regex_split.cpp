@@ -16,22 +16,22 @@ constexpr std::size_t kJitStackStart = 64 * 1024;
 constexpr std::size_t kJitStackMax = 16 * 1024 * 1024;
 std::atomic<bool> g_interpret{false};
 
-// What one split call needs to run matches; PCRE2 wants it per thread.
-class MatchRoom {
+// The state of a split call's matches; PCRE2 requires one per thread.
+class MatchScratch {
  public:
-  MatchRoom()
+  MatchScratch()
       : data_(pcre2_match_data_create(1, nullptr)), context_(pcre2_match_context_create(nullptr)) {
     CHECK(data_ != nullptr && context_ != nullptr);
     pcre2_set_match_limit(context_, kMatchSteps);
     pcre2_set_heap_limit(context_, kHeapKib);
   }
-  ~MatchRoom() {
+  ~MatchScratch() {
     pcre2_match_data_free(data_);
     pcre2_match_context_free(context_);
     if (stack_ != nullptr) pcre2_jit_stack_free(stack_);
   }
-  MatchRoom(const MatchRoom&) = delete;
-  MatchRoom& operator=(const MatchRoom&) = delete;
+  MatchScratch(const MatchScratch&) = delete;
+  MatchScratch& operator=(const MatchScratch&) = delete;
 
   int match(const pcre2_code* code, std::string_view text, std::size_t from) {
     const auto* const subject = reinterpret_cast<PCRE2_SPTR>(text.data());
@@ -65,8 +65,8 @@ struct RegexSplitter::Compiled {
     code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                          PCRE2_UTF | PCRE2_UCP | PCRE2_DOLLAR_ENDONLY, &error, &offset, nullptr);
     if (code == nullptr) return;
-    // Without JIT (a host that forbids writable code) pcre2_match interprets:
-    // slower, the same.
+    // Without JIT (a host that forbids writable code) pcre2_match interprets: slower, with the same
+    // result.
     if (!g_interpret.load()) static_cast<void>(pcre2_jit_compile(code, PCRE2_JIT_COMPLETE));
   }
   ~Compiled() {
@@ -75,12 +75,12 @@ struct RegexSplitter::Compiled {
   Compiled(const Compiled&) = delete;
   Compiled& operator=(const Compiled&) = delete;
 
-  // Cuts one piece; ends are offsets in the piece plus base.
-  Result<void> cut(std::string_view piece, std::uint32_t base, MatchRoom& room,
+  // Cuts one segment; ends are offsets in the segment plus base.
+  Result<void> cut(std::string_view segment, std::uint32_t base, MatchScratch& scratch,
                    std::vector<std::uint32_t>& ends) const {
     std::size_t done = 0;
-    while (done < piece.size()) {
-      const int rc = room.match(code, piece, done);
+    while (done < segment.size()) {
+      const int rc = scratch.match(code, segment, done);
       if (rc == PCRE2_ERROR_NOMATCH) break;
       if (rc < 0) {
         return Error{Errc::kInvalidRequest,
@@ -88,12 +88,13 @@ struct RegexSplitter::Compiled {
                          ": the model's pattern passed its limits (PCRE2 error " +
                          std::to_string(rc) + "); expected text in which it matches sooner"};
       }
-      CHECK(room.begin() >= done && room.end() > room.begin());  // PCRE2_NOTEMPTY, no \K
-      if (room.begin() > done) ends.push_back(base + static_cast<std::uint32_t>(room.begin()));
-      done = room.end();
+      CHECK(scratch.begin() >= done && scratch.end() > scratch.begin());  // PCRE2_NOTEMPTY, no \K
+      if (scratch.begin() > done)
+        ends.push_back(base + static_cast<std::uint32_t>(scratch.begin()));
+      done = scratch.end();
       ends.push_back(base + static_cast<std::uint32_t>(done));
     }
-    if (done < piece.size()) ends.push_back(base + static_cast<std::uint32_t>(piece.size()));
+    if (done < segment.size()) ends.push_back(base + static_cast<std::uint32_t>(segment.size()));
     return {};
   }
 
@@ -120,7 +121,7 @@ Result<std::unique_ptr<const RegexSplitter>> RegexSplitter::compile(
   std::unique_ptr<RegexSplitter> made(new RegexSplitter());
   for (std::size_t i = 0; i < patterns.size(); ++i) {
     if (patterns[i].size() > kLongest) return invalid(i, "is longer than 8192 bytes");
-    // \K and \C could move or cut a match where no word may end.
+    // \K and \C could move a match or cut it inside of a character.
     if (patterns[i].find("\\K") != std::string_view::npos ||
         patterns[i].find("\\C") != std::string_view::npos) {
       return invalid(i, "has \\K or \\C, which are not supported");
@@ -138,19 +139,19 @@ RegexSplitter::~RegexSplitter() = default;
 
 Result<void> RegexSplitter::split(std::string_view text, std::vector<std::uint32_t>& ends) const {
   if (text.empty()) return {};
-  MatchRoom room;
-  std::vector<std::uint32_t> pieces{static_cast<std::uint32_t>(text.size())};
+  MatchScratch scratch;
+  std::vector<std::uint32_t> segment_ends{static_cast<std::uint32_t>(text.size())};
   std::vector<std::uint32_t> cut;
   for (const auto& pattern : patterns_) {
     cut.clear();
     std::uint32_t begin = 0;
-    for (const std::uint32_t end : pieces) {
-      HF_CHECKED(pattern->cut(text.substr(begin, end - begin), begin, room, cut));
+    for (const std::uint32_t end : segment_ends) {
+      HOLDFAST_CHECKED(pattern->cut(text.substr(begin, end - begin), begin, scratch, cut));
       begin = end;
     }
-    pieces.swap(cut);
+    segment_ends.swap(cut);
   }
-  ends.insert(ends.end(), pieces.begin(), pieces.end());
+  ends.insert(ends.end(), segment_ends.begin(), segment_ends.end());
   return {};
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// A list of patterns, each of which cuts what the ones before it left into matches and the text
+// A list of patterns, each of which cuts the segments of the earlier ones into matches and the text
 // between them. PCRE2 in UTF and UCP mode, with JIT where the host allows it.
 
 #include <cstdint>
@@ -12,24 +12,24 @@
 
 namespace holdfast::text {
 
-/// From now on patterns are interpreted, for a process that may make no code: five times slower at
-/// cutting text, 10 MB/s, and the same cuts.
+/// Makes patterns be interpreted from now on, for a process that may not generate code: five times
+/// slower at cutting text, 10 MB/s, with the same cuts.
 void interpret_patterns();
 
-/// Immutable: safe from any thread.
+/// Splits text by patterns. Immutable: safe from any thread.
 class RegexSplitter {
  public:
-  /// A pattern that does not compile is a bug of ours (CHECKed).
+  /// Compiles our own patterns; one that does not compile is a bug (CHECKed).
   explicit RegexSplitter(const std::vector<std::string_view>& patterns);
-  /// Patterns of a file. kFileInvalid names the one that does not compile, or
-  /// is too long.
+  /// Compiles the patterns of a file. kFileInvalid names the one that does not compile, or is too
+  /// long.
   static Result<std::unique_ptr<const RegexSplitter>> compile(
       const std::vector<std::string_view>& patterns);
   ~RegexSplitter();
   RegexSplitter(const RegexSplitter&) = delete;
   RegexSplitter& operator=(const RegexSplitter&) = delete;
 
-  /// Appends word ends. kInvalidRequest if a match passes the limits (10 M steps, 64 MiB).
+  /// Appends word ends. kInvalidRequest if a match exceeds the limits (10 M steps, 64 MiB).
   Result<void> split(std::string_view text, std::vector<std::uint32_t>& ends) const;
 
  private:

@@ -9,14 +9,14 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-// What the bytes at the start of `tail` are.
+// The bytes at the start of `tail`.
 struct Part {
   std::uint32_t bytes = 0;  // 0: could still become a whole sequence
   bool valid = false;
 };
 
-// A sequence that can no longer become valid ends before the byte that spoils it (Unicode 3.9,
-// "maximal subpart"), so that byte starts anew.
+// Returns the first part. A sequence that can no longer become valid ends before the byte that
+// invalidates it (Unicode 3.9, "maximal subpart"), so that byte starts anew.
 Part first_part(std::string_view tail) {
   const std::uint32_t whole = utf8_length_at(tail);
   if (whole != 0) return {whole, true};
@@ -39,7 +39,7 @@ Part first_part(std::string_view tail) {
 Releaser::Releaser(std::vector<std::string> stops) : stops_(std::move(stops)) {
   for (std::size_t k = 0; k < stops_.size(); ++k) {
     const std::string& stop = stops_[k];
-    // Neither an empty stop nor one that is not UTF-8 can appear in what is released.
+    // Neither an empty stop nor one that is not UTF-8 can appear in released text.
     if (stop.empty() || first_invalid_utf8(stop)) continue;
     Automaton automaton;
     automaton.stop = static_cast<int>(k);

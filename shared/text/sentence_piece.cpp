@@ -1,6 +1,6 @@
 // SentencePiece BPE ("llama"): neighbours merge into the token of the highest score, characters
-// that are no token become bytes. The file spells a space as U+2581; here it is a space again.
-// "gemma4" is the same by a list of merges, with lines and what is between them apart.
+// that are not tokens become bytes. The file spells a space as U+2581; here it is a space again.
+// "gemma4" is the same with a list of merges, and separates lines from the text between them.
 
 #include <algorithm>
 #include <array>
@@ -14,7 +14,7 @@ namespace holdfast::text {
 namespace {
 
 constexpr std::string_view kMeta = "\xE2\x96\x81";  // U+2581
-// Longer tokens never come out of merging. Bounds the work that a hostile vocabulary can cause.
+// Merging never makes longer tokens. Bounds the work that a hostile vocabulary can cause.
 constexpr std::size_t kLongestMerged = 512;
 
 void spaces_for_meta(std::string& text) {
@@ -32,7 +32,7 @@ void spaces_for_meta(std::string& text) {
   text.resize(to);
 }
 
-// A character that is no token, as a symbol; and back.
+// Returns the symbol of a character that is not a token; the next function is the inverse.
 TokenId symbol_of_unknown(char32_t point) {
   return -1 - static_cast<TokenId>(point);
 }
@@ -45,32 +45,33 @@ class SentencePiece final : public TokenizerBase {
   Result<void> make(const gguf::File& file, const Vocab& vocab) {
     const std::size_t count = vocab.texts.size();
     lines_ = vocab.model == "gemma4";
-    std::vector<std::string> pieces(count);
-    std::vector<std::string> merged(count);  // empty: takes no part in merging
+    std::vector<std::string> decoded_tokens(count);
+    std::vector<std::string> merged(count);  // empty: not made by merging
     TokenMap words(count);
     for (std::size_t i = 0; i < count; ++i) {
-      pieces[i] = vocab.texts[i];
+      decoded_tokens[i] = vocab.texts[i];
       const TokenKind kind = vocab.kinds[i];
       if (kind == TokenKind::kByte) {
-        pieces[i].assign(1, static_cast<char>(byte_of_token_text(vocab.texts[i])));
+        decoded_tokens[i].assign(1, static_cast<char>(byte_of_token_text(vocab.texts[i])));
       }
       if (kind == TokenKind::kByte || kind == TokenKind::kControl || kind == TokenKind::kUnknown) {
         continue;
       }
-      spaces_for_meta(pieces[i]);
-      const bool fits = !pieces[i].empty() && pieces[i].size() <= kLongestMerged &&
+      spaces_for_meta(decoded_tokens[i]);
+      const bool fits = !decoded_tokens[i].empty() && decoded_tokens[i].size() <= kLongestMerged &&
                         vocab.texts[i].find(' ') == std::string_view::npos &&
-                        !first_invalid_utf8(pieces[i]);
-      if (fits && words.insert(pieces[i], static_cast<TokenId>(i))) merged[i] = pieces[i];
+                        !first_invalid_utf8(decoded_tokens[i]);
+      if (fits && words.insert(decoded_tokens[i], static_cast<TokenId>(i)))
+        merged[i] = decoded_tokens[i];
     }
     for (char32_t c = 0; c < 128; ++c) ascii_[c] = symbol(words, c);
     MergeTable merges = read_merges(vocab, merged, words);
     if (lines_ || file.has("tokenizer.ggml.merges")) {
-      HF_TRY(merges, listed_merges(file, vocab, words));
+      HOLDFAST_TRY(merges, listed_merges(file, vocab, words));
     }
     coder_ = WordCoder(std::move(words), std::move(merges), count, false);
     read_bytes(vocab);
-    return set_up(file, vocab, pieces, vocab.add_bos);
+    return set_up(file, vocab, decoded_tokens, vocab.add_bos);
   }
 
  protected:
@@ -130,10 +131,10 @@ class SentencePiece final : public TokenizerBase {
   std::array<TokenId, 256> byte_ids_{};
   TokenId unknown_ = -1;
   bool lines_ = false;
-  std::vector<char32_t> before_space_;  // sorted: characters with a space behind them in a token
+  std::vector<char32_t> before_space_;  // sorted: characters before a space in some token
 };
 
-// Every way to put a token together from two symbols, ranked by the token's score.
+// Returns every way to make a token of two symbols, ranked by the token's score.
 MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std::string>& merged,
                                       const TokenMap& words) {
   std::vector<float> scores = vocab.scores;
@@ -145,8 +146,8 @@ MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std:
     const std::string_view text = merged[i];
     if (text.empty()) continue;
     const float score = vocab.scores.empty() ? 0 : vocab.scores[i];
-    const auto place = std::lower_bound(scores.begin(), scores.end(), score, std::greater<>());
-    const auto rank = static_cast<std::uint32_t>(place - scores.begin());
+    const auto position = std::lower_bound(scores.begin(), scores.end(), score, std::greater<>());
+    const auto rank = static_cast<std::uint32_t>(position - scores.begin());
     const auto half = [&words](std::string_view part) -> std::pair<bool, TokenId> {
       const Char first = decode_char(part.data());
       if (first.bytes == part.size()) return {true, symbol(words, first.point)};
@@ -169,8 +170,8 @@ MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std:
   return table;
 }
 
-// A file from a tokenizer.json, or of "gemma4", names its merges in order: exactly those, ranked
-// so. None makes a special token: plain text never becomes one.
+// Returns the merges of a file from a tokenizer.json, or of "gemma4", which lists them: exactly
+// those, in that order. None makes a special token: plain text never becomes one.
 Result<MergeTable> SentencePiece::listed_merges(const gguf::File& file, const Vocab& vocab,
                                                 const TokenMap& words) {
   constexpr std::string_view kMerges = "tokenizer.ggml.merges";
@@ -214,8 +215,8 @@ void SentencePiece::read_bytes(const Vocab& vocab) {
   }
 }
 
-// Cuts where no token reaches across: in front of a space (run), behind any character that no
-// token has in front of a space. Merging each part alone gives what merging the whole would give.
+// Cuts where no token crosses: before a (run of) space, after any character that precedes a space
+// in no token. Merging each part alone gives the same result as merging the whole.
 void SentencePiece::split(std::string_view text, std::vector<std::uint32_t>& ends) const {
   ends.clear();
   std::size_t at = text.find(' ', 1);
@@ -282,7 +283,7 @@ void SentencePiece::append_unknown(char32_t point, std::vector<TokenId>& ids) co
 Result<std::shared_ptr<const Tokenizer>> make_sentence_piece(const gguf::File& file,
                                                              const Vocab& vocab) {
   auto made = std::make_shared<SentencePiece>();
-  HF_CHECKED(made->make(file, vocab));
+  HOLDFAST_CHECKED(made->make(file, vocab));
   return std::shared_ptr<const Tokenizer>(std::move(made));
 }
 

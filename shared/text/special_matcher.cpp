@@ -9,7 +9,7 @@ namespace holdfast::text {
 SpecialMatcher::SpecialMatcher(std::vector<Entry> entries) {
   std::stable_sort(entries.begin(), entries.end(),
                    [](const Entry& a, const Entry& b) { return a.text < b.text; });
-  // Breadth first over ranges of the sorted texts, so the edges of a node lie side by side.
+  // Breadth first over ranges of the sorted texts, so the edges of a node are adjacent.
   struct Range {
     std::size_t begin, end, depth;
   };

@@ -1,5 +1,5 @@
 #pragma once
-// Finds special tokens in text: at each place the longest one, places from left to right.
+// Finds special tokens in text: at each position the longest one, positions from left to right.
 
 #include <array>
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace holdfast::text {
 
-/// A byte trie. Immutable once made, so safe from any thread. A search costs at most the text's
-/// length times the longest special text, which loading bounds (kLongestSpecial).
+/// A byte trie of special texts. Immutable once made, so safe from any thread. A search costs at
+/// most the text's length times the longest special text, which loading bounds (kLongestSpecial).
 class SpecialMatcher {
  public:
   struct Entry {
@@ -24,12 +24,12 @@ class SpecialMatcher {
   static constexpr std::size_t kLongestSpecial = 1024;
 
   SpecialMatcher() = default;
-  /// Of entries with the same text the first wins. Texts are copied into the trie.
+  /// Builds the trie; of entries with the same text the first wins. Texts are copied into the trie.
   explicit SpecialMatcher(std::vector<Entry> entries);
-  /// The leftmost longest match at or after `from`.
+  /// Returns the leftmost longest match at or after `from`.
   Match find(std::string_view text, std::size_t from) const;
-  /// The longest match that begins at `at`. `open`: the text ends inside of a special text that
-  /// begins there.
+  /// Returns the longest match that begins at `at`. `open`: the text ends inside of a special text
+  /// that begins there.
   Match match_at(std::string_view text, std::size_t at, bool* open = nullptr) const;
 
  private:

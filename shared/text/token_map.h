@@ -1,6 +1,6 @@
 #pragma once
 // Bytes to token id: one flat hash table, made once, read by any thread. Most words are at most
-// eight bytes long and are compared inside the slot, so a look-up touches one cache line. Slots are
+// eight bytes long and are compared inside the slot, so a lookup touches one cache line. Slots are
 // small, as a vocabulary has hundreds of thousands of them.
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 
 namespace holdfast::text {
 
+/// A map from bytes to token id. Safe from any thread once it is filled.
 class TokenMap {
  public:
-  /// Empty map with room for `count` keys; more than that is a bug (CHECKed).
+  /// Makes an empty map for at most `count` keys; more than that is a bug (CHECKed).
   explicit TokenMap(std::size_t count = 0);
-  /// False (and nothing changes) if the key is there. Keys are not empty (CHECKed).
+  /// Inserts a key. False (and nothing changes) if it exists. Keys are not empty (CHECKed).
   bool insert(std::string_view key, std::int32_t id);
-  /// The id, -1 if absent. Keys of 0 bytes are never present.
+  /// Returns the id, -1 if absent. Keys of 0 bytes are never present.
   std::int32_t find(std::string_view key) const;
-  /// Brings the key's slot on its way into the cache. Many keys are looked up faster after that, as
-  /// a large vocabulary's slots are all over the memory.
+  /// Prefetches the key's slot into the cache. This makes lookups of many keys faster, as a large
+  /// vocabulary's slots are scattered over the memory.
   void fetch(std::string_view key) const;
   std::size_t longest_key() const { return longest_; }
 
@@ -27,8 +28,8 @@ class TokenMap {
   static constexpr std::uint32_t kHeadBytes = 8;
   struct Slot {
     std::uint64_t head = 0;  // first eight bytes, zero-padded
-    std::uint32_t place =
-        0;  // 0: free; to 8: the key's length; beyond: where its whole is in long_, + 9
+    std::uint32_t length_or_offset =
+        0;  // 0: free; to 8: the key's length; above: its offset in long_, + 9
     std::int32_t id = -1;
   };
   static std::uint64_t head_of(std::string_view key) {
@@ -37,7 +38,7 @@ class TokenMap {
     return head;
   }
   bool holds(const Slot& slot, std::string_view key, std::uint64_t head) const;
-  std::uint32_t keep(std::string_view key);
+  std::uint32_t store_key(std::string_view key);
   std::size_t slot_for(std::string_view key, std::uint64_t head) const;
 
   std::vector<Slot> slots_;

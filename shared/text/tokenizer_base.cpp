@@ -14,7 +14,7 @@ bool is_ascii_space(char c) {
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const gguf::File& file) {
-  HF_TRY(const Vocab vocab, read_vocab(file));
+  HOLDFAST_TRY(const Vocab vocab, read_vocab(file));
   if (vocab.model == "gpt2") return make_bpe(file, vocab);
   if (vocab.model == "bert") return make_word_piece(file, vocab);
   if (vocab.model == "t5") return make_unigram(file, vocab);
@@ -22,7 +22,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const gguf::File& file)
 }
 
 Result<void> TokenizerBase::set_up(const gguf::File& file, const Vocab& vocab,
-                                   const std::vector<std::string>& pieces, bool add_bos) {
+                                   const std::vector<std::string>& decoded_tokens, bool add_bos) {
   model_ = vocab.model;
   pre_ = vocab.pre;
   chat_template_ = vocab.chat_template;
@@ -31,7 +31,7 @@ Result<void> TokenizerBase::set_up(const gguf::File& file, const Vocab& vocab,
   add_bos_ = add_bos;
   add_eos_ = vocab.add_eos;
   space_prefix_ = vocab.add_space_prefix;
-  HF_TRY(form_, read_normal_form(file));
+  HOLDFAST_TRY(form_, read_normal_form(file));
   std::vector<SpecialMatcher::Entry> every;
   std::vector<SpecialMatcher::Entry> user;
   for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
@@ -40,9 +40,9 @@ Result<void> TokenizerBase::set_up(const gguf::File& file, const Vocab& vocab,
         kind == TokenKind::kControl || kind == TokenKind::kUnknown || vocab.is_end[i];
     flags_.push_back(static_cast<std::uint8_t>((vocab.is_end[i] ? kEnd : 0) |
                                                (hidden ? kControl : 0) |
-                                               (vocab.eats_space_behind[i] ? kEatsSpace : 0)));
-    piece_bytes_ += pieces[i];
-    piece_ends_.push_back(piece_bytes_.size());
+                                               (vocab.rstrip[i] ? kEatsSpace : 0)));
+    token_bytes_ += decoded_tokens[i];
+    token_ends_.push_back(token_bytes_.size());
     const bool special = kind == TokenKind::kControl || kind == TokenKind::kUnknown;
     if ((!special && kind != TokenKind::kUserDefined) || vocab.texts[i].empty()) continue;
     if (vocab.texts[i].size() > SpecialMatcher::kLongestSpecial) {
@@ -60,12 +60,12 @@ Result<void> TokenizerBase::set_up(const gguf::File& file, const Vocab& vocab,
   return {};
 }
 
-std::string_view TokenizerBase::piece(TokenId id, bool special) const {
+std::string_view TokenizerBase::token_bytes(TokenId id, bool special) const {
   if (id < 0 || id >= vocab_size()) return {};
   if (!special && is_control(id)) return {};
   const auto at = static_cast<std::size_t>(id);
-  const std::uint64_t begin = at == 0 ? 0 : piece_ends_[at - 1];
-  return std::string_view(piece_bytes_).substr(begin, piece_ends_[at] - begin);
+  const std::uint64_t begin = at == 0 ? 0 : token_ends_[at - 1];
+  return std::string_view(token_bytes_).substr(begin, token_ends_[at] - begin);
 }
 
 Result<std::vector<TokenId>> TokenizerBase::encode(std::string_view text,
@@ -99,7 +99,8 @@ Result<std::vector<TokenId>> TokenizerBase::encode(std::string_view text,
     if (match.begin > at) {
       std::string normal;
       const std::string_view fragment = text.substr(at, match.begin - at);
-      HF_CHECKED(encode_fragment(in_normal_form(form_, fragment, normal), after_special, work));
+      HOLDFAST_CHECKED(
+          encode_fragment(in_normal_form(form_, fragment, normal), after_special, work));
       after_special = false;
     }
     at = match.end;

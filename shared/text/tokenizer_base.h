@@ -1,5 +1,5 @@
 #pragma once
-// What both kinds of tokenizer do alike: special tokens, BOS and EOS, pieces.
+// The common part of all tokenizers: special tokens, BOS and EOS, token bytes.
 
 #include <memory>
 #include <string>
@@ -14,6 +14,7 @@
 
 namespace holdfast::text {
 
+/// Finds special tokens and passes the text between them to the derived class, which encodes it.
 class TokenizerBase : public Tokenizer {
  public:
   Result<std::vector<TokenId>> encode(std::string_view text,
@@ -21,8 +22,8 @@ class TokenizerBase : public Tokenizer {
   TokenId special_at(std::string_view text, std::size_t at, bool* open) const final {
     return every_special_.match_at(text, at, open).id;
   }
-  std::string_view piece(TokenId id, bool special) const final;
-  std::int32_t vocab_size() const final { return static_cast<std::int32_t>(piece_ends_.size()); }
+  std::string_view token_bytes(TokenId id, bool special) const final;
+  std::int32_t vocab_size() const final { return static_cast<std::int32_t>(token_ends_.size()); }
   TokenId bos() const final { return bos_; }
   TokenId eos() const final { return eos_; }
   bool is_end(TokenId id) const final { return has_flag(id, kEnd); }
@@ -34,21 +35,21 @@ class TokenizerBase : public Tokenizer {
   std::string_view warning() const final { return warning_; }
 
  protected:
-  /// What one encode call works with.
+  /// The buffers of one encode call.
   struct Work {
     std::vector<TokenId> ids;
     MergeScratch scratch;
     std::vector<std::uint32_t> ends;  // of words
-    std::string text;                 // a fragment as the vocabulary spells it
+    std::string text;                 // a fragment in the vocabulary's spelling
   };
   /// Appends the ids of plain text without special tokens. `after_special`: it is the first of the
   /// text or follows a special token.
   virtual Result<void> encode_fragment(std::string_view fragment, bool after_special,
                                        Work& work) const = 0;
-  /// Takes ids, flags and special tokens over. `add_bos` overrides the vocabulary's.
+  /// Takes ids, flags and special tokens from the vocabulary. `add_bos` overrides the vocabulary's.
   /// kFileInvalid for a special token longer than the matcher allows.
   Result<void> set_up(const gguf::File& file, const Vocab& vocab,
-                      const std::vector<std::string>& pieces, bool add_bos);
+                      const std::vector<std::string>& decoded_tokens, bool add_bos);
   void set_space_prefix(bool space_prefix) { space_prefix_ = space_prefix; }
   void set_warning(std::string warning) { warning_ = std::move(warning); }
 
@@ -62,11 +63,11 @@ class TokenizerBase : public Tokenizer {
   std::string pre_;
   std::string chat_template_;
   std::string warning_;
-  std::string piece_bytes_;
-  std::vector<std::uint64_t> piece_ends_;
+  std::string token_bytes_;
+  std::vector<std::uint64_t> token_ends_;
   std::vector<std::uint8_t> flags_;
   SpecialMatcher every_special_;
-  SpecialMatcher user_defined_;  // what is matched even where special tokens are not parsed
+  SpecialMatcher user_defined_;  // tokens that match even where special tokens are not parsed
   NormalForm form_ = NormalForm::kNone;
   TokenId bos_ = -1;
   TokenId eos_ = -1;
@@ -75,11 +76,11 @@ class TokenizerBase : public Tokenizer {
   bool space_prefix_ = false;
 };
 
-/// From a checked vocabulary with model "gpt2", and with "llama" or "gemma4".
+/// Makes tokenizers from a checked vocabulary with model "gpt2", and with "llama" or "gemma4".
 Result<std::shared_ptr<const Tokenizer>> make_bpe(const gguf::File& file, const Vocab& vocab);
 Result<std::shared_ptr<const Tokenizer>> make_sentence_piece(const gguf::File& file,
                                                              const Vocab& vocab);
-/// Models "bert" and "t5".
+/// Makes tokenizers for the models "bert" and "t5".
 Result<std::shared_ptr<const Tokenizer>> make_word_piece(const gguf::File& file,
                                                          const Vocab& vocab);
 Result<std::shared_ptr<const Tokenizer>> make_unigram(const gguf::File& file, const Vocab& vocab);

@@ -1,5 +1,5 @@
 #pragma once
-// The character classes that pre-tokenizers ask for: \p{L}, \p{N}, \p{M} and White_Space.
+// The character classes of pre-tokenizers: \p{L}, \p{N}, \p{M} and White_Space.
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@ inline constexpr std::uint8_t kNumber = 2;
 inline constexpr std::uint8_t kMark = 4;
 inline constexpr std::uint8_t kSpace = 8;
 
-/// Class bits of a non-ASCII character (Unicode 15, utf8proc's tables).
+/// Returns the class bits of a non-ASCII character (Unicode 15, utf8proc's tables).
 std::uint8_t class_of_wide(char32_t point);
 
 inline constexpr std::array<std::uint8_t, 128> kAsciiClass = [] {

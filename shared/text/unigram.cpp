@@ -1,6 +1,5 @@
-// Unigram ("t5"): of all ways to put a text together from tokens the one with
-// the greatest sum of scores. Source: SentencePiece (Kudo 2018); the text is
-// normalised by the file's character map.
+// Unigram ("t5"): of all ways to make a text of tokens the one with the greatest sum of scores.
+// Source: SentencePiece (Kudo 2018); the text is normalised by the file's character map.
 
 #include <algorithm>
 #include <bit>
@@ -36,7 +35,7 @@ class Trie {
     for (const char c : text) node = child(node, static_cast<unsigned char>(c), true);
     if (ids_[node] < 0) ids_[node] = id;
   }
-  /// 0 if there is none.
+  /// Returns 0 if there is none.
   std::uint32_t child(std::uint32_t node, unsigned char byte) const {
     const std::uint64_t key = key_of(node, byte);
     for (std::size_t at = hash_of(key);; ++at) {
@@ -60,8 +59,8 @@ class Trie {
     return spread ^ spread >> 32;
   }
   std::uint32_t child(std::uint32_t node, unsigned char byte, bool) {
-    const std::uint32_t known = child(node, byte);
-    if (known != 0) return known;
+    const std::uint32_t existing = child(node, byte);
+    if (existing != 0) return existing;
     const auto made = static_cast<std::uint32_t>(ids_.size());
     ids_.push_back(-1);
     const std::uint64_t key = key_of(node, byte);
@@ -77,10 +76,10 @@ class Trie {
 class Unigram final : public TokenizerBase {
  public:
   Result<void> make(const gguf::File& file, const Vocab& vocab) {
-    HF_CHECKED(read_charsmap(file));
+    HOLDFAST_CHECKED(read_charsmap(file));
     squeeze_ = file.get_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
     const std::size_t count = vocab.texts.size();
-    std::vector<std::string> pieces(count);
+    std::vector<std::string> decoded_tokens(count);
     std::size_t bytes = 0;
     for (const std::string_view text : vocab.texts) bytes += std::min(text.size(), kLongestToken);
     trie_.reserve(bytes);
@@ -89,10 +88,10 @@ class Unigram final : public TokenizerBase {
     byte_ids_.assign(256, -1);
     for (std::size_t i = 0; i < count; ++i) {
       const TokenKind kind = vocab.kinds[i];
-      pieces[i] = meta_as_space(vocab.texts[i]);
+      decoded_tokens[i] = meta_as_space(vocab.texts[i]);
       if (kind == TokenKind::kByte) {
         const int byte = byte_of_token_text(vocab.texts[i]);
-        pieces[i].assign(1, static_cast<char>(byte));
+        decoded_tokens[i].assign(1, static_cast<char>(byte));
         byte_ids_[static_cast<std::size_t>(byte)] = static_cast<TokenId>(i);
         has_bytes_ = true;
         continue;
@@ -106,7 +105,7 @@ class Unigram final : public TokenizerBase {
     }
     unknown_ = vocab.unknown;
     unknown_score_ = static_cast<double>(lowest) - static_cast<double>(kUnknownPenalty);
-    return set_up(file, vocab, pieces, vocab.add_bos);
+    return set_up(file, vocab, decoded_tokens, vocab.add_bos);
   }
 
  protected:
@@ -123,7 +122,7 @@ class Unigram final : public TokenizerBase {
   struct Best {
     double score = -std::numeric_limits<double>::infinity();
     std::uint32_t from = 0;
-    TokenId id = -1;  // -1: a character that is no token
+    TokenId id = -1;  // -1: a character that is not a token
   };
 
   Result<void> read_charsmap(const gguf::File& file) {
@@ -131,7 +130,7 @@ class Unigram final : public TokenizerBase {
     if (!bytes) return {};
     std::string blob;
     for (const std::int64_t byte : *bytes) blob.push_back(static_cast<char>(byte));
-    HF_TRY(charsmap_, Charsmap::parse(std::move(blob)));
+    HOLDFAST_TRY(charsmap_, Charsmap::parse(std::move(blob)));
     return {};
   }
 
@@ -144,7 +143,7 @@ class Unigram final : public TokenizerBase {
       at += bytes;
     }
     out.clear();
-    bool space = squeeze_;  // leading ones go
+    bool space = squeeze_;  // leading spaces are removed
     if (prefix) out = kMeta;
     for (const char c : plain) {
       if (c != ' ') {
@@ -159,7 +158,7 @@ class Unigram final : public TokenizerBase {
     if (first_invalid_utf8(out)) out.clear();  // only a broken map makes such text
   }
 
-  /// best[i] = the best way to reach byte i.
+  /// Computes best[i] = the best way to reach byte i.
   void search(std::string_view text, std::vector<Best>& best) const {
     best[0].score = 0;
     for (std::uint32_t at = 0; at < text.size();) {
@@ -183,8 +182,8 @@ class Unigram final : public TokenizerBase {
     }
   }
 
-  /// From the end back; neighbours that are no tokens are one unknown, or their
-  /// bytes.
+  /// Appends the tokens from the end back; adjacent characters that are not tokens are one unknown
+  /// token, or their bytes.
   void append(std::string_view text, const std::vector<Best>& best,
               std::vector<TokenId>& ids) const {
     const std::size_t first = ids.size();
@@ -220,7 +219,7 @@ class Unigram final : public TokenizerBase {
 
 Result<std::shared_ptr<const Tokenizer>> make_unigram(const gguf::File& file, const Vocab& vocab) {
   auto made = std::make_shared<Unigram>();
-  HF_CHECKED(made->make(file, vocab));
+  HOLDFAST_CHECKED(made->make(file, vocab));
   return std::shared_ptr<const Tokenizer>(std::move(made));
 }
 

@@ -12,7 +12,7 @@ std::uint32_t utf8_length_at(std::string_view text) {
   if (lead < 0xC2 || lead > 0xF4) return 0;
   const std::uint32_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   if (text.size() < length) return 0;
-  // The second byte alone tells overlong forms, surrogates and values past U+10FFFF.
+  // The second byte alone reveals overlong forms, surrogates and values past U+10FFFF.
   unsigned low = 0x80;
   unsigned high = 0xBF;
   if (lead == 0xE0) low = 0xA0;

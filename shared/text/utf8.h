@@ -1,6 +1,6 @@
 #pragma once
-// UTF-8 steps that tokenizers share: where text stops being well-formed, and one character of text
-// that is known to be well-formed.
+// UTF-8 steps that tokenizers share: the end of well-formed text, and single characters of
+// well-formed text.
 
 #include <cstddef>
 #include <cstdint>
@@ -10,13 +10,14 @@
 
 namespace holdfast::text {
 
+/// A character and the length of its UTF-8 form.
 struct Char {
   char32_t point = 0;
   std::uint32_t bytes = 0;
 };
 
-/// The character at p, which starts a well-formed sequence that ends before the end of the text
-/// (first_invalid_utf8 gave nullopt for it).
+/// Returns the character at p, which starts a well-formed sequence that ends before the end of the
+/// text (first_invalid_utf8 returned nullopt for it).
 inline Char decode_char(const char* p) {
   const auto byte = [p](int i) {
     return static_cast<std::uint32_t>(static_cast<unsigned char>(p[i]));
@@ -29,10 +30,12 @@ inline Char decode_char(const char* p) {
           4};
 }
 
-/// Length of the well-formed sequence at the start of `text` (1..4); 0 if there is none.
+/// Returns the length of the well-formed sequence at the start of `text` (1..4); 0 if there is
+/// none.
 std::uint32_t utf8_length_at(std::string_view text);
 
-/// Byte offset of the first ill-formed sequence (Unicode 15, table 3-7); nullopt if there is none.
+/// Returns the byte offset of the first ill-formed sequence (Unicode 15, table 3-7); nullopt if
+/// there is none.
 std::optional<std::size_t> first_invalid_utf8(std::string_view text);
 
 /// Appends the UTF-8 form of a scalar value below 0x110000.

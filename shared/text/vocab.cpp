@@ -18,19 +18,19 @@ constexpr std::string_view kBos = "tokenizer.ggml.bos_token_id";
 constexpr std::string_view kEos = "tokenizer.ggml.eos_token_id";
 constexpr std::string_view kUnknownId = "tokenizer.ggml.unknown_token_id";
 
-// Ids that end a generation besides eos.
+// Keys of ids that end a generation, besides eos.
 constexpr std::string_view kEndKeys[] = {
     "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id", "tokenizer.ggml.fim_pad_token_id",
     "tokenizer.ggml.fim_rep_token_id", "tokenizer.ggml.fim_sep_token_id"};
 
-// Checked, though nothing here uses them: a bad one means a bad file.
+// Checked, though unused here: a bad one means a bad file.
 constexpr std::string_view kOtherIdKeys[] = {
     "tokenizer.ggml.padding_token_id", "tokenizer.ggml.seperator_token_id",
     "tokenizer.ggml.mask_token_id",    "tokenizer.ggml.cls_token_id",
     "tokenizer.ggml.fim_pre_token_id", "tokenizer.ggml.fim_suf_token_id",
     "tokenizer.ggml.fim_mid_token_id"};
 
-// Many files name only one end token; what these texts mean is the same in all of them.
+// Texts of end tokens. Many files name only one; these mean the same in every model.
 const std::set<std::string_view>& end_texts() {
   static const std::set<std::string_view> texts = {"<|eot_id|>",
                                                    "<|im_end|>",
@@ -71,7 +71,7 @@ const std::set<std::string_view>& end_texts() {
 Result<void> read_kinds(const gguf::File& file, Vocab& vocab) {
   const std::size_t count = vocab.texts.size();
   vocab.kinds.assign(count, TokenKind::kNormal);
-  if (!file.has(kTokenType)) {  // old files; byte tokens can still be told by their text
+  if (!file.has(kTokenType)) {  // old files; byte tokens are recognised by their text
     for (std::size_t i = 0; i < count; ++i) {
       if (vocab.model == "llama" && byte_of_token_text(vocab.texts[i]) >= 0) {
         vocab.kinds[i] = TokenKind::kByte;
@@ -125,7 +125,8 @@ Result<void> read_scores(const gguf::File& file, Vocab& vocab) {
   return {};
 }
 
-// Leaves `id` alone if the key is absent. All ones (a -1 written as u32) means "none".
+// Reads an id; leaves `id` unchanged if the key is absent. All ones (a -1 written as u32) means
+// "none".
 Result<void> read_id(const gguf::File& file, std::string_view key, std::size_t count,
                      std::int32_t& id) {
   if (!file.has(key)) return {};
@@ -155,13 +156,12 @@ Result<void> read_flag(const gguf::File& file, std::string_view key, bool& flag)
 Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
   const std::size_t count = vocab.texts.size();
   const bool sentence_piece = vocab.model == "llama";
-  if (sentence_piece && count > 2) {  // what the first Llama files left out
+  if (sentence_piece && count > 2) {  // the first Llama files left them out
     vocab.unknown = 0;
     vocab.bos = 1;
     vocab.eos = 2;
   }
-  // What the first models of these kinds have; BERT's two stand around every
-  // text.
+  // The ids of the first models of these kinds; BERT has two, around every text.
   const auto default_id = [count](std::int32_t id) {
     return static_cast<std::size_t>(id) < count ? id : -1;
   };
@@ -169,25 +169,25 @@ Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
     vocab.unknown = default_id(100);
     vocab.bos = default_id(101);
     vocab.eos = default_id(102);
-    HF_CHECKED(read_id(file, "tokenizer.ggml.cls_token_id", count, vocab.bos));
-    HF_CHECKED(read_id(file, "tokenizer.ggml.seperator_token_id", count, vocab.eos));
+    HOLDFAST_CHECKED(read_id(file, "tokenizer.ggml.cls_token_id", count, vocab.bos));
+    HOLDFAST_CHECKED(read_id(file, "tokenizer.ggml.seperator_token_id", count, vocab.eos));
   }
   if (vocab.model == "t5") {
     vocab.eos = default_id(1);
     vocab.unknown = default_id(2);
   }
-  HF_CHECKED(read_id(file, kBos, count, vocab.bos));
-  HF_CHECKED(read_id(file, kEos, count, vocab.eos));
-  HF_CHECKED(read_id(file, kUnknownId, count, vocab.unknown));
+  HOLDFAST_CHECKED(read_id(file, kBos, count, vocab.bos));
+  HOLDFAST_CHECKED(read_id(file, kEos, count, vocab.eos));
+  HOLDFAST_CHECKED(read_id(file, kUnknownId, count, vocab.unknown));
   vocab.is_end.assign(count, false);
   for (const std::string_view key : kEndKeys) {
     std::int32_t id = -1;
-    HF_CHECKED(read_id(file, key, count, id));
+    HOLDFAST_CHECKED(read_id(file, key, count, id));
     if (id >= 0) vocab.is_end[static_cast<std::size_t>(id)] = true;
   }
   for (const std::string_view key : kOtherIdKeys) {
     std::int32_t ignored = -1;
-    HF_CHECKED(read_id(file, key, count, ignored));
+    HOLDFAST_CHECKED(read_id(file, key, count, ignored));
   }
   if (vocab.eos >= 0) vocab.is_end[static_cast<std::size_t>(vocab.eos)] = true;
   const bool gemma4 = vocab.model == "gemma4";
@@ -198,10 +198,10 @@ Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
   }
   if (vocab.model == "t5") vocab.add_eos = vocab.eos >= 0;
   vocab.add_space_prefix = sentence_piece || vocab.model == "t5";
-  HF_CHECKED(read_flag(file, kAddBos, vocab.add_bos));
-  HF_CHECKED(read_flag(file, kAddEos, vocab.add_eos));
-  HF_CHECKED(read_flag(file, "tokenizer.ggml.add_space_prefix", vocab.add_space_prefix));
-  if (gemma4) vocab.add_bos = vocab.bos >= 0;  // which the first converted files deny
+  HOLDFAST_CHECKED(read_flag(file, kAddBos, vocab.add_bos));
+  HOLDFAST_CHECKED(read_flag(file, kAddEos, vocab.add_eos));
+  HOLDFAST_CHECKED(read_flag(file, "tokenizer.ggml.add_space_prefix", vocab.add_space_prefix));
+  if (gemma4) vocab.add_bos = vocab.bos >= 0;  // although the first converted files say false
   if (vocab.add_bos && vocab.bos < 0) {
     return vocab_error(file, kAddBos, "is true; expected " + std::string(kBos) + " beside it");
   }
@@ -222,9 +222,9 @@ void mark_end_texts(Vocab& vocab) {
   for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
     const std::string_view text = vocab.texts[i];
     if (text.size() > 32 || !end_texts().contains(text)) continue;
-    if (vocab.model == "gemma4" && text == "</s>") continue;  // a tag of HTML there
+    if (vocab.model == "gemma4" && text == "</s>") continue;  // an HTML tag there
     vocab.is_end[i] = true;
-    if (is_plain(vocab.kinds[i])) vocab.kinds[i] = TokenKind::kControl;  // a slip of the converter
+    if (is_plain(vocab.kinds[i])) vocab.kinds[i] = TokenKind::kControl;  // the converter's error
     returns = returns || text == "<|return|>" || text == "<|flush|>";
     calls = calls || text == "<|call|>" || text == "<|calls|>";
     if (text == "<|end|>") harmony_end = i;
@@ -233,15 +233,15 @@ void mark_end_texts(Vocab& vocab) {
   if (returns && calls && harmony_end < vocab.texts.size()) vocab.is_end[harmony_end] = false;
 }
 
-// Phi-3's own tokenizer drops white space behind its special tokens; GGUF has no key for that.
+// Phi-3's own tokenizer drops white space after its special tokens; GGUF has no key for that.
 void mark_space_eaters(const gguf::File& file, Vocab& vocab) {
-  vocab.eats_space_behind.assign(vocab.texts.size(), false);
+  vocab.rstrip.assign(vocab.texts.size(), false);
   std::string name(file.get_string("general.name").value_or(""));
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   if (name.find("phi-3") == std::string::npos && name.find("phi3") == std::string::npos) return;
   for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
     const std::string_view text = vocab.texts[i];
-    vocab.eats_space_behind[i] = text != "<unk>" && text != "<s>" && text != "<|endoftext|>";
+    vocab.rstrip[i] = text != "<unk>" && text != "<s>" && text != "<|endoftext|>";
   }
 }
 
@@ -293,9 +293,9 @@ Result<Vocab> read_vocab(const gguf::File& file) {
     return vocab_error(file, kTokens, "has more tokens than 2^29");
   }
   vocab.texts = std::move(*texts);
-  HF_CHECKED(read_kinds(file, vocab));
-  if (vocab.model == "llama" || vocab.model == "t5") HF_CHECKED(read_scores(file, vocab));
-  HF_CHECKED(read_ids(file, vocab));
+  HOLDFAST_CHECKED(read_kinds(file, vocab));
+  if (vocab.model == "llama" || vocab.model == "t5") HOLDFAST_CHECKED(read_scores(file, vocab));
+  HOLDFAST_CHECKED(read_ids(file, vocab));
   mark_end_texts(vocab);
   mark_space_eaters(file, vocab);
   return vocab;

@@ -1,5 +1,5 @@
 #pragma once
-// What the tokenizer.* keys of a file say, checked; the tokenizers are made from it.
+// Reads and checks the tokenizer.* keys of a file; the tokenizers are made from the result.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace holdfast::text {
 
-/// tokenizer.ggml.token_type. A number that is none of these counts as kUndefined.
+/// Values of tokenizer.ggml.token_type. Any other number counts as kUndefined.
 enum class TokenKind : std::uint8_t {
   kUndefined = 0,
   kNormal = 1,
@@ -22,7 +22,7 @@ enum class TokenKind : std::uint8_t {
   kByte = 6,
 };
 
-/// Every id in it is below texts.size() or -1. Views live as long as the file.
+/// A checked vocabulary. Every id is below texts.size() or -1. Views live as long as the file.
 struct Vocab {
   std::string_view model;  // "llama", "gpt2", "bert", "t5", "gemma4"
   std::string_view pre;    // "default" if the file does not say
@@ -31,7 +31,7 @@ struct Vocab {
   std::vector<TokenKind> kinds;         // as many
   std::vector<float> scores;            // as many for "llama" and "t5", finite; else empty
   std::vector<bool> is_end;             // as many
-  std::vector<bool> eats_space_behind;  // as many: white space after this special token is dropped
+  std::vector<bool> rstrip;             // as many: white space after this special token is dropped
   std::int32_t bos = -1;
   std::int32_t eos = -1;
   std::int32_t unknown = -1;
@@ -40,15 +40,18 @@ struct Vocab {
   bool add_space_prefix = false;
 };
 
-/// kFileInvalid names the key and what was expected; kUnsupported names the tokenizer model.
+/// Reads a vocabulary. kFileInvalid names the key and what was expected; kUnsupported names the
+/// tokenizer model.
 Result<Vocab> read_vocab(const gguf::File& file);
 
-/// Whether the key tokenizer.ggml.add_bos_token is there; where not, a pre-tokenizer may decide.
+/// Returns true if the key tokenizer.ggml.add_bos_token exists; without it a pre-tokenizer may
+/// decide.
 bool says_add_bos(const gguf::File& file);
 
 Error vocab_error(const gguf::File& file, std::string_view key, const std::string& cause);
 
-/// The byte of a token text "<0xAB>" (two hexadecimal digits of any case), -1 for any other text.
+/// Returns the byte of a token text "<0xAB>" (two hexadecimal digits of any case), -1 for any other
+/// text.
 int byte_of_token_text(std::string_view text);
 
 }  // namespace holdfast::text

@@ -1,6 +1,6 @@
 #pragma once
-// Word to token ids, the part that BPE and SentencePiece share: a word that is a token and that its
-// own merges would give is found with one look-up; any other word is merged.
+// Word to token ids, the common part of BPE and SentencePiece: a word that is a token and that its
+// own merges make is found with one lookup; any other word is merged.
 
 #include <atomic>
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace holdfast::text {
 
-/// Immutable but for a memo of single-token words, which is a set of atomics whose values do not
-/// depend on who writes them: safe from any thread.
+/// Encodes words. Immutable except for a memo of single-token words, which is a set of atomics
+/// whose values do not depend on the writer: safe from any thread.
 class WordCoder {
  public:
   WordCoder() = default;
-  /// `words`: text to id of the tokens that plain text may become. `ignore_merges`: such a word is
-  /// that token whatever the merges say.
+  /// Makes a coder. `words`: text to id of the tokens that plain text may become. `ignore_merges`:
+  /// such a word becomes that token whatever the merges are.
   WordCoder(TokenMap words, MergeTable merges, std::size_t vocab_size, bool ignore_merges)
       : words_(std::move(words)),
         merges_(std::move(merges)),
@@ -28,7 +28,7 @@ class WordCoder {
 
   const TokenMap& words() const { return words_; }
 
-  /// Appends the symbols of `word`: ids, or negative numbers for what is no token.
+  /// Appends the symbols of `word`: ids, or negative numbers where there is no token.
   /// symbols_of(word, out) appends the word's smallest symbols.
   template <class SymbolsOf>
   void encode(std::string_view word, const SymbolsOf& symbols_of, std::vector<std::int32_t>& out,

@@ -1,7 +1,6 @@
-// WordPiece ("bert"): words are cut at white space and punctuation, then taken
-// apart from the left into the longest pieces that the vocabulary has. A file
-// spells a piece that begins a word with U+2581 in front, one inside a word
-// without its "##". Source: BERT's tokenization.py.
+// WordPiece ("bert"): words are cut at white space and punctuation, then from the left into the
+// longest tokens of the vocabulary. A file spells a token that begins a word with a leading U+2581,
+// one inside a word without its "##". Source: BERT's tokenization.py.
 
 #include <utf8proc.h>
 
@@ -35,7 +34,7 @@ bool is_punctuation(char32_t c) {
   return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }
 
-// Blocks of ideographs (the same list in BERT's code and its ports).
+// Returns true in blocks of ideographs (the same list as in BERT's code and its ports).
 bool is_chinese(char32_t c) {
   const auto in = [c](char32_t from, char32_t to) { return c >= from && c <= to; };
   return in(0x4E00, 0x9FFF) || in(0x3400, 0x4DBF) || in(0x20000, 0x2A6DF) || in(0x2A700, 0x2B73F) ||
@@ -46,14 +45,14 @@ class WordPiece final : public TokenizerBase {
  public:
   Result<void> make(const gguf::File& file, const Vocab& vocab) {
     const std::size_t count = vocab.texts.size();
-    std::vector<std::string> pieces(count);
+    std::vector<std::string> decoded_tokens(count);
     starts_ = TokenMap(count);
     inside_ = TokenMap(count);
     for (std::size_t i = 0; i < count; ++i) {
       std::string_view text = vocab.texts[i];
       const bool starts = text.starts_with(kMeta);
       if (starts) text.remove_prefix(kMeta.size());
-      pieces[i] = (starts ? " " : "") + std::string(text);
+      decoded_tokens[i] = (starts ? " " : "") + std::string(text);
       const TokenKind kind = vocab.kinds[i];
       const bool plain = kind != TokenKind::kControl && kind != TokenKind::kUnknown;
       if (plain && !text.empty())
@@ -64,7 +63,7 @@ class WordPiece final : public TokenizerBase {
     lowercase_ = flag("tokenizer.holdfast.lowercase");
     strip_accents_ = flag("tokenizer.holdfast.strip_accents");
     chinese_ = flag("tokenizer.holdfast.chinese");
-    HF_CHECKED(set_up(file, vocab, pieces, vocab.add_bos));
+    HOLDFAST_CHECKED(set_up(file, vocab, decoded_tokens, vocab.add_bos));
     set_space_prefix(true);  // the first word's space is not part of a text
     return {};
   }
@@ -86,8 +85,7 @@ class WordPiece final : public TokenizerBase {
   }
 
  private:
-  /// One character as the model reads it: white space and punctuation end a
-  /// word.
+  /// Takes one character as the model reads it: white space and punctuation end a word.
   void take(char32_t c, Work& work) const {
     if (is_space(c)) return end_word(work);
     if (is_dropped(c)) return;
@@ -114,8 +112,7 @@ class WordPiece final : public TokenizerBase {
     }
   }
 
-  /// The longest pieces from the left; a word that they do not cover is unknown
-  /// as a whole.
+  /// Appends the longest tokens from the left; a word that they do not cover is unknown as a whole.
   void end_word(Work& work) const {
     constexpr std::size_t kLongest = 100;  // characters, as in BERT's code
     const std::string_view word = work.text;
@@ -153,7 +150,7 @@ class WordPiece final : public TokenizerBase {
 Result<std::shared_ptr<const Tokenizer>> make_word_piece(const gguf::File& file,
                                                          const Vocab& vocab) {
   auto made = std::make_shared<WordPiece>();
-  HF_CHECKED(made->make(file, vocab));
+  HOLDFAST_CHECKED(made->make(file, vocab));
   return std::shared_ptr<const Tokenizer>(std::move(made));
 }
 

@@ -6,7 +6,7 @@
 namespace holdfast::text {
 namespace {
 
-struct Seen {
+struct CharClass {
   std::uint8_t bits = 0;
   std::uint32_t bytes = 0;  // 0 at the end of the text
 };
@@ -23,7 +23,7 @@ class Words {
   std::size_t llama3_end(std::size_t at) const;
 
  private:
-  Seen see(std::size_t at) const {
+  CharClass class_at(std::size_t at) const {
     if (at >= text_.size()) return {};
     const auto byte = static_cast<unsigned char>(text_[at]);
     if (byte < 128) return {kAsciiClass[byte], 1};
@@ -33,18 +33,19 @@ class Words {
   char byte(std::size_t at) const { return at < text_.size() ? text_[at] : '\0'; }
   bool is_newline(std::size_t at) const { return byte(at) == '\n' || byte(at) == '\r'; }
 
-  // End of the run of characters with one of `bits` (or, for `bits` 0, with none of not_symbol_).
+  // Returns the end of the run of characters with one of `bits` (or, for `bits` 0, with none of
+  // not_symbol_).
   std::size_t run_end(std::size_t at, std::uint8_t bits) const {
     for (;;) {
-      const Seen seen = see(at);
-      if (seen.bytes == 0) return at;
-      if (bits != 0 ? (seen.bits & bits) == 0 : (seen.bits & not_symbol_) != 0) return at;
-      at += seen.bytes;
+      const CharClass current = class_at(at);
+      if (current.bytes == 0) return at;
+      if (bits != 0 ? (current.bits & bits) == 0 : (current.bits & not_symbol_) != 0) return at;
+      at += current.bytes;
     }
   }
-  // Bytes of the contraction whose apostrophe is at `at`, 0 if there is none.
+  // Returns the bytes of the contraction whose apostrophe is at `at`, 0 if there is none.
   std::size_t contraction(std::size_t at, bool any_case) const;
-  std::size_t space_end(std::size_t at, bool newlines_apart) const;
+  std::size_t space_end(std::size_t at, bool separate_newlines) const;
 
   const WordRule& rule_;
   std::string_view text_;
@@ -66,21 +67,21 @@ std::size_t Words::contraction(std::size_t at, bool any_case) const {
   return 0;
 }
 
-// \s*[\r\n]+ (if newlines_apart), \s+(?!\S), \s+ at the start of a run of white space.
-std::size_t Words::space_end(std::size_t at, bool newlines_apart) const {
+// Matches \s*[\r\n]+ (if separate_newlines), \s+(?!\S), \s+ at the start of a run of white space.
+std::size_t Words::space_end(std::size_t at, bool separate_newlines) const {
   std::size_t last_begin = at;
   std::size_t after_newline = 0;
   std::size_t end = at;
   for (;;) {
-    const Seen seen = see(end);
-    if (seen.bytes == 0 || (seen.bits & kSpace) == 0) break;
+    const CharClass current = class_at(end);
+    if (current.bytes == 0 || (current.bits & kSpace) == 0) break;
     last_begin = end;
     if (is_newline(end)) after_newline = end + 1;
-    end += seen.bytes;
+    end += current.bytes;
   }
-  if (newlines_apart && after_newline != 0) return after_newline;
+  if (separate_newlines && after_newline != 0) return after_newline;
   if (end == text_.size() || last_begin == at) return end;
-  return last_begin;  // the last one goes with the word behind it
+  return last_begin;  // the last one belongs to the word after it
 }
 
 std::size_t Words::gpt2_end(std::size_t at) const {
@@ -88,17 +89,17 @@ std::size_t Words::gpt2_end(std::size_t at) const {
     const std::size_t bytes = contraction(at, false);
     if (bytes != 0) return at + bytes;
   }
-  Seen seen = see(at);
+  CharClass current = class_at(at);
   std::size_t start = at;
   if (text_[at] == ' ') {
-    const Seen behind = see(at + 1);
-    if (behind.bytes == 0 || (behind.bits & kSpace) != 0) return space_end(at, false);
-    seen = behind;
+    const CharClass following = class_at(at + 1);
+    if (following.bytes == 0 || (following.bits & kSpace) != 0) return space_end(at, false);
+    current = following;
     start = at + 1;
   }
-  if ((seen.bits & kSpace) != 0) return space_end(at, false);
-  if ((seen.bits & kLetter) != 0) return run_end(start, kLetter);
-  if ((seen.bits & kNumber) != 0) return run_end(start, kNumber);
+  if ((current.bits & kSpace) != 0) return space_end(at, false);
+  if ((current.bits & kLetter) != 0) return run_end(start, kLetter);
+  if ((current.bits & kNumber) != 0) return run_end(start, kNumber);
   return run_end(start, 0);
 }
 
@@ -107,30 +108,31 @@ std::size_t Words::llama3_end(std::size_t at) const {
     const std::size_t bytes = contraction(at, true);
     if (bytes != 0) return at + bytes;
   }
-  const Seen seen = see(at);
-  if ((seen.bits & word_bits_) != 0) return run_end(at, word_bits_);
-  if ((seen.bits & kNumber) != 0) {
-    std::size_t end = at + seen.bytes;
+  const CharClass current = class_at(at);
+  if ((current.bits & word_bits_) != 0) return run_end(at, word_bits_);
+  if ((current.bits & kNumber) != 0) {
+    std::size_t end = at + current.bytes;
     for (std::uint32_t n = 1; rule_.digits == 0 || n < rule_.digits; ++n) {
-      const Seen next = see(end);
+      const CharClass next = class_at(end);
       if ((next.bits & kNumber) == 0) break;
       end += next.bytes;
     }
     return end;
   }
-  const Seen behind = see(at + seen.bytes);
-  if ((behind.bits & word_bits_) != 0 && !is_newline(at)) {
-    return run_end(at + seen.bytes, word_bits_);
+  const CharClass following = class_at(at + current.bytes);
+  if ((following.bits & word_bits_) != 0 && !is_newline(at)) {
+    return run_end(at + current.bytes, word_bits_);
   }
-  const bool symbol_behind_space =
-      text_[at] == ' ' && behind.bytes != 0 && (behind.bits & not_symbol_) == 0;
-  if ((seen.bits & kSpace) != 0 && !symbol_behind_space) return space_end(at, true);
-  std::size_t end = run_end(symbol_behind_space ? at + 1 : at, 0);
+  const bool symbol_after_space =
+      text_[at] == ' ' && following.bytes != 0 && (following.bits & not_symbol_) == 0;
+  if ((current.bits & kSpace) != 0 && !symbol_after_space) return space_end(at, true);
+  std::size_t end = run_end(symbol_after_space ? at + 1 : at, 0);
   while (rule_.newline_tail && is_newline(end)) ++end;
   return end;
 }
 
-// The part up to the next digit is text of its own for the pattern, as if the digit were the end.
+// Splits around digits. The pattern sees the part up to the next digit as a text of its own, as if
+// the digit were the end.
 void split_around_digits(const WordRule& rule, std::string_view text, std::uint32_t base,
                          std::vector<std::uint32_t>& ends) {
   WordRule inner = rule;

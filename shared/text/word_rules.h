@@ -1,6 +1,6 @@
 #pragma once
 // Hand-written forms of the patterns that most models use; regular expressions are five times
-// slower. Each rule states the pattern that it equals, and tests hold it to that.
+// slower. Each rule states the pattern that it equals, and tests compare them.
 
 #include <cstdint>
 #include <string_view>
@@ -8,6 +8,7 @@
 
 namespace holdfast::text {
 
+/// The parameters of a hand-written splitter.
 struct WordRule {
   enum class Family : std::uint8_t {
     kNone,
@@ -22,8 +23,8 @@ struct WordRule {
   Family family = Family::kNone;
   std::uint32_t digits = 0;        // kLlama3: at most so many digits in a word; 0 any number
   bool digits_first = false;       // kGpt2: every \p{N} is cut out as a word before all else
-  bool contractions = true;        // kLlama3: the first alternative is there
-  bool newline_tail = true;        // kLlama3: the [\r\n]* after symbols is there
+  bool contractions = true;        // kLlama3: has the first alternative
+  bool newline_tail = true;        // kLlama3: has the [\r\n]* after symbols
   bool marks_are_letters = false;  // kLlama3: [\p{L}\p{M}]+ and [^\s\p{L}\p{M}\p{N}]+
 };
 
@@ -31,7 +32,7 @@ struct WordRule {
 void split_words(const WordRule& rule, std::string_view text, std::uint32_t base,
                  std::vector<std::uint32_t>& ends);
 
-/// The same for Family::kDeepSeek.
+/// Does the same for Family::kDeepSeek.
 void split_deepseek_words(std::string_view text, std::uint32_t base,
                           std::vector<std::uint32_t>& ends);
 

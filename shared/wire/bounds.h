@@ -1,5 +1,5 @@
 #pragma once
-// What a request may ask for, whoever asks: HTTP and the command line refuse the same.
+// Bounds of a request's options, shared by HTTP and the command line.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +22,7 @@ inline constexpr RealRange kRepetitionPenalty{0.01, 10};
 inline constexpr IntegerRange kTopK{-1, INT32_MAX};  // -1 and 0: all tokens
 inline constexpr IntegerRange kMinTokens{0, INT32_MAX};
 inline constexpr IntegerRange kMaxTokens{1, std::int64_t{1} << 40};
-inline constexpr IntegerRange kLogprobs{0, 20};  // of a position, beside the token's own
+inline constexpr IntegerRange kLogprobs{0, 20};  // of a position, besides the token's own
 inline constexpr std::size_t kStopsMax = 16;
 inline constexpr std::size_t kStopBytesMax = 1'024;  // of one
 

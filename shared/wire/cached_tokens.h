@@ -1,7 +1,7 @@
 #pragma once
-// How many tokens of a prompt were not computed because a prefix of it was known, on their way to
-// whoever shows a request's usage: part of the `extra` of the first token behind the prompt, so it
-// is stored with that token and the same whenever the answer is shown.
+// Carries the number of a prompt's tokens that came from the prefix cache, for a request's usage:
+// part of the `extra` of the first token after the prompt. So it is stored with that token and is
+// the same whenever the answer is replayed.
 
 #include <cstdint>
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace holdfast::wire {
 
-/// `extra` (a JSON object, or empty) with "cached" as its first member.
+/// Returns `extra` (a JSON object, or empty) with "cached" as its first member.
 std::string with_cached_tokens(std::string extra, std::int64_t tokens);
-/// 0: it says nothing of that.
+/// Returns 0 if the member is absent.
 std::int64_t cached_tokens_of(std::string_view extra);
 
 }  // namespace holdfast::wire

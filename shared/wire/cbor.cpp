@@ -30,7 +30,7 @@ bool is_ascii(std::string_view text) {
   return (high & 0x8080808080808080) == 0;
 }
 
-/// Keeps well-formed sequences, turns each other byte into '?'.
+/// Copies well-formed sequences and turns each other byte into '?'.
 std::string replace_invalid(std::string_view text) {
   std::string out;
   out.reserve(text.size());

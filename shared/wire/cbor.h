@@ -1,7 +1,8 @@
 #pragma once
 // The part of CBOR (RFC 8949) that the protocol uses: definite lengths only, integers, floats,
-// booleans, null, byte and text strings, arrays, maps with text keys; tags are refused. Written
-// directly because TOKENS, EVENT and ACK are the hot path; any CBOR library reads the same bytes.
+// booleans, null, byte and text strings, arrays, maps with text keys; tags are refused. An
+// implementation of our own because TOKENS, EVENT and ACK are the hot path; any CBOR library reads
+// the same bytes.
 
 #include <cstdint>
 #include <string>
@@ -9,7 +10,7 @@
 
 namespace holdfast::wire {
 
-/// Appends to a string that it owns. Text must be UTF-8 on the wire: bytes that are not become '?'.
+/// Appends to a string that it owns. Text must be UTF-8 on the wire: other bytes become '?'.
 class CborWriter {
  public:
   explicit CborWriter(std::size_t reserve) { out_.reserve(reserve); }
@@ -51,7 +52,7 @@ class CborWriter {
 };
 
 /// Reads from bytes that it does not own. Every read checks type, range and remaining length; the
-/// first failure is kept (error(), at offset()) and all later reads fail too. Never throws.
+/// first failure is stored (error(), at offset()) and all later reads fail too. Never throws.
 class CborReader {
  public:
   static constexpr int kDepthMax = 32;
@@ -70,16 +71,17 @@ class CborReader {
   bool read_int(std::int64_t& v);    // int64 range
   bool read_bool(bool& v);
   bool read_double(double& v);  // any float width or an integer; finite
-  /// Views into the bytes. read_blob also takes text; read_text wants UTF-8.
+  /// Returns views into the bytes. read_blob also takes text; read_text requires UTF-8.
   bool read_blob(std::string_view& v);
   bool read_text(std::string_view& v);
   bool read_key(std::string_view& v);
-  /// n is at most what the remaining bytes can hold (one byte an element, two a pair).
+  /// Reads the head; n is at most what the remaining bytes can hold (one byte an element, two a
+  /// pair).
   bool read_array(std::uint64_t& n);
   bool read_map(std::uint64_t& n);
-  /// True and consumed if a null is next.
+  /// Returns true and consumes a null if one is next.
   bool take_null();
-  /// Steps over one item of any kind, nested at most kDepthMax deep.
+  /// Skips one item of any type, nested at most kDepthMax deep.
   bool skip(int depth = 0);
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
-// What goes over the wire, field by field: one visitor for writing and reading, so the two cannot
-// drift apart. `v(name, member)` is a value, `v.blob(name, member)` a byte string (content that
+// The fields of each message on the wire: one visitor for writing and reading, so that the two
+// cannot diverge. `v(name, member)` is a value, `v.blob(name, member)` a byte string (content that
 // need not be UTF-8). Names and numbers never change their meaning; new fields are added at the
 // end.
 
@@ -28,56 +28,56 @@ struct EnumMax<RequestState> : std::integral_constant<RequestState, RequestState
 template <>
 struct EnumMax<FinishReason> : std::integral_constant<FinishReason, FinishReason::kExpired> {};
 
-/// The type number and name of each message.
+/// The type number and the name of each message.
 template <class T>
 struct MessageType;
-#define HF_MESSAGE(Type, number, text)               \
+#define HOLDFAST_MESSAGE(Type, number, text)         \
   template <>                                        \
   struct MessageType<Type> {                         \
     static constexpr std::uint16_t kNumber = number; \
     static constexpr std::string_view kName = text;  \
   };
-HF_MESSAGE(Submit, 1, "SUBMIT")
-HF_MESSAGE(Accepted, 2, "ACCEPTED")
-HF_MESSAGE(Refused, 3, "REFUSED")
-HF_MESSAGE(Attach, 4, "ATTACH")
-HF_MESSAGE(Attached, 5, "ATTACHED")
-HF_MESSAGE(Credit, 6, "CREDIT")
-HF_MESSAGE(Detach, 7, "DETACH")
-HF_MESSAGE(Event, 8, "EVENT")
-HF_MESSAGE(Fin, 9, "FIN")
-HF_MESSAGE(Cancel, 10, "CANCEL")
-HF_MESSAGE(StatusQuery, 11, "STATUS")
-HF_MESSAGE(StatusReply, 12, "STATUS_REPLY")
-HF_MESSAGE(ModelsQuery, 13, "MODELS")
-HF_MESSAGE(ModelsReply, 14, "MODELS_REPLY")
-HF_MESSAGE(Ping, 15, "PING")
-HF_MESSAGE(Pong, 16, "PONG")
-HF_MESSAGE(Op, 32, "OP")
-HF_MESSAGE(OpResult, 33, "OP_RESULT")
-HF_MESSAGE(Hello, 48, "HELLO")
-HF_MESSAGE(Welcome, 49, "WELCOME")
-HF_MESSAGE(Adopt, 50, "ADOPT")
-HF_MESSAGE(Drop, 51, "DROP")
-HF_MESSAGE(Load, 52, "LOAD")
-HF_MESSAGE(Unload, 53, "UNLOAD")
-HF_MESSAGE(StateReport, 54, "STATE")
-HF_MESSAGE(Dispatch, 55, "DISPATCH")
-HF_MESSAGE(Tokens, 56, "TOKENS")
-HF_MESSAGE(Ack, 57, "ACK")
-HF_MESSAGE(CancelWork, 58, "CANCEL_WORK")
-HF_MESSAGE(Returned, 59, "RETURNED")
-HF_MESSAGE(Drain, 60, "DRAIN")
-HF_MESSAGE(Drained, 61, "DRAINED")
-HF_MESSAGE(WorkerStats, 62, "STATS")
-HF_MESSAGE(IngressHello, 80, "INGRESS_HELLO")
-HF_MESSAGE(Prepare, 81, "PREPARE")
-HF_MESSAGE(Prepared, 82, "PREPARED")
-HF_MESSAGE(NeedTokenizer, 83, "NEED_TOKENIZER")
-HF_MESSAGE(TokenizerBlob, 84, "TOKENIZER_BLOB")
-HF_MESSAGE(Inspect, 85, "INSPECT")
-HF_MESSAGE(Inspected, 86, "INSPECTED")
-#undef HF_MESSAGE
+HOLDFAST_MESSAGE(Submit, 1, "SUBMIT")
+HOLDFAST_MESSAGE(Accepted, 2, "ACCEPTED")
+HOLDFAST_MESSAGE(Refused, 3, "REFUSED")
+HOLDFAST_MESSAGE(Attach, 4, "ATTACH")
+HOLDFAST_MESSAGE(Attached, 5, "ATTACHED")
+HOLDFAST_MESSAGE(Credit, 6, "CREDIT")
+HOLDFAST_MESSAGE(Detach, 7, "DETACH")
+HOLDFAST_MESSAGE(Event, 8, "EVENT")
+HOLDFAST_MESSAGE(Fin, 9, "FIN")
+HOLDFAST_MESSAGE(Cancel, 10, "CANCEL")
+HOLDFAST_MESSAGE(StatusQuery, 11, "STATUS")
+HOLDFAST_MESSAGE(StatusReply, 12, "STATUS_REPLY")
+HOLDFAST_MESSAGE(ModelsQuery, 13, "MODELS")
+HOLDFAST_MESSAGE(ModelsReply, 14, "MODELS_REPLY")
+HOLDFAST_MESSAGE(Ping, 15, "PING")
+HOLDFAST_MESSAGE(Pong, 16, "PONG")
+HOLDFAST_MESSAGE(Op, 32, "OP")
+HOLDFAST_MESSAGE(OpResult, 33, "OP_RESULT")
+HOLDFAST_MESSAGE(Hello, 48, "HELLO")
+HOLDFAST_MESSAGE(Welcome, 49, "WELCOME")
+HOLDFAST_MESSAGE(Adopt, 50, "ADOPT")
+HOLDFAST_MESSAGE(Drop, 51, "DROP")
+HOLDFAST_MESSAGE(Load, 52, "LOAD")
+HOLDFAST_MESSAGE(Unload, 53, "UNLOAD")
+HOLDFAST_MESSAGE(StateReport, 54, "STATE")
+HOLDFAST_MESSAGE(Dispatch, 55, "DISPATCH")
+HOLDFAST_MESSAGE(Tokens, 56, "TOKENS")
+HOLDFAST_MESSAGE(Ack, 57, "ACK")
+HOLDFAST_MESSAGE(CancelWork, 58, "CANCEL_WORK")
+HOLDFAST_MESSAGE(Returned, 59, "RETURNED")
+HOLDFAST_MESSAGE(Drain, 60, "DRAIN")
+HOLDFAST_MESSAGE(Drained, 61, "DRAINED")
+HOLDFAST_MESSAGE(WorkerStats, 62, "STATS")
+HOLDFAST_MESSAGE(IngressHello, 80, "INGRESS_HELLO")
+HOLDFAST_MESSAGE(Prepare, 81, "PREPARE")
+HOLDFAST_MESSAGE(Prepared, 82, "PREPARED")
+HOLDFAST_MESSAGE(NeedTokenizer, 83, "NEED_TOKENIZER")
+HOLDFAST_MESSAGE(TokenizerBlob, 84, "TOKENIZER_BLOB")
+HOLDFAST_MESSAGE(Inspect, 85, "INSPECT")
+HOLDFAST_MESSAGE(Inspected, 86, "INSPECTED")
+#undef HOLDFAST_MESSAGE
 
 template <class V>
 void fields(V& v, Like<Fence> auto& m) {
@@ -361,7 +361,7 @@ void fields(V& v, Like<Hello> auto& m) {
   v("memory", m.memory);
   v("models", m.models);
   v("active", m.active);
-  v("epoch_seen", m.epoch_seen);
+  v("epoch_seen", m.last_epoch);
 }
 template <class V>
 void fields(V& v, Like<Welcome> auto& m) {
@@ -538,7 +538,7 @@ void fields(V& v, Like<Inspected> auto& m) {
   v("mtime_ns", m.mtime_ns);
   v("shape", m.shape);
   v.blob("tokenizer", m.tokenizer);
-  v.blob("pieces", m.pieces);
+  v.blob("pieces", m.detokenizer);
   v("output", m.output);
   v("identity", m.identity);
 }

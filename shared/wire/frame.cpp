@@ -14,8 +14,8 @@ namespace holdfast::wire {
 namespace {
 
 constexpr char kMagic[4] = {'H', 'F', 'S', 'T'};
-// Small frames may not blow up in memory: an element of these arrays can be one byte long but takes
-// up to two hundred in a struct. Far above what any message of ours holds.
+// Bounds the memory of small frames: an element of these arrays can be one byte long but takes up
+// to two hundred in a struct. Far above the arrays of any real message.
 constexpr std::uint64_t kStructsMax = 65'536;
 
 template <class T>
@@ -35,8 +35,8 @@ constexpr bool kIsText = std::is_same_v<T, Errc> || std::is_same_v<T, std::strin
 
 // ---------------------------------------------------------------- writing
 
-/// Empty text, bytes, arrays and absent optionals are left out of the map: they are every reader's
-/// default.
+/// Returns false for empty text, bytes, arrays and absent optionals, which are left out of the map:
+/// they are every reader's default.
 template <class T>
 bool is_written(const T& value) {
   if constexpr (IsOptional<T>::value) {
@@ -120,7 +120,7 @@ void write_value(CborWriter& out, const T& value) {
 template <class T>
 bool read_value(CborReader& in, T& value);
 
-/// Visits the fields of a struct until the one called `key`, and reads that.
+/// Visits the fields of a struct until the one with the name `key`, and reads that.
 struct ReadField {
   CborReader& in;
   std::string_view key;
@@ -130,7 +130,7 @@ struct ReadField {
   bool is_next(std::string_view name) {
     const int i = index++;
     if (found >= 0 || name.size() != key.size()) return false;
-    if (name.back() != key.back()) return false;  // spares most calls below
+    if (name.back() != key.back()) return false;  // avoids most calls below
     if (std::memcmp(name.data(), key.data(), key.size()) != 0) return false;
     found = i;
     return true;
@@ -151,12 +151,12 @@ struct ReadField {
   }
 };
 
-/// Unknown keys are stepped over (a newer peer), a key that comes twice is refused.
+/// Reads a struct. Unknown keys (of a newer peer) are skipped, a duplicate key is refused.
 template <class T>
 bool read_struct(CborReader& in, T& value) {
   std::uint64_t n = 0;
   if (!in.read_map(n)) return false;
-  std::uint64_t seen = 0;
+  std::uint64_t present = 0;
   for (std::uint64_t i = 0; i < n; ++i) {
     ReadField field{in, {}};
     if (!in.read_key(field.key)) return false;
@@ -165,8 +165,8 @@ bool read_struct(CborReader& in, T& value) {
       in.skip(2);
     } else {
       const std::uint64_t bit = 1ULL << field.found;
-      if ((seen & bit) != 0) in.fail("a key that comes twice");
-      seen |= bit;
+      if ((present & bit) != 0) in.fail("a key that comes twice");
+      present |= bit;
     }
     if (!in.ok()) return false;
   }
@@ -196,7 +196,7 @@ bool read_vector(CborReader& in, std::vector<T>& value) {
   std::uint64_t n = 0;
   if (!in.read_array(n)) return false;
   if (!kIsNumber<T> && n > kStructsMax) return in.fail("an array of more than 65536 elements");
-  if constexpr (kIsNumber<T>) value.reserve(n);  // n <= bytes that are left
+  if constexpr (kIsNumber<T>) value.reserve(n);  // n <= remaining bytes
   for (std::uint64_t i = 0; i < n; ++i) {
     if (!read_value(in, value.emplace_back())) return false;
   }
@@ -278,7 +278,7 @@ Error malformed(std::string what) {
   return {Errc::kInvalidRequest, "message: " + std::move(what)};
 }
 
-std::size_t size_guess(const Message& message) {
+std::size_t size_hint(const Message& message) {
   if (const auto* tokens = std::get_if<Tokens>(&message)) return 64 + 160 * tokens->events.size();
   if (const auto* dispatch = std::get_if<Dispatch>(&message)) {
     return 1024 + 4 * (dispatch->prompt_ids.size() + dispatch->committed_ids.size());
@@ -305,7 +305,7 @@ std::string with_header(std::string frame, std::uint16_t type) {
   return frame;
 }
 
-/// Looks for what a reader would refuse; strings are not looked at (put_text repairs them).
+/// Finds values that a reader would refuse. Strings are not checked: put_text repairs them.
 struct CheckFields {
   std::string_view wrong;  // the field, empty = none
 
@@ -340,7 +340,7 @@ struct CheckFields {
 }  // namespace
 
 std::string encode(const Message& message) {
-  CborWriter out(size_guess(message));
+  CborWriter out(size_hint(message));
   out.out().resize(kHeaderBytes);
   std::visit([&](const auto& m) { write_value(out, m); }, message);
   return with_header(std::move(out.out()), kTypes[message.index()].number);
@@ -376,7 +376,7 @@ Result<Message> decode(std::string_view frame) {
     return malformed("does not begin with the magic HFST; not a peer of this protocol");
   }
   const std::uint32_t version = get_little_endian(frame.substr(4), 2);
-  if (version > kVersion || version + 1 < kVersion) {  // unreached: there is none before 0 yet
+  if (version > kVersion || version + 1 < kVersion) {  // the second is false while kVersion is 1
     return malformed("protocol version " + std::to_string(version) + "; expected " +
                      std::to_string(kVersion - 1) + " or " + std::to_string(kVersion));
   }

@@ -14,21 +14,22 @@ namespace holdfast::wire {
 inline constexpr std::uint16_t kVersion = 1;
 inline constexpr std::size_t kHeaderBytes = 16;
 
-/// Header + CBOR. Never fails for messages made by us.
+/// Returns header and CBOR. Never fails for messages made by us.
 std::string encode(const Message& message);
-/// The same without making a Message of it, for the message that can be long and is hashed.
+/// Encodes the message that can be long and is hashed, without making a Message of it.
 std::string encode(const Submit& submit);
 
-/// kInvalidRequest if decode() would refuse what encode() makes of it: a number that is not finite,
-/// an unknown enumerator, too many elements. Costs a walk over the fields.
+/// Returns kInvalidRequest if decode() would refuse the result of encode(): a number that is not
+/// finite, an unknown enumerator, too many elements. Costs a walk over the fields.
 Result<void> check_encodable(const Submit& submit);
 
-/// kInvalidRequest with the reason for anything malformed: wrong magic, version, type, length, CBOR
-/// nested deeper than 32, a field of the wrong type or range, text that is not UTF-8. Bounded time
-/// and memory; safe on hostile input. Accepts versions kVersion and kVersion - 1.
+/// Decodes a frame. kInvalidRequest with the reason for anything malformed: wrong magic, version,
+/// type, length, CBOR nested deeper than 32, a field of the wrong type or range, text that is not
+/// UTF-8. Bounded time and memory; safe on hostile input. Accepts versions kVersion and kVersion -
+/// 1.
 Result<Message> decode(std::string_view frame);
 
-/// "SUBMIT", … as in schema/protocol.md. For logs and tests.
+/// Returns "SUBMIT", … as in schema/protocol.md. For logs and tests.
 std::string_view message_name(const Message& message);
 
 }  // namespace holdfast::wire

@@ -1,7 +1,7 @@
 #pragma once
 // The messages of the protocol (schema/protocol.md), as plain structs. frame.h turns them into
 // ZeroMQ frames (16-byte header + CBOR) and back. A field that a peer of version N-1 does not send
-// keeps its default.
+// has its default.
 //
 // Roles: C client (SDK), D daemon, W worker, I ingress helper, O operator (CLI, supervisor).
 
@@ -19,9 +19,11 @@ namespace holdfast::wire {
 
 using holdfast::MemoryPool;
 using TokenId = std::int32_t;
-/// Stands for the vector of an embedding (vector_text.h). No vocabulary has it: its piece is empty.
+/// The token that carries an embedding's vector (vector_text.h). No vocabulary has it: its bytes
+/// are empty.
 inline constexpr TokenId kVectorToken = -1;
-/// Stands for the log-probabilities of a prompt (prompt_scores.h) where no token was asked for.
+/// The token that carries a prompt's log-probabilities (prompt_scores.h) where no token was
+/// requested.
 inline constexpr TokenId kScoresToken = -2;
 
 /// Orders the attempts of a request: a later fence always compares greater, also over daemon
@@ -32,7 +34,7 @@ struct Fence {
   auto operator<=>(const Fence&) const = default;
 };
 
-/// Resolved sampling parameters: nothing is left to a default of the receiver.
+/// Resolved sampling parameters: the receiver applies no defaults.
 struct Sampling {
   float temperature = 1.0f;  // 0 = greedy
   std::int32_t top_k = 0;    // 0 = off
@@ -49,7 +51,7 @@ struct Sampling {
   std::int32_t prompt_logprobs = -1;  // as logprobs, of the prompt's tokens
 };
 
-/// What a client asks for. Exactly one of `text`, `ids`, `messages_json` is set.
+/// A client's prompt. Exactly one of `text`, `ids`, `messages_json` is set.
 struct Prompt {
   std::optional<std::string> text;
   std::optional<std::vector<TokenId>> ids;
@@ -74,7 +76,7 @@ std::string_view finish_name(FinishReason reason);  // "stop", "length", …
 
 // ---------------------------------------------------------------- client <-> daemon
 
-/// C→D. Answer: ACCEPTED or REFUSED with the same tag. `request_id` is made by the client before it
+/// C→D. Answer: ACCEPTED or REFUSED with the same tag. The client makes `request_id` before it
 /// sends (so a repeat after a lost answer finds the same request); empty = the daemon makes one.
 struct Submit {
   std::uint64_t tag = 0;
@@ -84,35 +86,35 @@ struct Submit {
   std::string model;            // name or alias
   std::vector<Prompt> prompts;  // 1 or more; choices = prompts x n, prompt-major
   std::int32_t n = 1;
-  std::optional<std::int64_t> max_tokens;  // absent: what is left of the context
+  std::optional<std::int64_t> max_tokens;  // absent: the rest of the context
   Sampling sampling;
   bool seed_given = false;
   std::vector<std::string> stops;
   bool echo = false;
-  bool add_special = true;  // BOS etc. as the model's file says
+  bool add_special = true;  // BOS etc. as in the model's file
   PriorityClass priority = PriorityClass::kNormal;
   std::int64_t queue_timeout_ms = 0;  // 0 = none
   std::int64_t total_timeout_ms = 0;  // 0 = none
   OnDisconnect on_disconnect = OnDisconnect::kContinue;
   /// Client's hash of its body for idem_key; empty: the daemon hashes this message.
   std::string body_hash;
-  std::string meta;  // opaque to us, handed back with RequestInfo (the gateway's own JSON)
+  std::string meta;  // opaque to us, returned with RequestInfo (the gateway's own JSON)
   /// Requests with the same text (a session, a user) get the same target of an alias. Empty: the
   /// idempotency key, else the request's id.
   std::string sticky;
-  std::string api_key;                           // id of the key that it came with; empty = none
-  std::optional<std::int64_t> key_max_requests;  // of that key, that have not ended
+  std::string api_key;                                  // the API key's id; empty = none
+  std::optional<std::int64_t> key_max_requests;         // of that key: most live requests
   std::optional<std::int64_t> key_requests_per_minute;  // accepted in any 60 s
 };
 
-/// How a key stands with its requests a minute, this answer's included.
+/// The state of a key's limit of requests a minute, including this request.
 struct KeyStanding {
   std::int64_t limit = 0;
   std::int64_t left = 0;
-  std::int64_t reset_ms = 0;  // until all of them are left, if none comes
+  std::int64_t reset_ms = 0;  // until all of them are left again, without further requests
 };
 
-/// One choice of a request as the client sees it.
+/// One choice of a request in the client's view.
 struct ChoiceInfo {
   std::int32_t choice = 0;
   std::int32_t prompt = 0;
@@ -122,6 +124,7 @@ struct ChoiceInfo {
   std::string error;
 };
 
+/// A request's state as D reports it.
 struct RequestInfo {
   std::string request_id;
   std::string tenant;
@@ -140,18 +143,19 @@ struct RequestInfo {
   std::int64_t queue_position = -1;  // 0 = next; -1 when not queued
   std::int64_t eta_ms = -1;
   std::string meta;
-  std::string alias;  // the name asked for, if that is not the model's
+  std::string alias;  // the requested name, if that is not the model's
 };
 
+/// D→C: the answer to SUBMIT.
 struct Accepted {
   std::uint64_t tag = 0;
-  bool duplicate = false;  // the id or the idempotency key was known: nothing new was started
+  bool duplicate = false;  // the id or the idempotency key exists already: nothing new was started
   RequestInfo info;
   std::optional<KeyStanding> key = {};  // if it has such a limit
-  std::vector<std::string> notes = {};  // of the preparation, to the first that asked (Prepared)
+  std::vector<std::string> notes = {};  // of the preparation, for the first SUBMIT (Prepared)
 };
 
-/// Numbers that help; -1 = does not apply.
+/// Why a request was refused, with helpful numbers; -1 = does not apply.
 struct Refusal {
   Errc code = Errc::kInternal;
   std::string message;
@@ -164,14 +168,15 @@ struct Refusal {
   std::optional<KeyStanding> key = {};  // if it has such a limit
 };
 
+/// D→C: the answer to a message that was refused.
 struct Refused {
   std::uint64_t tag = 0;
   Refusal refusal;
 };
 
-/// C→D. Streams events of a known request from `from[choice]` on (absent = 0). Found by request_id,
-/// or by (tenant, idem_key). Answer: ATTACHED, then EVENTs and one FIN; or REFUSED (not_found).
-/// At most `window` tokens are in flight beyond what CREDIT has named.
+/// C→D. Streams events of an existing request from `from[choice]` on (absent = 0). Found by
+/// request_id, or by (tenant, idem_key). Answer: ATTACHED, then EVENTs and one FIN; or REFUSED
+/// (not_found). At most `window` tokens are in flight beyond the last CREDIT.
 struct Attach {
   std::uint64_t tag = 0;
   std::string request_id;
@@ -180,6 +185,7 @@ struct Attach {
   std::vector<std::int64_t> from;
   std::int64_t window = 1024;
 };
+/// D→C: the answer to ATTACH, before its events.
 struct Attached {
   std::uint64_t tag = 0;
   RequestInfo info;
@@ -191,13 +197,15 @@ struct Credit {
   std::int32_t choice = 0;
   std::int64_t upto = 0;
 };
+/// C→D: ends the attachment with this tag. Not answered.
 struct Detach {
   std::uint64_t tag = 0;
   std::string request_id;
-  bool for_good = false;  // nobody comes back: what ends with its client ends at once
+  bool for_good = false;  // the client does not come back: OnDisconnect::kCancel acts at once
 };
 /// D→C: committed tokens [start, start + ids.size()) of a choice. `bytes` is the concatenation of
-/// the tokens' bytes (a token may end inside a UTF-8 sequence), `ends[i]` where token i ends in it.
+/// the tokens' bytes (a token may end inside a UTF-8 sequence), `ends[i]` is the end of token i in
+/// it.
 struct Event {
   std::uint64_t tag = 0;  // of the ATTACH
   std::string request_id;
@@ -206,8 +214,9 @@ struct Event {
   std::vector<TokenId> ids;
   std::string bytes;
   std::vector<std::uint32_t> ends;
-  std::vector<std::string> extra;  // per token (logprobs as JSON), empty when there is none
-  // Per token what a control token is called, which is no text of the answer; empty when none is.
+  std::vector<std::string> extra;  // per token (logprobs as JSON), empty when all are
+  // Per token the name of a control token, which is no text of the answer; empty when there are
+  // none.
   std::vector<std::string> special;
 };
 /// D→C: every choice has ended and all its tokens were sent on this attachment.
@@ -221,19 +230,23 @@ struct Cancel {
   std::string request_id;
   std::string tenant;
 };
+/// C→D. Found by request_id, or by (tenant, idem_key). Answer: STATUS_REPLY or REFUSED.
 struct StatusQuery {
   std::uint64_t tag = 0;
   std::string request_id;
   std::string tenant;
   std::string idem_key;
 };
+/// D→C: the answer to STATUS and CANCEL.
 struct StatusReply {
   std::uint64_t tag = 0;
   RequestInfo info;
 };
+/// C→D. Answer: MODELS_REPLY.
 struct ModelsQuery {
   std::uint64_t tag = 0;
 };
+/// A model or alias of the registry.
 struct ModelInfo {
   std::string name;
   std::string sha;
@@ -242,52 +255,56 @@ struct ModelInfo {
   std::int64_t context = 0;
   std::int64_t created_ms = 0;
   bool chat = false;
-  std::string output;  // how it writes reasoning and calls: chat::read_output
+  std::string output;  // format of reasoning and calls: chat::read_output
   std::string reason;
-  std::string alias_of;  // of an alias: "MODEL=WEIGHT,…"; the rest is that of its first target
+  std::string alias_of;  // of an alias: "MODEL=WEIGHT,…"; other fields are its first target's
 };
+/// D→C: the answer to MODELS.
 struct ModelsReply {
   std::uint64_t tag = 0;
   std::vector<ModelInfo> models;
 };
-/// Either way, any peer: the answer to PING repeats the tag.
+/// Any peer to any peer: the answer to PING repeats the tag.
 struct Ping {
   std::uint64_t tag = 0;
 };
+/// Any peer to any peer: the answer to PING.
 struct Pong {
   std::uint64_t tag = 0;
-  std::int64_t message_bytes = 0;  // of the daemon: the longest frame that it takes; 0 = not said
+  std::int64_t message_bytes = 0;  // of the daemon: its longest accepted frame; 0 = not stated
 };
 
 // ---------------------------------------------------------------- operator <-> daemon
 
-/// O→D. `verb` is the CLI's ("models.add", "requests.cancel", "queue.stats", "status", …), `args`
-/// a JSON object. schema/protocol.md has the table of verbs.
+/// O→D. `verb` is the CLI's ("models.add", "requests.cancel", "queue.stats", "status", …), `args` a
+/// JSON object. schema/protocol.md has the table of verbs.
 struct Op {
   std::uint64_t tag = 0;
   std::string verb;
   std::string args;
-  std::string tenant;  // whose it is: few verbs, for its own objects alone; empty = an operator's
-  bool from_network = false;  // the operator came over the network: some things are not for him
-  std::string bytes;          // content that `args` speaks of: no text, so not in it
+  std::string tenant;  // of the caller: few verbs, for its own objects alone; empty = an operator
+  bool from_network = false;  // the operator is remote: some verbs are local only
+  std::string bytes;          // content that `args` describes: not text, so not in it
 };
+/// D→O: the answer to OP.
 struct OpResult {
   std::uint64_t tag = 0;
   bool ok = false;
   Refusal refusal;     // when !ok
   std::string result;  // JSON, when ok
-  std::string bytes;   // content that `result` speaks of
+  std::string bytes;   // content that `result` describes
 };
 
 // ---------------------------------------------------------------- worker <-> daemon
 
+/// A choice that the worker has when it greets.
 struct ActiveItem {
   std::string request_id;
   std::int32_t choice = 0;
   Fence fence;
   std::int64_t first_unacked = 0;
   std::int64_t next_index = 0;
-  bool finished = false;  // its last token and finish reason wait in the ring
+  bool finished = false;  // its last token and finish reason are in the ring
 };
 struct MemoryReport {  // bytes on the worker's device
   std::int64_t total = 0;
@@ -296,11 +313,11 @@ struct MemoryReport {  // bytes on the worker's device
   std::int64_t kv = 0;
   std::int64_t scratch = 0;
   std::int64_t rss = 0;
-  std::int64_t taken = 0;  // by which the process grew with a load, measured; 0 = not measured
-  std::int64_t at_us = 0;  // when it was measured, on the machine's monotonic clock; 0 = not known
-  std::vector<MemoryPool> pools;  // that its loads take from, the newest numbers
+  std::int64_t taken = 0;         // measured growth of the process with a load; 0 = not measured
+  std::int64_t at_us = 0;         // time of that on the machine's monotonic clock; 0 = unknown
+  std::vector<MemoryPool> pools;  // that its loads use, the newest numbers
 };
-/// What a loaded model can take. Credits are arithmetic of the daemon over these numbers.
+/// The capacity of a loaded model. The daemon computes credits from these numbers.
 struct LoadedModel {
   std::string load_id;
   std::string model_sha;
@@ -313,7 +330,7 @@ struct LoadedModel {
   MemoryReport memory;
   std::string reason;
   double progress = 0;   // 0..1 while loading
-  std::string identity;  // of the file whose bytes were loaded (hf::Stamp); empty = not known
+  std::string identity;  // of the file that was loaded (huggingface::Stamp); empty = unknown
 };
 /// W→D, first message on every connection. A new process has a new `incarnation`.
 struct Hello {
@@ -321,7 +338,7 @@ struct Hello {
   std::string incarnation;
   std::int64_t pid = 0;
   /// Start of the process in clock ticks since the boot of the host (/proc/PID/stat). With the pid
-  /// it names one process for good. 0: not said.
+  /// it identifies one process for good. 0: not stated.
   std::int64_t started_ticks = 0;
   std::string host;
   std::string device;   // "cpu", "opencl:0", …
@@ -331,26 +348,29 @@ struct Hello {
   MemoryReport memory;
   std::vector<LoadedModel> models;
   std::vector<ActiveItem> active;
-  std::uint64_t epoch_seen = 0;
+  std::uint64_t last_epoch = 0;
 };
+/// D→W: the answer to HELLO.
 struct Welcome {
   std::uint64_t epoch = 0;
   std::string worker_id;
-  /// The daemon gave this worker up while its connection lived: it must say HELLO again.
+  /// The daemon took this worker for lost while its connection lived: it must say HELLO again.
   bool greet_again = false;
 };
-/// D→W: go on with this choice, stamp its ring with `fence`; tokens below ack_upto are committed.
+/// D→W: continue this choice, stamp its ring with `fence`; tokens below ack_upto are committed.
 struct Adopt {
   std::string request_id;
   std::int32_t choice = 0;
   Fence fence;
   std::int64_t ack_upto = 0;
 };
+/// D→W: forget a choice.
 struct Drop {
   std::string request_id;
   std::int32_t choice = 0;
   std::string reason;
 };
+/// D→W: load a model.
 struct Load {
   std::string load_id;
   std::string model_sha;
@@ -365,16 +385,18 @@ struct Load {
   std::int32_t prefill_chunk = 0;  // tokens of prefill per step; 0 = default
   std::string options;             // JSON for the fake engine and experiments
   std::int32_t threads = 0;        // of the worker's at most; 0 = all of them
-  std::string identity;            // hf::Stamp: of another one the SHA-256 is looked at
-  std::int64_t bytes = 0;          // that are reserved for it
+  std::string identity;            // huggingface::Stamp: if another one, the SHA-256 is checked
+  std::int64_t bytes = 0;          // reserved for it
 };
+/// D→W: unload a model.
 struct Unload {
   std::string load_id;
 };
-/// W→D: a load changed its state (or its memory). The daemon decides what that means.
+/// W→D: a load changed its state (or its memory). The daemon decides on the consequences.
 struct StateReport {
   LoadedModel model;
 };
+/// D→W: run a choice.
 struct Dispatch {
   std::string request_id;
   std::int32_t choice = 0;
@@ -389,10 +411,10 @@ struct Dispatch {
   std::int64_t time_left_ms = -1;  // -1 = no deadline
   std::int32_t priority = 1;
   std::string state;  // sampler state that ids cannot rebuild
-  /// At most 16 bytes: sequences share pages of the prefix cache with those of the same value
-  /// alone.
+  /// At most 16 bytes: sequences share pages of the prefix cache only with those of the same value.
   std::string prefix_root;
 };
+/// New tokens of one choice, and perhaps its end.
 struct TokenEvent {
   std::string request_id;
   std::int32_t choice = 0;
@@ -403,14 +425,15 @@ struct TokenEvent {
   std::string error_code;
   std::string error;
   std::vector<std::string> extra;
-  /// In the first event of a dispatch: its tokens that the worker's prefix cache had.
+  /// The prompt's tokens from the worker's prefix cache, in the first event of a dispatch.
   std::optional<std::int64_t> cached_tokens = {};
 };
-/// W→D: the fruit of one engine step, all sequences together.
+/// W→D: the results of one engine step, all sequences together.
 struct Tokens {
   std::uint64_t step = 0;
   std::vector<TokenEvent> events;
 };
+/// The committed tokens of one choice.
 struct AckItem {
   std::string request_id;
   std::int32_t choice = 0;
@@ -418,15 +441,17 @@ struct AckItem {
   std::int64_t upto = 0;
   bool finished = false;  // the finish is committed: forget this choice
 };
+/// D→W: cumulative acknowledgements, after the commit.
 struct Ack {
   std::vector<AckItem> items;
 };
+/// D→W: cancel a choice.
 struct CancelWork {
   std::string request_id;
   std::int32_t choice = 0;
   Fence fence;
 };
-/// W→D: this dispatch was not taken or is handed back (no pages, stale load, draining, preempted
+/// W→D: this dispatch was not accepted or is returned (no pages, stale load, draining, preempted
 /// for good). No blame; dispatched again elsewhere or later.
 struct Returned {
   std::string request_id;
@@ -434,27 +459,31 @@ struct Returned {
   Fence fence;
   std::string reason;
 };
+/// D→W: take no new work (`resume`: take it again). W→D: the worker was told to end and takes no
+/// new work.
 struct Drain {
   bool resume = false;
 };
+/// W→D: draining is done, no work is left.
 struct Drained {};
-/// W→D, every second and after each load: what is used now.
+/// W→D, every second and after each load: what is in use now.
 struct WorkerStats {
   MemoryReport memory;
   std::int32_t running = 0;
   std::int32_t pages_used = 0;
   std::uint64_t steps = 0;
   std::uint64_t tokens = 0;
-  std::uint64_t prefill_tokens = 0;         // of prompts, and of what was committed before
-  std::uint64_t preemptions = 0;            // a sequence gave its pages back and begins again
-  std::uint64_t draft_tokens = 0;           // guessed and computed
-  std::uint64_t accepted_draft_tokens = 0;  // and right
+  std::uint64_t prefill_tokens = 0;         // of prompts, and of tokens committed earlier
+  std::uint64_t preemptions = 0;            // a sequence returned its pages and starts again
+  std::uint64_t draft_tokens = 0;           // proposed and computed
+  std::uint64_t accepted_draft_tokens = 0;  // accepted ones of these
   std::uint64_t allocations = 0;            // device + engine allocations since start
   double step_ms = 0;                       // recent mean
 };
 
 // ---------------------------------------------------------------- ingress <-> daemon
 
+/// I→D, first message on every connection.
 struct IngressHello {
   std::int64_t pid = 0;
 };
@@ -467,21 +496,23 @@ struct Prepare {
   bool echo = false;
   std::string extra;          // Sampling::extra of the request: its grammar is checked
   bool parse_special = true;  // special tokens are read from prompts of text
-  bool names = false;         // the text of ids has special tokens by their names
+  bool names = false;         // `text` has the special tokens of ids by their names
 };
+/// I→D: the answer to PREPARE.
 struct Prepared {
   std::uint64_t job = 0;
   bool ok = false;
   Refusal refusal;
   std::vector<std::vector<TokenId>> ids;
   std::vector<std::string> text;   // the rendered prompts, when echo
-  bool embedding = false;          // `extra` asks for the vector of each prompt, not for text
-  std::vector<std::string> notes;  // what was done to messages so that the template takes them
+  bool embedding = false;          // `extra` requests the vector of each prompt, not text
+  std::vector<std::string> notes;  // changes to messages that made them fit the template
 };
 /// I→D, and the answer: the model's tokenizer as a GGUF without tensors.
 struct NeedTokenizer {
   std::string model_sha;
 };
+/// D→I: the answer to NEED_TOKENIZER.
 struct TokenizerBlob {
   std::string model_sha;
   std::string blob;  // empty: unknown model
@@ -492,6 +523,7 @@ struct Inspect {
   std::string path;
   std::string roots;  // "DIR:DIR…": the file must lie below one, links followed; empty: anywhere
 };
+/// I→D: the answer to INSPECT.
 struct Inspected {
   std::uint64_t job = 0;
   bool ok = false;
@@ -499,11 +531,11 @@ struct Inspected {
   std::string model_sha;  // SHA-256 of the file, hex
   std::int64_t size = 0;
   std::int64_t mtime_ns = 0;
-  std::string shape;      // JSON: plan::ModelShape
-  std::string tokenizer;  // GGUF without tensors
-  std::string pieces;     // text::encode_pieces: the bytes of every token
-  std::string output;     // chat::describe_output of its chat template
-  std::string identity;   // hf::Stamp
+  std::string shape;        // JSON: plan::ModelShape
+  std::string tokenizer;    // GGUF without tensors
+  std::string detokenizer;  // text::encode_detokenizer_table: the bytes of every token
+  std::string output;       // chat::describe_output of its chat template
+  std::string identity;     // huggingface::Stamp
 };
 
 using Message =

@@ -8,10 +8,10 @@
 namespace holdfast::wire {
 namespace {
 
-// No other member and no base64 has these in it: found from behind they need no JSON parser, for
-// which a long prompt's would be much.
+// No other member and no base64 contains these: a search from the end finds them without a JSON
+// parser, which is slow for a long prompt's scores.
 constexpr std::string_view kScores = "\"prompt\":\"";
-constexpr std::string_view kPieces = "\",\"pieces\":\"";
+constexpr std::string_view kTokenBytes = "\",\"pieces\":\"";
 constexpr std::string_view kEnd = "\"}";
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
@@ -59,36 +59,37 @@ bool decode_scores(std::string_view in, PromptScores& s) {
   s.ids.resize(tokens);
   s.scores.resize(tokens - 1);
   s.alternatives.resize((tokens - 1) * top);
-  CHECK(take(in, s.ids.data(), tokens));  // the counts fit what is there
+  CHECK(take(in, s.ids.data(), tokens));  // the counts fit the bytes
   for (std::size_t i = 0; i + 1 < tokens; ++i) {
     CHECK(take(in, &s.scores[i], 1) && take(in, s.alternatives.data() + i * top, top));
   }
   return true;
 }
 
-std::string encode_pieces(const std::map<TokenId, PromptScores::Piece>& pieces) {
+std::string encode_token_bytes(const std::map<TokenId, PromptScores::TokenBytes>& token_bytes) {
   std::string out;
-  for (const auto& [id, piece] : pieces) {
-    const auto size = static_cast<std::uint32_t>(2 * piece.bytes.size() + (piece.control ? 1 : 0));
+  for (const auto& [id, entry] : token_bytes) {
+    const auto size = static_cast<std::uint32_t>(2 * entry.bytes.size() + (entry.control ? 1 : 0));
     put(out, &id, 1);
     put(out, &size, 1);
-    out += piece.bytes;
+    out += entry.bytes;
   }
   return out;
 }
 
-bool decode_pieces(std::string_view in, std::map<TokenId, PromptScores::Piece>& pieces) {
+bool decode_token_bytes(std::string_view in,
+                        std::map<TokenId, PromptScores::TokenBytes>& token_bytes) {
   while (!in.empty()) {
     TokenId id = 0;
     std::uint32_t size = 0;
     if (!take(in, &id, 1) || !take(in, &size, 1) || in.size() < size / 2) return false;
-    pieces[id] = {std::string(in.substr(0, size / 2)), size % 2 != 0};
+    token_bytes[id] = {std::string(in.substr(0, size / 2)), size % 2 != 0};
     in.remove_prefix(size / 2);
   }
   return true;
 }
 
-/// Where the scores' member begins; npos: there is none.
+/// Returns where the scores' member begins; npos: there is none.
 std::size_t find_scores(std::string_view extra) {
   return extra.ends_with(kEnd) ? extra.rfind(kScores) : std::string_view::npos;
 }
@@ -104,9 +105,9 @@ std::string with_prompt_scores(std::string extra, const PromptScores& scores) {
   if (!extra.ends_with('{')) extra += ',';
   extra += kScores;
   extra += to_base64(encode_scores(scores));
-  if (!scores.pieces.empty()) {
-    extra += kPieces;
-    extra += to_base64(encode_pieces(scores.pieces));
+  if (!scores.token_bytes.empty()) {
+    extra += kTokenBytes;
+    extra += to_base64(encode_token_bytes(scores.token_bytes));
   }
   return extra.append(kEnd);
 }
@@ -116,13 +117,13 @@ std::optional<PromptScores> read_prompt_scores(std::string_view extra) {
   if (at == std::string_view::npos) return std::nullopt;
   std::string_view text = extra.substr(at + kScores.size());
   text.remove_suffix(kEnd.size());
-  const std::size_t behind = text.find(kPieces);
-  const auto scores = from_base64(text.substr(0, behind));
+  const std::size_t texts_at = text.find(kTokenBytes);
+  const auto scores = from_base64(text.substr(0, texts_at));
   PromptScores out;
   if (!scores || !decode_scores(*scores, out)) return std::nullopt;
-  if (behind == std::string_view::npos) return out;
-  const auto pieces = from_base64(text.substr(behind + kPieces.size()));
-  if (!pieces || !decode_pieces(*pieces, out.pieces)) return std::nullopt;
+  if (texts_at == std::string_view::npos) return out;
+  const auto token_bytes = from_base64(text.substr(texts_at + kTokenBytes.size()));
+  if (!token_bytes || !decode_token_bytes(*token_bytes, out.token_bytes)) return std::nullopt;
   return out;
 }
 

@@ -14,10 +14,10 @@
 namespace holdfast::wire {
 namespace {
 
-// Without it a server lets everybody in when no ZAP handler runs. zmq.h names it among the drafts
-// only; setting it fails loudly where libzmq does not know it.
+// Without it a server accepts everybody when no ZAP handler runs. zmq.h declares it only with the
+// draft API; setting it fails loudly where libzmq does not know it.
 constexpr int kZapEnforceDomain = 93;
-// Likewise ZMQ_MSG_PROPERTY_PEER_ADDRESS; without it nobody is known, and nobody let in.
+// Likewise ZMQ_MSG_PROPERTY_PEER_ADDRESS; without it no peer is identified, and none accepted.
 constexpr const char* kPeerAddress = "Peer-Address";
 
 Error zmq_error(const std::string& operation) {
@@ -58,7 +58,7 @@ bool set_curve(void* s, const SocketOptions& o) {
          set_text(s, ZMQ_CURVE_SECRETKEY, o.secret_key);
 }
 
-/// One part of a message; `more` says whether others follow. False when nothing is there.
+/// Receives one part of a message; `more` is set if others follow. False when there is none.
 bool receive_part(void* socket, std::string& out, bool& more,
                   PeerCredentials* credentials = nullptr) {
   zmq_msg_t part;
@@ -83,14 +83,14 @@ SendStatus send_part(void* socket, std::string_view bytes, int flags) {
     n = zmq_send(socket, bytes.data(), bytes.size(), ZMQ_DONTWAIT | flags);
   } while (n < 0 && zmq_errno() == EINTR);
   if (n >= 0) return SendStatus::kSent;
-  // Whatever else is wrong with the connection shows in the monitor; the caller repeats or drops.
+  // Any other fault of the connection shows in the monitor; the caller repeats or drops.
   return zmq_errno() == EHOSTUNREACH ? SendStatus::kGone : SendStatus::kFull;
 }
 
 }  // namespace
 
 PeerCredentials parse_peer_address(std::string_view address) {
-  std::int64_t numbers[3] = {};  // pid, gid, uid, from the end
+  std::int64_t numbers[3] = {};  // pid, gid, uid, from the end of the text
   for (std::int64_t& number : numbers) {
     const std::size_t colon = address.rfind(':');
     if (colon == std::string_view::npos) return {};
@@ -100,7 +100,7 @@ PeerCredentials parse_peer_address(std::string_view address) {
     if (failed != std::errc() || end != digits.data() + digits.size()) return {};
     address = address.substr(0, colon);
   }
-  // A network address ends in one number, and its host is none.
+  // The host in a Unix socket's name has no colon; an IPv6 address has.
   if (address.find(':') != std::string_view::npos) return {};
   return {true, numbers[2], numbers[0]};
 }
@@ -119,8 +119,8 @@ Result<Socket> Socket::open(const Context& context, SocketKind kind, const Socke
   if (raw == nullptr) return zmq_error("open socket");
   Socket socket(raw);
   bool ok = set_transport(raw, options) && set_curve(raw, options);
-  // A DEALER queues nothing for a peer that is not there (the state is repeated after a reconnect);
-  // a ROUTER says so when a peer is gone instead of dropping in silence.
+  // A DEALER queues nothing for an absent peer (the state is repeated after a reconnect); a ROUTER
+  // reports that a peer is gone instead of dropping in silence.
   ok = ok && (router ? set(raw, ZMQ_ROUTER_MANDATORY, 1) : set(raw, ZMQ_IMMEDIATE, 1));
   if (!ok) return zmq_error("open socket: set options");
   return socket;
@@ -191,8 +191,8 @@ std::optional<Received> Socket::receive() {
         continue;
       }
     }
-    // The name of the peer comes with what it sent: libzmq leaves it out of the routing id when a
-    // poll has looked at the socket before.
+    // The peer's name comes with each message: libzmq omits it from the routing id when a poll has
+    // read the socket before.
     PeerCredentials* credentials = type == ZMQ_ROUTER ? &message.credentials : nullptr;
     if (!receive_part(socket_, message.frame, more, credentials)) return std::nullopt;
     if (!more) return message;

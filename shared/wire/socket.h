@@ -14,7 +14,8 @@
 
 namespace holdfast::wire {
 
-/// One per process (one libzmq I/O thread), or one per test. Must outlive its sockets. Thread-safe.
+/// The libzmq context: one per process (one libzmq I/O thread), or one per test. Must outlive its
+/// sockets. Thread-safe.
 class Context {
  public:
   Context();
@@ -29,6 +30,7 @@ class Context {
 
 enum class SocketKind : std::uint8_t { kDealer, kRouter };
 
+/// Options of a socket; times in milliseconds.
 struct SocketOptions {
   int heartbeat_interval_ms = 20;  // 0 = no heartbeats
   int heartbeat_timeout_ms = 60;   // a silent peer's connection is closed after it
@@ -44,20 +46,21 @@ struct SocketOptions {
 };
 
 enum class SendStatus : std::uint8_t {
-  kSent,  // handed to libzmq; arrival is known only by an answer
+  kSent,  // passed to libzmq; only an answer proves arrival
   kFull,  // high-water mark, or (DEALER) not connected now: try again later
   kGone,  // (ROUTER) no such peer any more
 };
 
-/// Who is at the other end of a unix socket, as the kernel says of the time it connected.
+/// The process at the other end of a Unix socket, as the kernel recorded it at the connection.
 struct PeerCredentials {
-  bool known = false;  // false: not a unix socket
+  bool identified = false;  // false: not a Unix socket
   std::int64_t uid = -1;
   std::int64_t pid = 0;  // 0: a process of another namespace
 };
-/// libzmq's name of a peer, "localhost:UID:GID:PID" of a unix socket.
+/// Parses libzmq's name of a peer, "localhost:UID:GID:PID" for a Unix socket.
 PeerCredentials parse_peer_address(std::string_view address);
 
+/// A received message.
 struct Received {
   std::string peer;  // ROUTER: routing id of the connection, an opaque byte string; DEALER: empty
   std::string frame;
@@ -66,30 +69,32 @@ struct Received {
 
 enum class LinkEvent : std::uint8_t { kConnected, kDisconnected };  // after / of a handshake
 
+/// A DEALER or ROUTER socket. One thread at a time; no call blocks.
 class Socket {
  public:
   static Result<Socket> open(const Context& context, SocketKind kind, const SocketOptions& options);
   Socket(Socket&&) noexcept;
   Socket& operator=(Socket&&) noexcept;
-  ~Socket();  // LINGER 0: what was not sent is dropped
+  ~Socket();  // LINGER 0: unsent messages are dropped
 
-  /// kIo with endpoint and cause. A stale ipc file of a dead process is replaced by libzmq.
+  /// Binds the socket. kIo with endpoint and cause. libzmq replaces a stale ipc file of a dead
+  /// process.
   Result<void> bind(const std::string& endpoint);
   Result<void> connect(const std::string& endpoint);
-  /// The bound or connected address ("tcp://127.0.0.1:43210" after "tcp://127.0.0.1:*").
+  /// Returns the bound or connected address ("tcp://127.0.0.1:43210" after "tcp://127.0.0.1:*").
   std::string endpoint() const;
 
-  /// DEALER.
+  /// Sends a frame on a DEALER.
   SendStatus send(std::string_view frame);
-  /// ROUTER.
+  /// Sends a frame to one peer of a ROUTER.
   SendStatus send_to(std::string_view peer, std::string_view frame);
-  /// The next message, if one is there. Messages that are not exactly one frame are dropped and
-  /// counted (malformed()).
+  /// Returns the next message, if there is one. Messages that are not exactly one frame are dropped
+  /// and counted (malformed()).
   std::optional<Received> receive();
   std::uint64_t malformed() const { return malformed_; }
 
-  /// Starts a monitor; afterwards next_link_event() hands out its events, oldest first. For a
-  /// ROUTER the events do not say which peer (a ping does); for a DEALER there is only one.
+  /// Starts a monitor; afterwards next_link_event() returns its events, oldest first. For a ROUTER
+  /// the events do not identify the peer (a ping does); for a DEALER there is only one.
   Result<void> start_monitor(const Context& context);
   std::optional<LinkEvent> next_link_event();
 
@@ -104,7 +109,8 @@ class Socket {
   std::uint64_t malformed_ = 0;
 };
 
-/// Wakes a thread that waits in wait_readable(). notify() from any thread (also a signal handler).
+/// Wakes a thread that waits in wait_readable(). notify() may be called from any thread and from a
+/// signal handler.
 class WakeUp {
  public:
   WakeUp();
@@ -119,6 +125,7 @@ class WakeUp {
   int fd_;
 };
 
+/// A socket or descriptor to wait for.
 struct WaitItem {
   const Socket* socket = nullptr;  // its messages and, if it has one, its monitor
   int fd = -1;                     // or a descriptor

@@ -1,6 +1,6 @@
 #pragma once
-// The vector of an embedding on its way: it is stored and sent as the `extra` of one token
-// (kVectorToken), so that everything that holds for tokens holds for it.
+// Carries the vector of an embedding: it is stored and sent as the `extra` of one token
+// (kVectorToken), so that all guarantees for tokens hold for it.
 
 #include <string>
 #include <string_view>
@@ -10,9 +10,9 @@
 
 namespace holdfast::wire {
 
-/// {"embedding":"…"}: base64 of little-endian float32.
+/// Returns {"embedding":"…"}: base64 of little-endian float32.
 std::string vector_text(const std::vector<float>& vector);
-/// Empty for a text that is no vector.
+/// Returns an empty vector for a text that has none.
 std::vector<float> read_vector(std::string_view extra);
 
 }  // namespace holdfast::wire

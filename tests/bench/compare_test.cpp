@@ -1,7 +1,7 @@
-// Goal: bench/compare finds what became slower and nothing else: a regression is worse by more than
-// the threshold and beyond what the samples' spread explains; what cannot be judged is not; records
-// that cannot be read or are of two kinds are refused. Method: made-up records, read by the real
-// program.
+// Goal: bench/compare finds figures that became worse, and nothing else: a regression is worse by
+// more than the threshold and beyond what the samples' spread explains; figures that cannot be
+// judged are not judged; records that cannot be read, or are of two kinds, are refused. Method:
+// made-up records, read by the real program.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -50,7 +50,7 @@ class Compare : public testing::Test {
     std::ofstream(dir_ + "/" + name) << content;
     return dir_ + "/" + name;
   }
-  /// The verdict on the only figure; status_ is what the program said.
+  /// The verdict on the only figure; status_ is the program's exit status.
   std::string verdict(const json& before, const json& after, const std::string& flags = "") {
     const json found =
         run(record("a", json::array({before})), record("b", json::array({after})), flags);
@@ -68,14 +68,14 @@ class Compare : public testing::Test {
 
 const std::vector<double> kHundred = {99, 100, 101, 100, 99.5};
 
-TEST_F(Compare, ALowerRateIsARegression) {
+TEST_F(Compare, BenchCompare_WhenARateFalls_ReportsRegression) {
   EXPECT_EQ(verdict(figure_of("x", kHundred), figure_of("x", {89, 90, 91, 90, 90})), "REGRESSION");
   EXPECT_EQ(status_, 1);
   EXPECT_EQ(verdict(figure_of("x", kHundred), figure_of("x", {109, 110, 111, 110, 110})), "better");
   EXPECT_EQ(status_, 0);
 }
 
-TEST_F(Compare, ALongerTimeIsARegression) {
+TEST_F(Compare, BenchCompare_WhenATimeGrows_ReportsRegression) {
   EXPECT_EQ(verdict(figure_of("x", kHundred, "lower"), figure_of("x", {110, 111, 112}, "lower")),
             "REGRESSION");
   EXPECT_EQ(status_, 1);
@@ -84,7 +84,7 @@ TEST_F(Compare, ALongerTimeIsARegression) {
   EXPECT_EQ(status_, 0);
 }
 
-TEST_F(Compare, TheThresholdIsAllowed) {
+TEST_F(Compare, BenchCompare_WhenWithinTheThreshold_ReportsSame) {
   const json slower = figure_of("x", {96.9, 97, 97.1, 97, 97});
   const json tight = figure_of("x", {99.9, 100, 100.1, 100, 100});
   EXPECT_EQ(verdict(tight, slower), "same");
@@ -94,15 +94,15 @@ TEST_F(Compare, TheThresholdIsAllowed) {
   EXPECT_EQ(verdict(tight, slower, "--threshold 4"), "same");
 }
 
-TEST_F(Compare, NoiseIsNoRegression) {
-  // The median fell by a fifth, and each side spreads over the other.
+TEST_F(Compare, BenchCompare_WhenSamplesSpreadWidely_ReportsSame) {
+  // The median fell by a fifth, and the samples of each side overlap the other's.
   EXPECT_EQ(
       verdict(figure_of("x", {60, 100, 140, 90, 110}), figure_of("x", {50, 80, 130, 70, 120})),
       "same");
   EXPECT_EQ(status_, 0);
 }
 
-TEST_F(Compare, IntervalHoldsTheRatio) {
+TEST_F(Compare, ConfidenceInterval_WhenARateFalls_ContainsTheRatio) {
   const json found = run(record("a", json::array({figure_of("x", kHundred)})),
                          record("b", json::array({figure_of("x", {89, 90, 91, 90, 90})})));
   const json& one = found["figures"][0];
@@ -113,7 +113,7 @@ TEST_F(Compare, IntervalHoldsTheRatio) {
   EXPECT_LT(one["high"].get<double>(), 0.95);
 }
 
-TEST_F(Compare, WhatCannotBeJudgedIsNot) {
+TEST_F(Compare, BenchCompare_WhenDataIsInsufficient_IsNotJudged) {
   EXPECT_EQ(verdict(figure_of("x", {100, 100}), figure_of("x", {50, 50})), "not judged");
   json no_direction = figure_of("x", {50, 50, 50});
   no_direction.erase("better");
@@ -123,7 +123,7 @@ TEST_F(Compare, WhatCannotBeJudgedIsNot) {
   EXPECT_EQ(status_, 0);
 }
 
-TEST_F(Compare, TakesWhatTheVerbBenchPrints) {
+TEST_F(Compare, BenchCompare_WithOutputOfHoldfastBench_JudgesTheDecodeRate) {
   const auto output = [&](const std::string& name, double decode) {
     return text(name, json{{"kernels", "avx512"},
                            {"threads", 2},
@@ -141,7 +141,7 @@ TEST_F(Compare, TakesWhatTheVerbBenchPrints) {
   EXPECT_EQ(found["figures"][0]["verdict"], "REGRESSION");
 }
 
-TEST_F(Compare, RecordsThatCannotBeComparedAreRefused) {
+TEST_F(Compare, BenchCompare_WithUnreadableOrMixedRecords_IsRefused) {
   const std::string good = record("good", json::array({figure_of("x", kHundred)}));
   run(good, dir_ + "/absent");
   EXPECT_EQ(status_, 2);

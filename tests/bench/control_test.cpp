@@ -1,7 +1,7 @@
-// Goal: bench/control measures what it says: every figure is there and means something, the counts
-// of requests add up, and a run that went wrong says so. Never: that a figure is good.
-// Method: one quick run of the real program as a script would read it; one with the real engine;
-// one with a model file that is not there.
+// Goal: bench/control measures what it says: every figure is present and means something, the
+// counts of requests add up, and a run that fails says so. Never: that a figure is good.
+// Method: one quick run of the real program as a script reads it; one with the real engine; one
+// with a missing model file.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(BenchControl, EveryFigureIsThereAndTheCountsAddUp) {
+TEST(BenchControl, ControlBench_InAQuickRun_ReportsEveryFigureAndConsistentCounts) {
   int status = -1;
   const json report = run_bench("holdfast-bench-control", "--quick", &status);
   ASSERT_TRUE(report.is_object());
@@ -46,13 +46,13 @@ TEST(BenchControl, EveryFigureIsThereAndTheCountsAddUp) {
                            "burst.rss_after_mib"}) {
     EXPECT_GT(figure(report, name), 0) << name;
   }
-  // Requests that were counted out are counted in again; the run itself compares its own counts
-  // with the daemon's and names each difference as a problem.
+  // The counts of submitted and finished requests agree; the run itself compares its counts with
+  // the daemon's and reports each difference as a problem.
   EXPECT_EQ(figure(report, "restart.queued"), 500);
   EXPECT_EQ(figure(report, "burst.requests"), 500);
   EXPECT_LE(figure(report, "burst.left_at_silence"), 500);
   EXPECT_EQ(figure(report, "admission.rate_128.latency_ms.n"), 256);
-  // A stopped worker cannot be noticed before its silence is longer than the heartbeat allows.
+  // The silence of a stopped worker is noticed only when it exceeds what the heartbeat allows.
   EXPECT_GE(figure(report, "failures.stop_to_requeued_ms.p50"), 20);
   for (const json& one : report["figures"]) {
     if (one.contains("goal")) {
@@ -61,7 +61,7 @@ TEST(BenchControl, EveryFigureIsThereAndTheCountsAddUp) {
   }
 }
 
-TEST(BenchControl, TheRealEngineIsMeasuredWhereItIsAskedFor) {
+TEST(BenchControl, ControlBench_WithEngineModel_MeasuresTheRealEngine) {
   const json report =
       run_bench("holdfast-bench-control",
                 "--quick --engine model --only failures,cancel,burst,suspicion,tokens");
@@ -75,7 +75,7 @@ TEST(BenchControl, TheRealEngineIsMeasuredWhereItIsAskedFor) {
   EXPECT_EQ(figure(report, "burst.requests"), 500);
 }
 
-TEST(BenchControl, ARunThatCannotMeasureSaysSo) {
+TEST(BenchControl, ControlBench_WhenTheModelFileIsMissing_ReportsAProblem) {
   int status = 0;
   const json report = run_bench("holdfast-bench-control",
                                 "--quick --only admission --model /nonexistent.gguf", &status);

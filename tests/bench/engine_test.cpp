@@ -1,6 +1,6 @@
-// Goal: `holdfast bench` says what a forward costs: rates, the share of what memory and processors
-// give, barriers; and what was not measured is zero. Method: the demo model, whose matrices are
-// added up here from its shape; rates themselves are not looked at.
+// Goal: `holdfast bench` reports what a forward costs: rates, the share of what memory and
+// processors give, barriers; what was not measured is zero. Method: the demo model, whose matrices
+// are added up here from its shape; the rates themselves are not checked.
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@ using nlohmann::json;
 
 const std::string kDemo = std::string(HOLDFAST_SOURCE_DIR) + "/ops/demo/holdfast-demo-Q8_0.gguf";
 
-TEST(EngineBench, SaysWhatWasReachedOfWhatIsPossible) {
+TEST(EngineBench, EngineBench_AfterARun_ReportsRatesAndPercentOfPeak) {
   const json found = run_bench("holdfast", "bench " + kDemo + " -p 64 -n 8 -b 2 -r 3 -t 2");
   ASSERT_TRUE(found.is_object());
   for (const char* name : {"prefill", "decode"}) {
@@ -24,9 +24,9 @@ TEST(EngineBench, SaysWhatWasReachedOfWhatIsPossible) {
     EXPECT_GT(rate, 0);
     EXPECT_GT(found[part + "_peak_tops"], 0);
     EXPECT_GT(found[part + "_percent"], 0);
-    EXPECT_LE(found[part + "_percent"], 150);  // of another moment, on a machine with neighbours
+    EXPECT_LE(found[part + "_percent"], 150);  // measured at another moment, on a shared machine
     EXPECT_EQ(found[part + "_samples"].size(), 3u);
-    // Multiplications and additions with the weights, of which each is a byte and a sixteenth.
+    // Multiplications and additions with the weights, of which each takes 1 + 1/16 bytes.
     const double work = tops * 1e12 / rate;
     const double weights = found["bytes_per_token"].get<double>() / 1.0625;
     if (part == "decode") {
@@ -42,7 +42,7 @@ TEST(EngineBench, SaysWhatWasReachedOfWhatIsPossible) {
             static_cast<double>(found["barriers_per_step"].get<int>()));  // the same in each step
 }
 
-TEST(EngineBench, OneThreadWaitsForNobody) {
+TEST(EngineBench, EngineBench_WithOneThread_ReportsNoBarriers) {
   const json found = run_bench("holdfast", "bench " + kDemo + " -p 0 -n 4 -t 1");
   ASSERT_TRUE(found.is_object());
   EXPECT_EQ(found["barriers_per_step"], 0);

@@ -1,6 +1,6 @@
-// Goal: the bench of the gateway measures what it says: streams stay open and none breaks, each
-// takes little memory, tokens and requests cost processor time that is counted. Method: a quick
-// run; what takes time is not judged here.
+// Goal: bench/gateway measures what it says: streams stay open and none breaks, each takes little
+// memory, and the processor time of tokens and requests is counted. Method: a quick run; times are
+// not judged here.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 namespace holdfast::bench::gateway_test {
 namespace {
 
-TEST(BenchGateway, StreamsStayOpenAndTakeLittleMemory) {
+TEST(BenchGateway, GatewayBench_With256Streams_ReportsAllOpenInLittleMemory) {
   const nlohmann::json report = run_bench("holdfast-bench-gateway", "--quick");
   ASSERT_TRUE(report.is_object());
   EXPECT_EQ(report["problems"], nlohmann::json::array()) << report["problems"].dump();

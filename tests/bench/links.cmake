@@ -1,2 +1,2 @@
-set(libs hf_bench_matrix hf_bench_drafts hf_bench_neighbours nlohmann_json::nlohmann_json)
+set(libs holdfast_bench_matrix holdfast_bench_drafts holdfast_bench_neighbours nlohmann_json::nlohmann_json)
 set(timeout_s 300)

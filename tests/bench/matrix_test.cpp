@@ -1,7 +1,7 @@
-// Goal: the matrix measures every cell that it names, keeps what it has, and never measures twice;
-// cells that would take too long are skipped with the reason; a record of another build or mode is
-// left as it is. Method: quick runs of the real program, with records that were changed by hand
-// between them.
+// Goal: the matrix measures every cell that it names, keeps its results, and never measures a cell
+// twice; cells that would take too long are skipped with the reason; a record of another build or
+// mode is left unchanged. Method: quick runs of the real program, with records that are changed by
+// hand between them.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(MatrixCells, TheStandardHasThemAllOnce) {
+TEST(MatrixCells, MatrixCells_WithStandardAxes_ContainEachCombinationOnce) {
   const auto cells = cells_of(standard_axes(), "");
   std::set<std::string> names;
   for (const Cell& cell : cells) names.insert(cell.name());
@@ -31,7 +31,7 @@ TEST(MatrixCells, TheStandardHasThemAllOnce) {
   EXPECT_EQ(names.count("7B/BF16/32768/64"), 1u);
 }
 
-TEST(MatrixCells, ModelsComeTogetherAndShortContextsFirst) {
+TEST(MatrixCells, MatrixCells_WithStandardAxes_AreGroupedByModelShortContextsFirst) {
   const auto cells = cells_of(standard_axes(), "");
   std::set<std::string> models;
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -43,28 +43,28 @@ TEST(MatrixCells, ModelsComeTogetherAndShortContextsFirst) {
   }
 }
 
-TEST(MatrixCells, PatternsChoose) {
+TEST(MatrixCells, MatrixCells_WithAPattern_AreFilteredByIt) {
   EXPECT_EQ(cells_of(standard_axes(), "0.5B/Q4_K_M/*").size(), 16u);
   EXPECT_EQ(cells_of(standard_axes(), "0.5B/Q8_0/512/1,7B/*/512/1").size(), 5u);
   EXPECT_TRUE(cells_of(standard_axes(), "9B/*").empty());
 }
 
-TEST(MatrixPace, NothingIsGuessedFromNothing) {
+TEST(MatrixCellTimeModel, CellTimeEstimate_WhenNothingWasMeasured_IsEmpty) {
   const Cell cell = cells_of(standard_axes(), "")[0];
-  EXPECT_FALSE(Pace().prefill_seconds(cell).has_value());
-  EXPECT_FALSE(Pace().decode_seconds(cell).has_value());
+  EXPECT_FALSE(CellTimeModel().prefill_seconds(cell).has_value());
+  EXPECT_FALSE(CellTimeModel().decode_seconds(cell).has_value());
 }
 
-TEST(MatrixPace, TokensTakeTheirTime) {
+TEST(MatrixCellTimeModel, CellTimeEstimate_AfterOneMeasurement_ScalesWithTokens) {
   const auto cells =
       cells_of(standard_axes(), "0.5B/Q8_0/512/1,0.5B/Q8_0/4096/1,0.5B/Q8_0/4096/64");
-  Pace pace;
-  pace.learn(cells[0], /*prefill_tok_s=*/1000, /*decode_tok_s=*/50);
-  // 4,096 tokens at 1,000 a second behind 512 that are not timed, and a load.
-  EXPECT_NEAR(pace.prefill_seconds(cells[1]).value(), 4.6 + 0.5, 0.1);
+  CellTimeModel time_model;
+  time_model.learn(cells[0], /*prefill_tok_s=*/1000, /*decode_tok_s=*/50);
+  // 4,096 tokens at 1,000 a second after 512 that are not timed, and a load.
+  EXPECT_NEAR(time_model.prefill_seconds(cells[1]).value(), 4.6 + 0.5, 0.1);
   // Three samples of 16 steps at 50 a second, and a load; nothing is computed before.
-  EXPECT_NEAR(pace.decode_seconds(cells[2]).value(), 0.96 + 0.5, 0.1);
-  EXPECT_EQ(pace.prefill_seconds(cells[2]).value(), 0);
+  EXPECT_NEAR(time_model.decode_seconds(cells[2]).value(), 0.96 + 0.5, 0.1);
+  EXPECT_EQ(time_model.prefill_seconds(cells[2]).value(), 0);
 }
 
 class Matrix : public testing::Test {
@@ -84,15 +84,15 @@ class Matrix : public testing::Test {
     return report;
   }
   std::string record() const { return dir_ + "/record.json"; }
-  json kept() const {
+  json read_record() const {
     std::ifstream file(record());
     return json::parse(file, nullptr, false);
   }
-  void keep(const json& changed) { std::ofstream(record()) << changed; }
+  void write_record(const json& changed) { std::ofstream(record()) << changed; }
   std::string dir_;
 };
 
-TEST_F(Matrix, EveryCellIsMeasured) {
+TEST_F(Matrix, MatrixBench_InAQuickRun_MeasuresEveryCell) {
   const std::string markdown = dir_ + "/table.md";
   const json report = run("--markdown " + markdown);
   ASSERT_TRUE(report.is_object());
@@ -110,25 +110,25 @@ TEST_F(Matrix, EveryCellIsMeasured) {
     }
     EXPECT_EQ(one["samples"].size(), 3u) << one.dump();
   }
-  EXPECT_EQ(kept()["figures"], report["figures"]);
+  EXPECT_EQ(read_record()["figures"], report["figures"]);
   std::ifstream file(markdown);
   const std::string table((std::istreambuf_iterator<char>(file)), {});
   EXPECT_NE(table.find("| tiny Q8_0 | 256 |"), std::string::npos) << table;
   EXPECT_EQ(table.find("–"), std::string::npos) << table;  // no cell is missing
-  // The models are gone.
+  // The model files are deleted.
   for (const auto& left : std::filesystem::directory_iterator(dir_)) {
     EXPECT_NE(left.path().extension(), ".gguf");
     EXPECT_FALSE(left.is_directory()) << left.path();
   }
 }
 
-TEST_F(Matrix, ARunGoesOnWhereItEnded) {
+TEST_F(Matrix, MatrixBench_WhenResumed_MeasuresOnlyMissingCells) {
   run("--only 'tiny/Q8_0/128/*'");
-  json half = kept();
+  json half = read_record();
   for (json& one : half["figures"]) {
     if (one["name"] == "tiny/Q8_0/128/1.decode") one["value"] = 77;
   }
-  keep(half);
+  write_record(half);
   const json report = run("--only 'tiny/Q8_0/*'");
   EXPECT_EQ(figure(report, "tiny/Q8_0/128/1.decode"), 77);  // not measured again
   EXPECT_GT(figure(report, "tiny/Q8_0/256/2.decode"), 0);
@@ -138,11 +138,11 @@ TEST_F(Matrix, ARunGoesOnWhereItEnded) {
   }
 }
 
-TEST_F(Matrix, WhatWouldTakeTooLongIsSkippedWithTheReason) {
+TEST_F(Matrix, MatrixCell_WhenEstimatedTooLong_IsSkippedWithTheReason) {
   run("--only 'tiny/Q8_0/128/1'");
-  json slow = kept();
+  json slow = read_record();
   for (json& one : slow["figures"]) one["value"] = 0.01;  // tokens a second: hours
-  keep(slow);
+  write_record(slow);
   const json report = run("--only 'tiny/Q8_0/*'");
   EXPECT_EQ(report["skipped"].size(), 3u);
   EXPECT_NE(report["skipped"]["tiny/Q8_0/256/2"].get<std::string>().find("minutes"),
@@ -150,15 +150,15 @@ TEST_F(Matrix, WhatWouldTakeTooLongIsSkippedWithTheReason) {
   EXPECT_EQ(run("--only 'tiny/Q8_0/*'")["skipped"], report["skipped"]);
 }
 
-TEST_F(Matrix, AnotherBuildsRecordIsLeftAlone) {
+TEST_F(Matrix, MatrixRecord_OfAnotherBuild_IsRefusedAndUnchanged) {
   run("--only 'tiny/Q8_0/128/1'");
-  json other = kept();
+  json other = read_record();
   other["machine"]["kernels"] = "other";
-  keep(other);
+  write_record(other);
   const json report = run("--only 'tiny/Q8_0/*'", 1);
   ASSERT_EQ(report["problems"].size(), 1u);
   EXPECT_NE(report["problems"][0].get<std::string>().find("kernels"), std::string::npos);
-  EXPECT_EQ(kept(), other);
+  EXPECT_EQ(read_record(), other);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Goal: the bench of neighbours finds nothing lost or wrong: every request of a tenant ends with
-// what it always says, poison ends as errors of its own, over a restart too. Never: that a figure
-// is good. Method: a quick run of what takes seconds, and what the strangers say and report.
+// Goal: bench/neighbours finds nothing lost or wrong: every request of a tenant ends with its
+// expected text, and poison requests end as errors of their own, also over a restart. Never: that a
+// figure is good. Method: a quick run of the cases that take seconds, and of the strangers'
+// requests and figures.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -13,15 +14,15 @@ namespace {
 
 using nlohmann::json;
 
-TEST(BenchNeighbours, AQuickRunFindsNothingLostOrWrong) {
+TEST(BenchNeighbours, NeighboursBench_InAQuickRun_FindsNothingLostOrWrong) {
   int status = -1;
   const json report = run_bench("holdfast-bench-neighbours",
                                 "--quick --engine fake --only fairness,strangers,poison", &status);
   ASSERT_TRUE(report.is_object());
   EXPECT_EQ(status, 0);
   EXPECT_EQ(report["problems"], json::array()) << report["problems"].dump();
-  for (const char* door : {"sdk", "http"}) {
-    const std::string name = std::string("fair.fake.") + door;
+  for (const char* api : {"sdk", "http"}) {
+    const std::string name = std::string("fair.fake.") + api;
     EXPECT_GT(figure(report, name + ".one.p50"), 0);
     EXPECT_GT(figure(report, name + ".requests.p50_x"), 0);
     EXPECT_GT(figure(report, name + ".choices.p50_x"), 0);
@@ -32,7 +33,7 @@ TEST(BenchNeighbours, AQuickRunFindsNothingLostOrWrong) {
   EXPECT_GT(figure(report, "poison.fake.memory_peak"), 0);
 }
 
-TEST(BenchNeighbours, TheLastWholeLineOfTheCrowdCounts) {
+TEST(BenchNeighbours, ParseCrowd_WithAnIncompleteLastLine_UsesTheLastWholeOne) {
   EXPECT_EQ(parse_crowd("").connected, 0);
   EXPECT_EQ(parse_crowd("1 2 3").connected, 0) << "not a whole line yet";
   const CrowdState state = parse_crowd("1 2 3\n40 500 60\n7 8");
@@ -41,7 +42,7 @@ TEST(BenchNeighbours, TheLastWholeLineOfTheCrowdCounts) {
   EXPECT_EQ(state.dropped, 60);
 }
 
-TEST(BenchNeighbours, NoStrangerShowsAKeyOrEndsAHead) {
+TEST(BenchNeighbours, StrangerConnection_OfEachKind_SendsNoKeyAndNoWholeRequest) {
   for (const Stranger kind :
        {Stranger::kIdle, Stranger::kHalfHead, Stranger::kHalfBody, Stranger::kDrip}) {
     const std::string said = first_words(kind) + next_words(kind);

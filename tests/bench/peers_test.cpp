@@ -1,6 +1,6 @@
-// Goal: bench/peers sets two engines side by side as it says: pairs of both, ratios of ours over
-// theirs, samples kept; a peer that fails is named and no figure is made up. Method: the small demo
-// model against a shell command that claims rates.
+// Goal: bench/peers compares two engines as it says: pairs of both, ratios of ours over the peer's,
+// all samples in the record; a peer that fails is named and no figure is made up. Method: the small
+// demo model against a shell command that claims rates.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ using nlohmann::json;
 
 const std::string kSmall = "--pairs 3 --prompt 16 --decode 4 --streams 2 --context 8 --threads 1 ";
 
-TEST(BenchPeers, RatiosAreOursOverTheirs) {
+TEST(BenchPeers, PeersBench_WithAPeerCommand_ReportsRatiosOfOursOverTheirs) {
   int status = -1;
   const json report =
       run_bench("holdfast-bench-peers",
@@ -41,7 +41,7 @@ TEST(BenchPeers, RatiosAreOursOverTheirs) {
   }
 }
 
-TEST(BenchPeers, APeerThatFailsIsAProblem) {
+TEST(BenchPeers, PeersBench_WhenThePeerFails_ReportsAProblem) {
   for (const std::string peer : {"exit 3", "echo nothing"}) {
     int status = 0;
     const json report =

@@ -1,15 +1,15 @@
 #pragma once
-// A bench program's quick run, as a script would read it.
+// Runs a bench program in its quick mode, as a script reads it.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace holdfast::bench {
 
-/// The report of `program FLAGS --json`; null when there was none. `status`: its exit status.
+/// The report of `program FLAGS --json`; null if there is none. `status`: its exit status.
 nlohmann::json run_bench(const std::string& program, const std::string& flags,
                          int* status = nullptr);
-/// The value of one figure; fails the test and is -1 if it is not there.
+/// The value of one figure; if it is missing, fails the test and gives -1.
 double figure(const nlohmann::json& report, const std::string& name);
 
 }  // namespace holdfast::bench

@@ -1,6 +1,7 @@
-// Goal: bench/serve asks as it says: all requests are answered in full, rates and percentiles have
-// their samples, pairs of two servers give ratios, and shares of the capacity are asked for at
-// random times. Method: the fake engine behind the real programs, the same server on both sides.
+// Goal: bench/serve requests what it says: all requests are answered in full, rates and percentiles
+// have their samples, pairs of two servers give ratios, and loads that are shares of the capacity
+// come at random times. Method: the fake engine in the real programs, the same server on both
+// sides.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "bench/lib/house.h"
+#include "bench/lib/local_cluster.h"
 #include "tests/bench/run_bench.h"
 
 namespace holdfast::bench::serve_test {
@@ -22,24 +23,24 @@ class BenchServe : public testing::Test {
   void SetUp() override {
     std::string pattern = testing::TempDir() + "hf-serve-XXXXXX";
     dir_ = mkdtemp(pattern.data());
-    house_ = std::make_unique<House>(
-        HouseOptions{HOLDFAST_BIN_DIR,
-                     std::string(HOLDFAST_SOURCE_DIR) + "/ops/demo/holdfast-demo-Q8_0.gguf",
-                     dir_ + "/state",
-                     {}});
-    need(house_->start());
-    need(house_->add_model(R"({"step_us":1000,"slots":8,"pages":256})", 8));
-    need(house_->start_worker("w0"));
-    need(house_->wait_ready(1));
-    need(house_->start_gateway());
+    cluster_ = std::make_unique<LocalCluster>(
+        ClusterOptions{HOLDFAST_BIN_DIR,
+                       std::string(HOLDFAST_SOURCE_DIR) + "/ops/demo/holdfast-demo-Q8_0.gguf",
+                       dir_ + "/state",
+                       {}});
+    need(cluster_->start());
+    need(cluster_->add_model(R"({"step_us":1000,"slots":8,"pages":256})", 8));
+    need(cluster_->start_worker("w0"));
+    need(cluster_->wait_ready(1));
+    need(cluster_->start_gateway());
   }
   void TearDown() override {
-    house_.reset();
+    cluster_.reset();
     std::filesystem::remove_all(dir_);
   }
   static void need(const Result<void>& done) { ASSERT_TRUE(done.has_value()) << done.error().what; }
   json run(const std::string& flags) {
-    const std::string url = "http://127.0.0.1:" + std::to_string(house_->http_port());
+    const std::string url = "http://127.0.0.1:" + std::to_string(cluster_->http_port());
     int status = -1;
     const json report = run_bench(
         "holdfast-bench-serve",
@@ -50,15 +51,15 @@ class BenchServe : public testing::Test {
     return report;
   }
   std::string dir_;
-  std::unique_ptr<House> house_;
+  std::unique_ptr<LocalCluster> cluster_;
 };
 
-TEST_F(BenchServe, PairsOfBlocksGiveRatios) {
+TEST_F(BenchServe, ServeBench_WithTwoServers_ReportsRatiosOfPairedBlocks) {
   const json report = run("--prompts 16 --concurrency 3 --rounds 2 --pairs 3");
   EXPECT_EQ(figure(report, "a.p16.c3.first_ms.n"), 3 * 2 * 3);
   EXPECT_EQ(figure(report, "b.p16.c3.first_ms.n"), 3 * 2 * 3);
   EXPECT_GT(figure(report, "a.p16.c3.rate"), 0);
-  // Twice as many prompt tokens as generated ones.
+  // Prompts have twice as many tokens as answers.
   EXPECT_NEAR(figure(report, "a.p16.c3.prompt_rate"), 2 * figure(report, "a.p16.c3.rate"),
               0.01 * figure(report, "a.p16.c3.prompt_rate"));
   for (const json& one : report["figures"]) {
@@ -70,7 +71,7 @@ TEST_F(BenchServe, PairsOfBlocksGiveRatios) {
   EXPECT_GT(figure(report, "ratio.p16.c3.rate"), 0);
 }
 
-TEST_F(BenchServe, SharesOfTheCapacityAreAskedFor) {
+TEST_F(BenchServe, ServeBench_AtSharesOfTheCapacity_ReportsLatencyPercentiles) {
   const json report =
       run("--rate 50,80 --prompts 16 --concurrency 4 --rounds 4 --requests 12 --pairs 2");
   EXPECT_GT(figure(report, "capacity.requests"), 0);
@@ -79,7 +80,7 @@ TEST_F(BenchServe, SharesOfTheCapacityAreAskedFor) {
     EXPECT_GE(figure(report, share + ".request_ms.p99"), figure(report, share + ".gap_ms.p99"));
   }
   const double p99 = figure(report, "at80.request_ms.p99");
-  // As near as four digits are: the shares' percentiles may be almost the same.
+  // Within four digits: the shares' percentiles may be almost equal.
   EXPECT_NEAR(figure(report, "at80_over_50.request.p99"),
               p99 / figure(report, "at50.request_ms.p99"), 1.5e-3);
   EXPECT_NEAR(figure(report, "at80.p99_over_p50.request"),

@@ -1,2 +1,2 @@
-set(libs hf_chat)
+set(libs holdfast_chat)
 set(timeout_s 60)

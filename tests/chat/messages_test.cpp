@@ -1,7 +1,6 @@
 // Goal: messages as clients send them become the one form that templates are written for, and
-// nothing of them is lost; what cannot be understood is named by its place.
-// Method: a table of what programs send and what is made of it; each result once more, which must
-// change nothing.
+// nothing of them is lost; what cannot be understood is named by its place. Method: a table of what
+// programs send and its result; each result is normalized again, which must change nothing.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -39,7 +38,7 @@ struct Case {
   const char* made;
 };
 
-TEST(Messages, WhatProgramsSend) {
+TEST(Messages, MessageContent_WithAnyClientForm_BecomesPlainText) {
   const Case cases[] = {
       {R"([{"role":"user","content":"a"}])", R"([{"role":"user","content":"a"}])"},
       {R"([{"role":"user"}])", R"([{"role":"user","content":""}])"},
@@ -70,7 +69,7 @@ TEST(Messages, WhatProgramsSend) {
   for (const Case& c : cases) EXPECT_EQ(normalized(c.sent), json::parse(c.made)) << c.sent;
 }
 
-TEST(Messages, ArgumentsOfCalls) {
+TEST(Messages, ToolCallArguments_WithJsonText_BecomeObjects) {
   const Case cases[] = {{"null", "{}"},
                         {R"("")", "{}"},
                         {R"(" \n")", "{}"},
@@ -94,7 +93,7 @@ TEST(Messages, ArgumentsOfCalls) {
   }
 }
 
-TEST(Messages, FormsOfOld) {
+TEST(Messages, LegacyFunctionCall_WhenGiven_BecomesAToolCall) {
   const json made = normalized(R"([
       {"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{\"a\":1}"}},
       {"role":"function","name":"f","content":"ok"}])");
@@ -104,14 +103,14 @@ TEST(Messages, FormsOfOld) {
       {"role":"tool","name":"f","content":"ok","tool_call_id":"call_0"}])"));
 }
 
-TEST(Messages, AToolOfTextIsAFunctionOfOneArgument) {
+TEST(Messages, CustomToolCall_WithTextInput_BecomesAOneArgumentFunction) {
   const json made = normalized(R"([{"role":"assistant","tool_calls":[
       {"id":"c","type":"custom","custom":{"name":"patch","input":"*** Begin"}}]}])");
   EXPECT_EQ(made[0]["tool_calls"], json::parse(R"([{"id":"c","type":"function","function":
       {"name":"patch","arguments":{"input":"*** Begin"}}}])"));
 }
 
-TEST(Messages, AnswersHaveTheNamesOfTheirCalls) {
+TEST(Messages, ToolResults_WithoutNameOrId_AreMatchedToTheirCalls) {
   const json made = normalized(R"([
       {"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f"}},
                                         {"id":"b","function":{"name":"g"}},
@@ -132,7 +131,7 @@ TEST(Messages, AnswersHaveTheNamesOfTheirCalls) {
   is(5, "none", "none");
 }
 
-TEST(Messages, WhatCannotBeUnderstoodIsNamed) {
+TEST(Messages, Messages_WhenInvalid_NameTheFaultyPath) {
   const Case cases[] = {
       {"{}", "messages: is required"},
       {"[]", "messages: is required"},
@@ -161,7 +160,7 @@ TEST(Messages, WhatCannotBeUnderstoodIsNamed) {
   }
 }
 
-TEST(Messages, ArgumentsThatAreTooMuchAreAFault) {
+TEST(Messages, ToolCallArguments_WhenOverTheLimit_AreRefused) {
   json messages = json::parse(R"([{"role":"assistant","tool_calls":[{"function":
       {"name":"f","arguments":"{}"}}]}])");
   const auto fault = normalize_messages(messages, [](std::string_view) -> Result<json> {
@@ -172,7 +171,7 @@ TEST(Messages, ArgumentsThatAreTooMuchAreAFault) {
   EXPECT_EQ(fault->what, "is too much");
 }
 
-TEST(Messages, ManyCallsCostWhatOneDoes) {
+TEST(Messages, ToolResults_WithManyCalls_AreMatchedInLinearTime) {
   json calls = json::array();
   json messages = json::array();
   constexpr int kCalls = 50'000;

@@ -1,6 +1,7 @@
-// Goal: what models say in their own formats becomes content, reasoning and calls, the same however
-// the text is cut; what only looks like a call stays text. Method: texts as the families' templates
-// write them, each whole, byte by byte and cut at random; broken and hostile ones beside them.
+// Goal: what models write in their own formats becomes content, reasoning and calls, the same
+// however the text is cut; what only looks like a call stays text. Method: texts as the families'
+// templates write them, each whole, byte by byte and cut at random; broken and hostile texts as
+// well.
 #include "shared/chat/output_parser.h"
 
 #include <gtest/gtest.h>
@@ -60,7 +61,7 @@ Parts parse(const OutputOptions& options, const std::string& text,
   return parts;
 }
 
-/// Whole; the same is expected of every other cut.
+/// Parses the text whole; the same is expected of every other cut.
 Parts parse(const OutputOptions& options, const std::string& text) {
   const Parts whole = parse(options, text, [&] { return text.size(); });
   EXPECT_EQ(parse(options, text, [] { return 1; }), whole) << text;
@@ -90,7 +91,7 @@ void expect_parts(const std::vector<Case>& cases) {
   }
 }
 
-TEST(OutputParser, CallsInTagsAndAlone) {
+TEST(OutputParser, ToolCalls_WithHermesOrLlama3Format_AreParsed) {
   const std::string& a = kArguments;
   const Parts& one = kOneCall;
   const Parts& two = kTwoCalls;
@@ -122,7 +123,7 @@ TEST(OutputParser, CallsInTagsAndAlone) {
   expect_parts(cases);
 }
 
-TEST(OutputParser, CallsBehindMarks) {
+TEST(OutputParser, ToolCalls_WithMistralDeepSeekHarmonyOrFunctionary_AreParsed) {
   const std::string& a = kArguments;
   const Parts& one = kOneCall;
   const Parts& two = kTwoCalls;
@@ -167,7 +168,7 @@ TEST(OutputParser, CallsBehindMarks) {
   expect_parts(cases);
 }
 
-TEST(OutputParser, CallsAndChannelsOfGemma) {
+TEST(OutputParser, ToolCalls_WithGemmaFormat_AreParsed) {
   const std::string open = "<|tool_call>call:", end = "}<tool_call|>", q = "<|\"|>";
   const std::string city = "city:" + q + "Köln" + q;
   const Parts one = {"", "", {{"weather", R"({"city":"Köln"})"}}};
@@ -198,7 +199,7 @@ TEST(OutputParser, CallsAndChannelsOfGemma) {
   expect_parts(cases);
 }
 
-TEST(OutputParser, ChannelsOfGemmaAreTakenOutWithoutToolsToo) {
+TEST(OutputParser, GemmaChannels_WithoutTools_BecomeReasoning) {
   OutputOptions options;
   options.format = ToolFormat::kGemma;
   EXPECT_EQ(parse(options, "<|channel>thought\nHm.<channel|>Yes <|tool_call>call:f{}"),
@@ -208,7 +209,7 @@ TEST(OutputParser, ChannelsOfGemmaAreTakenOutWithoutToolsToo) {
             ToolFormat::kGemma);
 }
 
-TEST(OutputParser, CallsOfCohereAndGranite) {
+TEST(OutputParser, ToolCalls_WithCohereOrGraniteFormat_AreParsed) {
   const std::string& a = kArguments;
   const std::string action =
       "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"weather\", "
@@ -244,8 +245,8 @@ Parts parse_typed(ToolFormat format, const std::string& text) {
   return parse(options, text);
 }
 
-// The types of values are the tool's: a string that looks like a number stays one.
-TEST(OutputParser, CallsWithArgumentsBetweenTags) {
+// The tool decides the types of values: a string that looks like a number stays one.
+TEST(OutputParser, TaggedArguments_WithDeclaredTypes_BecomeTypedJson) {
   const std::string text = "a \"b\"\nc \\ <x>", list = R"([1, {"y": 2}])";
   const Parts one = {"So.", "", {{"find", kFound}}};
   const auto glm = [&](const std::string& between) {
@@ -283,7 +284,7 @@ TEST(OutputParser, CallsWithArgumentsBetweenTags) {
   EXPECT_EQ(parse_typed(ToolFormat::kMinimax, "So.\n" + both + "</minimax:tool_call>"), two);
 }
 
-TEST(OutputParser, TaggedCallsWithoutArgumentsSeveralAndBroken) {
+TEST(OutputParser, TaggedToolCalls_WhenEmptyRepeatedOrBroken_AreParsedOrLeftAsText) {
   const Parts two = {"", "", {{"a", "{}"}, {"b", "{}"}}};
   EXPECT_EQ(parse_typed(ToolFormat::kGlm, "<tool_call>a\n</tool_call>\n<tool_call>b</tool_call>"),
             two);
@@ -314,7 +315,7 @@ TEST(OutputParser, TaggedCallsWithoutArgumentsSeveralAndBroken) {
   EXPECT_EQ(parse_typed(ToolFormat::kQwenCoder, "<tool_call> no").content, "<tool_call> no");
 }
 
-TEST(OutputParser, WhatIsNoCallStaysText) {
+TEST(OutputParser, Text_WhenItOnlyResemblesAToolCall_StaysContent) {
   const std::vector<std::pair<ToolFormat, std::string>> cases = {
       {ToolFormat::kHermes, "<tool_call>not json</tool_call> and more"},
       {ToolFormat::kHermes, "<tool_call>{\"name\": 7}</tool_call>"},
@@ -337,8 +338,9 @@ TEST(OutputParser, WhatIsNoCallStaysText) {
   }
 }
 
-/// Who has seen every token must have all that they give: the last one waits for what is kept back.
-TEST(OutputParser, AMarkThatIsTakenIsPending) {
+/// A client that has seen every token must have all that they give, so the last token waits while
+/// text is held back.
+TEST(OutputParser, OutputParser_WhenOpeningMarkIsConsumed_IsPending) {
   const std::pair<ToolFormat, std::string> begun[] = {
       {ToolFormat::kGlm, "<tool_call>"},
       {ToolFormat::kQwenCoder, "<function="},
@@ -357,7 +359,7 @@ TEST(OutputParser, AMarkThatIsTakenIsPending) {
   }
 }
 
-TEST(OutputParser, WithoutToolsEveryTextIsText) {
+TEST(OutputParser, ToolCallSyntax_WithoutTools_StaysContent) {
   for (const ToolFormat format : {ToolFormat::kHermes, ToolFormat::kLlama3, ToolFormat::kMistral,
                                   ToolFormat::kDeepSeek, ToolFormat::kFunctionary}) {
     OutputOptions options;
@@ -369,7 +371,7 @@ TEST(OutputParser, WithoutToolsEveryTextIsText) {
   }
 }
 
-TEST(OutputParser, ACallThatBreaksOffKeepsWhatCame) {
+TEST(OutputParser, ToolCall_WhenTruncated_PreservesItsArguments) {
   OutputOptions options;
   options.format = ToolFormat::kHermes;
   options.tools = true;
@@ -380,7 +382,7 @@ TEST(OutputParser, ACallThatBreaksOffKeepsWhatCame) {
             (Parts{"", "", {{"f", "{\"a\": [1,"}}}));
 }
 
-TEST(OutputParser, ReasoningComesFirst) {
+TEST(OutputParser, Reasoning_WhenAtTheStart_IsSplitFromContent) {
   OutputOptions options;
   options.reasoning = true;
   const std::vector<std::pair<std::string, Parts>> cases = {
@@ -401,8 +403,8 @@ TEST(OutputParser, ReasoningComesFirst) {
             (Parts{"", "a", {{"f", "{}"}}}));
 }
 
-// What goes on with a text is text at once, and calls may follow it.
-TEST(OutputParser, AnAnswerThatHasBegun) {
+// An answer that continues a text is text at once, and calls may follow it.
+TEST(OutputParser, ContinuedAnswer_WhenItStartsInText_IsContentThenCalls) {
   OutputOptions options;
   options.tools = options.reasoning = options.starts_in_text = true;
   const std::string json = R"({"name": "f", "parameters": {}})";
@@ -423,12 +425,12 @@ TEST(OutputParser, AnAnswerThatHasBegun) {
   }
 }
 
-TEST(OutputParser, WhatIsKeptOfAModelComesBack) {
+TEST(OutputParser, OutputKind_AfterWriteAndRead_IsEqual) {
   EXPECT_EQ(describe_output("plain", {"x", "x", "x"}), "none");
   const std::string opened = "user\n<think>\n", closed = "user\n<think>\n\n</think>\n\n";
   EXPECT_EQ(describe_output("<tool_call> </think>", {opened, opened, opened}), "hermes+think+open");
   EXPECT_EQ(describe_output("[TOOL_CALLS]", {"<think>", "<think>", "<think>"}), "mistral");
-  // Qwen 3, DeepSeek 3.1, and one that is always opened.
+  // Qwen 3, DeepSeek 3.1, and a template that always opens the reasoning.
   const std::string qwen = describe_output("</think>", {"user\n", "user\n", closed});
   EXPECT_EQ(qwen, "none+think");
   const std::string deepseek = describe_output("</think>", {"</think>", "<think>", "</think>"});
@@ -449,7 +451,7 @@ TEST(OutputParser, WhatIsKeptOfAModelComesBack) {
   EXPECT_EQ(read_output("later+ways").format, ToolFormat::kNone);
 }
 
-TEST(OutputParser, ManyCallsInOneMessage) {
+TEST(OutputParser, ToolCalls_WhenManyInOneMessage_AreAllParsed) {
   std::string text;
   Parts expected;
   for (int i = 0; i < 40; ++i) {
@@ -463,8 +465,8 @@ TEST(OutputParser, ManyCallsInOneMessage) {
   EXPECT_EQ(parse(options, text), expected);
 }
 
-/// Nothing is lost or said twice, whatever comes: text without any mark of the family is content.
-TEST(OutputParser, NoiseIsBoundedAndIndependentOfItsCuts) {
+/// Nothing is lost or repeated, whatever comes: text without any mark of the family is content.
+TEST(OutputParser, RandomOutput_WhenCutAnywhere_ParsesAlikeAndStaysBounded) {
   const std::vector<std::string> words = {"<tool_call>",
                                           "</tool_call>",
                                           "{",
@@ -524,17 +526,17 @@ TEST(OutputParser, NoiseIsBoundedAndIndependentOfItsCuts) {
     const Parts parts = parse(options, text);
     std::size_t bytes = parts.content.size() + parts.reasoning.size();
     for (const Call& call : parts.calls) bytes += call.name.size() + call.arguments.size();
-    const bool adds = options.format == ToolFormat::kGemma;  // quotes around what has none
+    const bool adds = options.format == ToolFormat::kGemma;  // quotes around a value without any
     const std::size_t most = adds ? 3 : has_plain_values(options.format) ? 2 : 1;
     EXPECT_LE(bytes, most * text.size()) << text;
   }
 }
 
-TEST(OutputParser, FormatsAreKnownByTheirTemplates) {
+TEST(OutputParser, ToolFormat_WithPublishedTemplates_IsDetected) {
   const char* dir = std::getenv("HOLDFAST_CONFORMANCE_DIR");
   const std::string folder =
       std::string(dir != nullptr ? dir : HOLDFAST_SOURCE_DIR "/../shared/conformance") + "/chat/";
-  const std::pair<const char*, ToolFormat> known[] = {
+  const std::pair<const char*, ToolFormat> expected[] = {
       {"Qwen-Qwen3-0.6B", ToolFormat::kHermes},
       {"Qwen-Qwen2.5-7B-Instruct", ToolFormat::kHermes},
       {"NousResearch-Hermes-3-Llama-3.1-8B-tool_use", ToolFormat::kHermes},
@@ -548,7 +550,7 @@ TEST(OutputParser, FormatsAreKnownByTheirTemplates) {
       {"ibm-granite-granite-3.3-2B-Instruct", ToolFormat::kGranite},
       {"google-gemma-2-2b-it", ToolFormat::kNone},
       {"microsoft-Phi-3.5-mini-instruct", ToolFormat::kNone}};
-  for (const auto& [name, format] : known) {
+  for (const auto& [name, format] : expected) {
     std::ifstream file(folder + name + ".jinja");
     if (!file) GTEST_SKIP() << folder << " is not here";
     std::stringstream text;

@@ -1,5 +1,5 @@
-// Goal: tokens of reasoning are counted between the marks, whatever the tokens cut, and not beyond.
-// Method: texts of each family, cut into tokens at every place.
+// Goal: tokens of reasoning are counted between the marks, however the text is cut into tokens, and
+// not beyond. Method: texts of each family, cut into tokens at every place.
 #include "shared/chat/thinking.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ ThinkingMarks marks_of(const char* output) {
   return *thinking_marks(read_output(output));
 }
 
-TEST(Thinking, FamiliesHaveTheirMarks) {
+TEST(Thinking, ThinkingMarks_WithEachModelFamily_AreItsTags) {
   EXPECT_FALSE(thinking_marks(read_output("none")));
   EXPECT_FALSE(thinking_marks(read_output("llama3")));
   EXPECT_EQ(marks_of("hermes+think").close, "</think>");
@@ -26,7 +26,7 @@ TEST(Thinking, FamiliesHaveTheirMarks) {
   EXPECT_TRUE(harmony.force.starts_with(harmony.close));
 }
 
-TEST(Thinking, OnlyWhatIsBetweenTheMarksCounts) {
+TEST(Thinking, ThinkingMeter_WithTextOutsideTheMarks_CountsOnlyInside) {
   const ThinkingMarks marks = marks_of("hermes+think");
   const auto whole = fed(marks, false, {"\n", "<think>", "a", "b", "\n", "</think>", "c"});
   EXPECT_EQ(whole.tokens(), 3);
@@ -39,7 +39,7 @@ TEST(Thinking, OnlyWhatIsBetweenTheMarksCounts) {
   EXPECT_EQ(fed(marks, true, {"a", "b"}).tokens(), 2);
 }
 
-TEST(Thinking, MarksMayBeCutAnywhere) {
+TEST(Thinking, ThinkingMeter_WhenMarksAreSplitAcrossTokens_RecognizesThem) {
   const ThinkingMarks marks = marks_of("hermes+think");
   const std::string text = "<think>ab</think>c";
   for (std::size_t i = 1; i < text.size(); ++i) {
@@ -50,11 +50,11 @@ TEST(Thinking, MarksMayBeCutAnywhere) {
       EXPECT_LE(meter.tokens(), 1) << i << " " << k;
     }
   }
-  // A sign that only looks like the mark is a token as any other.
+  // Text that only looks like the mark is a token as any other.
   EXPECT_EQ(fed(marks, true, {"a", "<", "b", "</", "think", "er", "</", "think", ">"}).tokens(), 6);
 }
 
-TEST(Thinking, ChannelsMayComeAgain) {
+TEST(Thinking, ThinkingMeter_WithRepeatedHarmonyChannels_CountsAll) {
   const ThinkingMarks marks = marks_of("harmony");
   const auto meter =
       fed(marks, false,

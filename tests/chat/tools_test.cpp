@@ -1,6 +1,5 @@
 // Goal: tools as clients send them become functions that templates know; what is none is left out
-// and named.
-// Method: a table of forms.
+// and named. Method: a table of forms.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -18,7 +17,7 @@ struct Case {
   std::vector<std::string> left_out;
 };
 
-TEST(Tools, FormsOfFunctions) {
+TEST(Tools, ToolDefinitions_WithAnyClientForm_BecomeFunctions) {
   const Case cases[] = {
       {"[]", "[]", {}},
       {R"([{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}])",
@@ -59,7 +58,7 @@ TEST(Tools, FormsOfFunctions) {
   }
 }
 
-TEST(Tools, WrongFormsAreNamed) {
+TEST(Tools, ToolDefinitions_WhenInvalid_NameTheFaultyPath) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"name":"f"})", "tools"},
       {R"(["f"])", "tools[0]"},

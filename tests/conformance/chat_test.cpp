@@ -20,7 +20,7 @@ std::string read_file(const std::filesystem::path& path) {
   return s.str();
 }
 
-TEST(ChatConformance, EveryTemplateRendersTheSameText) {
+TEST(ChatConformance, ChatTemplate_OfEveryPublishedModel_RendersAsJinja2) {
   const char* dir = std::getenv("HOLDFAST_CONFORMANCE_DIR");
   const std::filesystem::path root =
       std::filesystem::path(dir != nullptr ? dir : HOLDFAST_SOURCE_DIR "/../shared/conformance") /

@@ -1,7 +1,7 @@
-// Goal: histories as clients send them are rendered by every published template, with all that is
-// in them, and the plain ones exactly as the template alone would. Method: every template of
+// Goal: every published template renders histories as clients send them, with all that is in them,
+// and the plain ones exactly as the template alone would. Method: every template of
 // conformance/chat with a vocabulary of its own control tokens, under the forms that programs send;
-// then each control token inside of each text.
+// then each control token inside each text.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -75,7 +75,7 @@ std::map<std::string, json> histories() {
   };
 }
 
-/// Words of ours in a history.
+/// The test's own words in a history.
 std::set<std::string> words_of(const json& history) {
   std::set<std::string> found;
   const std::string text = history.dump();
@@ -86,7 +86,7 @@ std::set<std::string> words_of(const json& history) {
   return found;
 }
 
-TEST(Histories, EveryTemplateTakesThemAllAndLosesNothing) {
+TEST(Histories, ChatHistory_WithEveryPublishedTemplate_RendersAllItsText) {
   const auto sources = test::published_templates();
   if (sources.empty())
     GTEST_SKIP() << test::published_root() << " is not there; set HOLDFAST_CONFORMANCE_DIR";
@@ -106,7 +106,7 @@ TEST(Histories, EveryTemplateTakesThemAllAndLosesNothing) {
   RecordProperty("rendered", rendered);
 }
 
-TEST(Histories, WhatATemplateTakesIsRenderedAsItStands) {
+TEST(Histories, ChatHistory_WhenTheTemplateTakesIt_RendersUnchanged) {
   const auto sources = test::published_templates();
   if (sources.empty())
     GTEST_SKIP() << test::published_root() << " is not there; set HOLDFAST_CONFORMANCE_DIR";
@@ -138,7 +138,7 @@ TEST(Histories, WhatATemplateTakesIsRenderedAsItStands) {
   EXPECT_GT(same, 50);
 }
 
-TEST(Histories, NoTextMakesAControlToken) {
+TEST(Histories, MessageText_WithControlTokenStrings_MakesNoControlToken) {
   const auto sources = test::published_templates();
   if (sources.empty())
     GTEST_SKIP() << test::published_root() << " is not there; set HOLDFAST_CONFORMANCE_DIR";

@@ -1,7 +1,7 @@
-// Goal: with every published template an answer that its messages have begun goes on where they
-// end: the prompt is the beginning of the prompt that has the whole message, or, of thoughts, the
-// opened answer with them in it. Method: every template of conformance/chat with a vocabulary of
-// its own control tokens.
+// Goal: with every published template an answer that the messages have begun goes on where they
+// end: the prompt is the beginning of the prompt with the whole message, or, for reasoning, the
+// opened answer with the reasoning in it. Method: every template of conformance/chat with a
+// vocabulary of its own control tokens.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ Result<RenderedChat> render(const text::Tokenizer& tokenizer, const json& messag
   return render_chat(fields.dump(), tokenizer, "2026-01-15");
 }
 
-TEST(Prefills, EveryTemplateGoesOnWhereTheTextEnds) {
+TEST(Prefills, AssistantPrefill_WithEveryTemplate_ContinuesWhereTheTextEnds) {
   const auto sources = test::published_templates();
   if (sources.empty()) GTEST_SKIP() << "no templates; set HOLDFAST_CONFORMANCE_DIR";
   for (const auto& [name, source] : sources) {
@@ -38,7 +38,7 @@ TEST(Prefills, EveryTemplateGoesOnWhereTheTextEnds) {
   }
 }
 
-TEST(Prefills, ThoughtsGoOnWhereTheTemplateKnowsThem) {
+TEST(Prefills, AssistantPrefill_OfReasoning_ContinuesWhereTemplateSupportsIt) {
   const auto sources = test::published_templates();
   if (sources.empty()) GTEST_SKIP() << "no templates; set HOLDFAST_CONFORMANCE_DIR";
   int thinking = 0;

@@ -10,12 +10,12 @@
 
 namespace holdfast::test {
 
-/// Their folder ($HOLDFAST_CONFORMANCE_DIR/chat).
+/// The folder of the templates ($HOLDFAST_CONFORMANCE_DIR/chat).
 std::filesystem::path published_root();
-/// By file name; empty where they are not there.
+/// Reads the templates, by file name; empty if the folder does not exist.
 std::map<std::string, std::string> published_templates();
 
-/// What looks like a control token in a template.
+/// Finds texts that look like control tokens in a template.
 std::vector<std::string> controls_of(const std::string& source);
 
 }  // namespace holdfast::test

@@ -1,5 +1,5 @@
 // Goal: what `convert` writes as tokenizer.json reads back as the same tokenizer, for real
-// vocabularies, whose ids other implementations gave.
+// vocabularies, whose ids other implementations computed.
 // Method: each vocabulary of the conformance data through tokenizer.json and back; every text of
 // NAME.gguf.inp against its line of ids.
 
@@ -12,11 +12,11 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "shared/hf/export.h"
-#include "shared/hf/tokenizer_json.h"
+#include "shared/huggingface/export.h"
+#include "shared/huggingface/tokenizer_json.h"
 #include "shared/text/tokenizer.h"
 
-namespace holdfast::hf::tokenizer_json_test {
+namespace holdfast::huggingface::tokenizer_json_test {
 namespace {
 
 std::string slurp(const std::string& path) {
@@ -34,7 +34,7 @@ std::string folder() {
 
 class ThroughTokenizerJson : public testing::TestWithParam<const char*> {};
 
-TEST_P(ThroughTokenizerJson, SameIds) {
+TEST_P(ThroughTokenizerJson, TokenizerJson_WhenWrittenAndReadBack_GivesSameIds) {
   const std::string path = folder() + "ggml-vocab-" + GetParam() + ".gguf";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << "no conformance data at " << path;
   const auto file = gguf::File::open(path).value();
@@ -83,4 +83,4 @@ INSTANTIATE_TEST_SUITE_P(Files, ThroughTokenizerJson,
                          });
 
 }  // namespace
-}  // namespace holdfast::hf::tokenizer_json_test
+}  // namespace holdfast::huggingface::tokenizer_json_test

@@ -1,7 +1,7 @@
 // Goal: our token ids are those of the models' own tokenizers, and decoding gives the text back.
 // Method: for each vocabulary of the conformance data, every text of NAME.gguf.inp against its line
 // of ids in NAME.gguf.out, and the long mixed-scripts text against its ids; then decode them. The
-// tool that made the latter read "\n" and "\\" in the text as escapes, so the test does too.
+// tool that made the latter reads "\n" and "\\" in the text as escapes, so the test does too.
 
 #include <gtest/gtest.h>
 
@@ -62,7 +62,7 @@ class TokenizerConformance : public testing::TestWithParam<const char*> {
                                   << ", behind "
                                   << decode(*tokenizer_, {ids->begin(), ids->begin() + same}, true,
                                             true);
-    // Phi-3 drops the white space behind "</s>", so not every text comes back.
+    // Phi-3 drops the white space after "</s>", so not every text comes back.
     if (GetParam() == std::string("phi-3") && text.find("</s>") != std::string::npos) return;
     EXPECT_EQ(decode(*tokenizer_, *ids, true, true), text);
   }
@@ -70,7 +70,7 @@ class TokenizerConformance : public testing::TestWithParam<const char*> {
   std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
-TEST_P(TokenizerConformance, ShortTexts) {
+TEST_P(TokenizerConformance, Tokenizer_WithShortTexts_GivesPublishedIds) {
   const std::string all = slurp(path_ + ".inp");
   std::ifstream lines(path_ + ".out");
   const std::string mark = "\n__ggml_vocab_test__\n";
@@ -90,7 +90,7 @@ TEST_P(TokenizerConformance, ShortTexts) {
   EXPECT_GT(checked, 30U);
 }
 
-TEST_P(TokenizerConformance, MixedScripts) {
+TEST_P(TokenizerConformance, Tokenizer_WithMixedScripts_GivesPublishedIds) {
   const std::string text = unescape(slurp(folder() + "mixed-scripts.txt"));
   const auto all = nlohmann::json::parse(slurp(folder() + "mixed-scripts.json"), nullptr, false);
   ASSERT_FALSE(all.is_discarded());

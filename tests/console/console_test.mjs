@@ -10,7 +10,7 @@ import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {parseArgs} from 'node:util';
 
-import {House, sleep, until} from './house.mjs';
+import {TestServer, sleep, until} from './test_server.mjs';
 import {takePictures} from './pictures.mjs';
 
 const {values: options} = parseArgs({
@@ -24,7 +24,7 @@ const {values: options} = parseArgs({
 });
 const {chromium} = createRequire(join(options.modules, 'node_modules/'))('playwright-core');
 
-const house = new House(options.bin);
+const server = new TestServer(options.bin);
 const browser = await chromium.launch({executablePath: options.browser, args: ['--no-sandbox']});
 const faults = [];
 
@@ -44,11 +44,11 @@ async function open(path, settings = {}) {
       faults.push(`${path}: ${message.text()}`);
   });
   page.on('request', (request) => {
-    if (!request.url().startsWith(`${house.url}/`) && !request.url().startsWith('data:')) {
+    if (!request.url().startsWith(`${server.url}/`) && !request.url().startsWith('data:')) {
       faults.push(`${path}: asked for ${request.url()}`);
     }
   });
-  await page.goto(`${house.url}/console#/${path}`);
+  await page.goto(`${server.url}/console#/${path}`);
   return page;
 }
 
@@ -83,7 +83,7 @@ const step = (name, run) => steps.push([name, run]);
 let page;
 
 step('status shows what the CLI says', async () => {
-  await Promise.all([5, 6, 7].map((n) => house.complete('Once more unto', n)));
+  await Promise.all([5, 6, 7].map((n) => server.complete('Once more unto', n)));
   page = await open('status');
   await until('the same in both', async () => {
     await compareStatus();
@@ -93,7 +93,7 @@ step('status shows what the CLI says', async () => {
 
 /// A page is up to two seconds older than what the CLI says.
 async function compareStatus() {
-  const status = house.cli('status');
+  const status = server.cli('status');
   const [model] = status.models;
   const [worker] = status.workers;
   const [device] = status.devices;
@@ -151,7 +151,7 @@ step('plots have a text, a table and a cursor', async () => {
     'a rate',
     async () => !/no values|highest 0\./.test(await plot.getAttribute('aria-label')),
   );
-  await house.complete('More', 12);
+  await server.complete('More', 12);
   await until('a time to the first token', async () =>
     /highest \d/.test(
       await page.getByRole('img', {name: /^Time to first token/}).getAttribute('aria-label'),
@@ -170,7 +170,7 @@ step('plots have a text, a table and a cursor', async () => {
 });
 
 step('models are unloaded, loaded and pinned', async () => {
-  const state = () => house.cli('models', 'show', 'demo');
+  const state = () => server.cli('models', 'show', 'demo');
   await act(page, 'Pin demo');
   assert.equal(state().pinned, true);
   await act(page, 'Unpin demo');
@@ -184,7 +184,7 @@ step('models are unloaded, loaded and pinned', async () => {
 });
 
 step('a worker is drained and resumed', async () => {
-  const state = () => house.cli('workers', 'list').workers[0].state;
+  const state = () => server.cli('workers', 'list').workers[0].state;
   await act(page, 'Drain worker-0');
   assert.equal(state(), 'draining');
   await row(page, 'Workers', 'draining').waitFor();
@@ -196,15 +196,15 @@ const held = [];
 step('the queue is paused, shown in its order, moved and cancelled', async () => {
   await go(page, 'Queue');
   await act(page, 'Pause dispatch');
-  assert.equal(house.cli('queue', 'stats').paused, true);
+  assert.equal(server.cli('queue', 'stats').paused, true);
   for (const prompt of ['First', 'Second', 'Third']) {
-    held.push(house.complete(prompt, 3));
+    held.push(server.complete(prompt, 3));
     await until(
       'queued',
-      () => house.cli('requests', 'list', '--with-state', 'queued').requests.length === held.length,
+      () => server.cli('requests', 'list', '--with-state', 'queued').requests.length === held.length,
     );
   }
-  const ids = house
+  const ids = server
     .cli('requests', 'list', '--with-state', 'queued')
     .requests.map((r) => r.id)
     .reverse();
@@ -222,21 +222,21 @@ step('the queue is paused, shown in its order, moved and cancelled', async () =>
     ['demo', 'default', 'normal', '3'],
   );
   await act(page, `Move request ${ids[0]}`, {choose: 'batch'});
-  assert.equal(house.cli('requests', 'show', ids[0]).priority, 2);
+  assert.equal(server.cli('requests', 'show', ids[0]).priority, 2);
   await until(
     'its new place',
     async () => (await cells(lines.filter({hasText: ids[0]})))['before it'] === '2',
   );
   await act(page, `Cancel request ${ids[1]}`);
-  assert.equal(house.cli('requests', 'show', ids[1]).state, 'cancelled');
+  assert.equal(server.cli('requests', 'show', ids[1]).state, 'cancelled');
   await until('two lines', async () => (await lines.count()) === 2);
   await act(page, 'Resume dispatch');
   await Promise.all(held);
   assert.deepEqual(
-    ids.map((id) => house.cli('requests', 'show', id).state),
+    ids.map((id) => server.cli('requests', 'show', id).state),
     ['succeeded', 'cancelled', 'succeeded'],
   );
-  const limits = house.cli('status').limits.find((l) => l.name === 'queue.max_requests');
+  const limits = server.cli('status').limits.find((l) => l.name === 'queue.max_requests');
   assert.equal(
     (await cells(row(page, 'Bounds', 'queue.max_requests'))).limit,
     limits.limit.toLocaleString('en'),
@@ -244,19 +244,19 @@ step('the queue is paused, shown in its order, moved and cancelled', async () =>
 });
 
 step('requests are searched, and one is shown with every attempt', async () => {
-  const running = house.complete('<img src=x onerror=alert(1)>', 80);
+  const running = server.complete('<img src=x onerror=alert(1)>', 80);
   await until(
     'it runs',
-    () => house.cli('requests', 'list', '--with-state', 'running').requests[0]?.tokens > 2,
+    () => server.cli('requests', 'list', '--with-state', 'running').requests[0]?.tokens > 2,
   );
-  house.signal('worker-0');
+  server.signal('worker-0');
   const {id} = await running;
   await go(page, 'Requests');
   await page.getByLabel('id, or a part of it', {exact: true}).fill(id.slice(6));
   await page.getByRole('button', {name: 'Search'}).click();
   const rows = table(page, 'Requests, the newest first').locator('tbody').getByRole('row');
   await until('one row', async () => (await rows.count()) === 1);
-  const told = house.cli('requests', 'show', id);
+  const told = server.cli('requests', 'show', id);
   const shown = await cells(rows.first());
   assert.deepEqual(
     [shown.request, shown.state, shown.tokens, shown.attempts],
@@ -286,8 +286,8 @@ step('requests are searched, and one is shown with every attempt', async () => {
   await page.getByLabel('state', {exact: true}).selectOption('');
   await page.getByRole('button', {name: 'Search'}).click();
   for (let i = 0; i < 27; i += 9)
-    await Promise.all(Array.from({length: 9}, () => house.complete('x', 1)));
-  const all = house.cli('requests', 'list', '--limit', '1000').requests.map((r) => r.id);
+    await Promise.all(Array.from({length: 9}, () => server.complete('x', 1)));
+  const all = server.cli('requests', 'list', '--limit', '1000').requests.map((r) => r.id);
   await until(
     'a whole page',
     async () => (await rows.count()) === 25 && (await cells(rows.first())).request === all[0],
@@ -303,11 +303,11 @@ step('config is explained, set, refused and rolled back', async () => {
   await page.getByLabel('name or words', {exact: true}).fill('max_requests');
   await page.getByRole('button', {name: 'Explain queue.max_requests'}).click();
   await page.getByRole('heading', {name: 'queue.max_requests'}).waitFor();
-  const knob = house.cli('config', 'explain', 'queue.max_requests');
+  const knob = server.cli('config', 'explain', 'queue.max_requests');
   await page.getByText(knob.help).first().waitFor();
   await act(page, 'Set queue.max_requests', {fill: '4321'});
-  assert.equal(house.cli('config', 'get', 'queue.max_requests').value, 4321);
-  const first = house.cli('config', 'history').version;
+  assert.equal(server.cli('config', 'get', 'queue.max_requests').value, 4321);
+  const first = server.cli('config', 'history').version;
   await act(page, 'Set queue.max_requests', {fill: '5432'});
   await page.getByRole('button', {name: 'Set queue.max_requests', exact: true}).click();
   await page.getByRole('dialog').getByRole('textbox').fill('-7');
@@ -316,14 +316,14 @@ step('config is explained, set, refused and rolled back', async () => {
   await page.keyboard.press('Escape');
   await page.getByText('4,321 to 5,432').waitFor();
   await act(page, `Roll back version ${first}`);
-  assert.equal(house.cli('config', 'get', 'queue.max_requests').value, 4321);
-  const history = house.cli('config', 'history').history;
+  assert.equal(server.cli('config', 'get', 'queue.max_requests').value, 4321);
+  const history = server.cli('config', 'history').history;
   assert.equal(history[0].who, 'console');
   const lines = table(page, 'Versions, the newest first').locator('tbody').getByRole('row');
   await until('every version', async () => (await lines.count()) === history.length);
   await act(page, 'Back to the defaults to version 0');
-  assert.equal(house.cli('config', 'get', 'queue.max_requests').source, 'default');
-  const list = house.cli('config', 'list').config.length;
+  assert.equal(server.cli('config', 'get', 'queue.max_requests').source, 'default');
+  const list = server.cli('config', 'list').config.length;
   await page.getByLabel('name or words', {exact: true}).fill('');
   await page.getByText(`${list} of ${list} knobs`).waitFor();
 });
@@ -363,24 +363,24 @@ step('a chat streams, and goes on over the loss of the daemon', async () => {
   let pid;
   assert.equal(
     await chat(kLine, () => {
-      pid = house.signal('daemon');
+      pid = server.signal('daemon');
     }),
     undisturbed,
   );
-  assert.notEqual(await until('another daemon', () => house.pid('daemon')), pid);
+  assert.notEqual(await until('another daemon', () => server.pid('daemon')), pid);
 });
 
 step('… of the gateway, of both, and of the page', async () => {
-  assert.equal(await chat(kLine, () => house.signal('gateway')), undisturbed);
+  assert.equal(await chat(kLine, () => server.signal('gateway')), undisturbed);
   assert.match(
     await page.locator('.message.assistant .meta').textContent(),
     /reconnected \d+ times/,
   );
   assert.equal(
     await chat(kLine, () => {
-      house.signal('gateway');
-      house.signal('daemon');
-      house.signal('worker-0');
+      server.signal('gateway');
+      server.signal('daemon');
+      server.signal('worker-0');
     }),
     undisturbed,
   );
@@ -399,14 +399,14 @@ step('a stopped answer is cancelled', async () => {
   await page.getByRole('button', {name: 'Stop'}).click();
   await page.locator('.chat-state').getByText('Stopped.').waitFor();
   const id = await page.locator('.message.assistant .meta a').textContent();
-  assert.equal(house.cli('requests', 'show', id).state, 'cancelled');
+  assert.equal(server.cli('requests', 'show', id).state, 'cancelled');
 });
 
 step('a daemon that is away is said to be, and found again', async () => {
   await go(page, 'Status');
-  house.signal('daemon', 'SIGSTOP');
+  server.signal('daemon', 'SIGSTOP');
   await page.getByText(/daemon is unreachable since/).waitFor();
-  house.signal('daemon', 'SIGCONT');
+  server.signal('daemon', 'SIGCONT');
   await page.getByText(/Connected again/).waitFor();
   await page
     .locator('#health')
@@ -518,14 +518,14 @@ step('it fits a phone, in both schemes', async () => {
 });
 
 if (options.screenshots) {
-  step('pictures', () => takePictures({house, open, dir: options.screenshots}));
+  step('pictures', () => takePictures({server, open, dir: options.screenshots}));
 }
 
 // ---- keys, at last: from the first one on all of the above wants one
 
 step('keys open it to operators alone, and are found nowhere else', async () => {
-  const boss = house.cli('keys', 'create', 'boss', '--role', 'operator').key;
-  const shop = house.cli('keys', 'create', 'shop').key;
+  const boss = server.cli('keys', 'create', 'boss', '--role', 'operator').key;
+  const shop = server.cli('keys', 'create', 'shop').key;
   await page.getByLabel('Key', {exact: true}).waitFor();
   assert.equal(await row(page, 'Models', 'demo').isVisible(), false);
   const logIn = async (key) => {
@@ -546,9 +546,9 @@ step('keys open it to operators alone, and are found nowhere else', async () => 
   await row(page, 'Models', 'demo').waitFor();
   await go(page, 'Config');
   await act(page, 'Set queue.max_requests', {fill: '777'});
-  assert.equal(house.cli('config', 'get', 'queue.max_requests').who, 'console, key boss');
+  assert.equal(server.cli('config', 'get', 'queue.max_requests').who, 'console, key boss');
   await go(page, 'Chat');
-  assert.ok((await chat('With a key', () => house.signal('gateway'))).length > 20);
+  assert.ok((await chat('With a key', () => server.signal('gateway'))).length > 20);
   const seen = await page.evaluate(
     () =>
       location.href +
@@ -559,7 +559,7 @@ step('keys open it to operators alone, and are found nowhere else', async () => 
   );
   for (const key of [boss, shop]) {
     assert.equal(seen.includes(key), false);
-    assert.equal(house.logs().includes(key), false);
+    assert.equal(server.logs().includes(key), false);
   }
   await page.getByRole('button', {name: 'Log out'}).click();
   await page.getByLabel('Key', {exact: true}).waitFor();
@@ -568,7 +568,7 @@ step('keys open it to operators alone, and are found nowhere else', async () => 
 
 let code = 0;
 try {
-  await house.start([
+  await server.start([
     '--model',
     `demo=${options.model}`,
     '--kernels',
@@ -584,7 +584,7 @@ try {
     assert.deepEqual(faults, [], name);
     console.log(`ok    ${((Date.now() - began) / 1000).toFixed(1).padStart(6)} s  ${name}`);
   }
-  await house.stop();
+  await server.stop();
 } catch (e) {
   code = 1;
   console.log(`FAILED  ${e.stack}`);
@@ -594,6 +594,6 @@ try {
     .catch(() => {});
 } finally {
   await browser.close();
-  house.remove();
+  server.remove();
 }
 process.exit(code);

@@ -1,21 +1,21 @@
-// The pictures of docs/console.md: a server that has had some minutes of uneven load.
+// The pictures of docs/use/console.md: a server that has had some minutes of uneven load.
 
 import {mkdirSync} from 'node:fs';
 import {join} from 'node:path';
 
-import {sleep, until} from './house.mjs';
+import {sleep, until} from './test_server.mjs';
 
 /// Some minutes of uneven load, so that there is something to see.
-export async function takePictures({house, open, dir}) {
+export async function takePictures({server, open, dir}) {
   mkdirSync(dir, {recursive: true});
-  house.cli('config', 'set', 'queue.max_waiting=40');
+  server.cli('config', 'set', 'queue.max_waiting=40');
   const end = Date.now() + 190e3;
   const load = (async () => {
     const open = new Set();
     while (Date.now() < end) {
       const busy = 1 + Math.round(3 * (1 + Math.sin(Date.now() / 25e3)));
       while (open.size < busy) {
-        const one = house
+        const one = server
           .complete('O for a muse of fire', 10 + open.size * 9)
           .catch(() => {})
           .finally(() => open.delete(one));
@@ -43,20 +43,20 @@ export async function takePictures({house, open, dir}) {
   await shoot('status-light', 'status', {colorScheme: 'light'});
   await shoot('status-dark', 'status', {colorScheme: 'dark'});
   await shoot('status-phone', 'status', {...phone, colorScheme: 'dark'});
-  house.cli('queue', 'pause');
+  server.cli('queue', 'pause');
   const waiting = ['interactive', 'normal', 'batch'].map((_, i) =>
-    house.complete('A horse, a horse', 5 + i),
+    server.complete('A horse, a horse', 5 + i),
   );
   await sleep(500);
   await shoot('queue-light', 'queue', {colorScheme: 'light'});
-  house.cli('queue', 'resume');
+  server.cli('queue', 'resume');
   await Promise.all([load, ...waiting]);
-  const killed = house.complete('The quality of mercy', 60);
+  const killed = server.complete('The quality of mercy', 60);
   await until(
     'it runs',
-    () => house.cli('requests', 'list', '--with-state', 'running').requests[0]?.tokens > 5,
+    () => server.cli('requests', 'list', '--with-state', 'running').requests[0]?.tokens > 5,
   );
-  house.signal('worker-0');
+  server.signal('worker-0');
   const {id} = await killed;
   await shoot('request-dark', `requests/${id}`, {colorScheme: 'dark'});
   await shoot('config-light', 'config/queue.max_requests', {colorScheme: 'light'}, (shot) =>
@@ -77,5 +77,5 @@ export async function takePictures({house, open, dir}) {
     talk,
   );
   await shoot('chat-phone', 'chat', phone, talk);
-  house.cli('config', 'unset', 'queue.max_waiting');
+  server.cli('config', 'unset', 'queue.max_waiting');
 }

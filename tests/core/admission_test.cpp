@@ -113,7 +113,7 @@ std::vector<Bound> bounds() {
   };
 }
 
-TEST(Admission, EachFieldUpToItsBoundAndNoFurther) {
+TEST(Admission, SubmitFields_WhenBeyondTheirBound_AreRefusedByName) {
   const Config config;
   for (const Bound& bound : bounds()) {
     for (std::size_t i = 0; i < bound.in.size(); ++i) {
@@ -133,7 +133,7 @@ TEST(Admission, EachFieldUpToItsBoundAndNoFurther) {
   }
 }
 
-TEST(Admission, PromptAndTokensFillTheContextExactly) {
+TEST(Admission, AdmitContext_WhenPromptAndOutputFillIt_AdmitsUpToTheLastToken) {
   // Prompts of 7 and 10: the longest counts. Context 16, then a pool of 14.
   const auto verdict = [](std::optional<std::int64_t> max_tokens, std::int64_t context,
                           std::int64_t pool) {
@@ -155,8 +155,8 @@ TEST(Admission, PromptAndTokensFillTheContextExactly) {
   EXPECT_FALSE(verdict(0, 10, 100).refusal.has_value());
 }
 
-/// The rows of a request's prompts could not be read: nothing of the context is taken.
-TEST(Admission, WithoutAPromptTheWholeContextIsLeft) {
+/// A request whose prompts' rows could not be read takes nothing of the context.
+TEST(Admission, AdmitContext_WithoutAPrompt_AdmitsTheWholeContext) {
   const ContextVerdict verdict = admit_context({}, std::nullopt, 100, 640, {});
   EXPECT_FALSE(verdict.refusal.has_value());
   EXPECT_EQ(verdict.max_tokens, 100);

@@ -1,7 +1,7 @@
 // Goal: an alias gives each of its targets its share, the same conversation the same target, and a
 // change of weights moves no more than it must; a swap loses nothing; names never collide; what
-// waits for a model happens when it is ready or not at all. Method: ten thousand keys against the
-// weights; events by hand on the bench, also over a restart.
+// waits for a model happens when it is ready or not at all.
+// Method: ten thousand keys against the weights; events by hand on the bench, also over a restart.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -32,7 +32,7 @@ std::string chosen(const AliasRow& alias, int key) {
   return choose_target(alias, route_key("user-" + std::to_string(key)), any)->model;
 }
 
-TEST(AliasTargets, TextAndBack) {
+TEST(AliasTargets, AliasTargets_WhenParsedAndPrinted_RoundTrip) {
   for (const char* good : {"a=1", "a=3,b=1000", "model-1.q8_0=2,b=1,c=7"}) {
     EXPECT_EQ(targets_text(parse_targets(good).value()), good);
   }
@@ -43,7 +43,7 @@ TEST(AliasTargets, TextAndBack) {
   }
 }
 
-TEST(AliasRouting, SharesFollowTheWeights) {
+TEST(AliasRouting, ChooseTarget_WithWeights_FollowsTheirShares) {
   for (const char* targets : {"a=1", "a=1,b=1", "a=9,b=1", "a=700,b=200,c=100", "a=1000,b=10"}) {
     const AliasRow alias = row_of(targets);
     std::map<std::string, int> got;
@@ -58,7 +58,7 @@ TEST(AliasRouting, SharesFollowTheWeights) {
   }
 }
 
-TEST(AliasRouting, AChangeMovesOnlyWhatItMust) {
+TEST(AliasRouting, ChooseTarget_WhenWeightsChange_MovesAsLittleAsPossible) {
   const AliasRow before = row_of("a=6,b=3,c=1");
   const auto moved = [&](const char* targets, const std::string& grows) {
     const AliasRow after = row_of(targets);
@@ -74,7 +74,7 @@ TEST(AliasRouting, AChangeMovesOnlyWhatItMust) {
   };
   EXPECT_NEAR(moved("a=6,b=3,c=2", "c"), 1.0 / 11, 0.015);  // from 1/10 to 2/11 of all
   EXPECT_NEAR(moved("a=6,b=3,c=1,d=10", "d"), 0.5, 0.02);
-  // One that goes away leaves its share to the others, theirs stays.
+  // A target that goes away leaves its share to the others, theirs stays.
   const AliasRow without = row_of("a=6,b=3");
   for (int i = 0; i < kKeys; ++i) {
     if (chosen(before, i) == "c") continue;
@@ -82,7 +82,7 @@ TEST(AliasRouting, AChangeMovesOnlyWhatItMust) {
   }
 }
 
-TEST(AliasRouting, TheOrderOfTargetsAndOtherAliasesDoNotMatter) {
+TEST(AliasRouting, ChooseTarget_WhenTargetsAreReordered_ChoosesTheSame) {
   int same = 0;
   AliasRow other = row_of("a=1,b=1");
   other.id = 2;
@@ -90,10 +90,10 @@ TEST(AliasRouting, TheOrderOfTargetsAndOtherAliasesDoNotMatter) {
     EXPECT_EQ(chosen(row_of("a=2,b=1"), i), chosen(row_of("b=1,a=2"), i));
     same += chosen(row_of("a=1,b=1"), i) == chosen(other, i);
   }
-  EXPECT_NEAR(same / double{kKeys}, 0.5, 0.02);  // who is where in one says nothing of the other
+  EXPECT_NEAR(same / double{kKeys}, 0.5, 0.02);  // one alias says nothing of another
 }
 
-TEST(AliasRouting, WhatCannotServeIsPassedOver) {
+TEST(AliasRouting, ChooseTarget_WhenATargetCannotServe_ChoosesAnother) {
   const AliasRow alias = row_of("a=1,b=1");
   const auto not_a = [](const std::string& model) { return model != "a"; };
   const auto none = [](const std::string&) { return false; };
@@ -104,7 +104,7 @@ TEST(AliasRouting, WhatCannotServeIsPassedOver) {
   }
 }
 
-TEST(AliasRouting, TheCanaryGetsItsPercentAndKeepsWhomItHas) {
+TEST(AliasRouting, Canary_WhenItsPercentRises_RetainsItsRouteKeys) {
   for (const std::int64_t percent : {1, 5, 50, 99}) {
     int got = 0;
     for (int i = 0; i < kKeys; ++i) {
@@ -117,8 +117,8 @@ TEST(AliasRouting, TheCanaryGetsItsPercentAndKeepsWhomItHas) {
   }
 }
 
-/// The figures themselves: other ones would send every conversation elsewhere after an upgrade.
-TEST(AliasRouting, IsTheSameEverywhere) {
+/// The values themselves: other ones would send every conversation elsewhere after an upgrade.
+TEST(AliasRouting, RouteKey_AcrossReleases_HasTheSameValue) {
   EXPECT_EQ(route_key("user-1"), 14166'554'182'431'137'624u);
   std::string first;
   for (int i = 0; i < 24; ++i) first += chosen(row_of("a=2,b=1,c=1"), i);
@@ -149,7 +149,7 @@ struct AliasTest : testing::Test {
     bench.step(op);
     return answer();
   }
-  /// kInternal: done.
+  /// Error of the answer to the last verb; kInternal: it was done.
   Errc answer() {
     for (const Outgoing& o : bench.sent) {
       if (const auto* r = std::get_if<SendOpResult>(&o))
@@ -180,7 +180,7 @@ struct AliasTest : testing::Test {
 };
 constexpr Errc kDone = Errc::kInternal;
 
-TEST_F(AliasTest, NamesDoNotCollideAndAliasesHaveNoAliases) {
+TEST_F(AliasTest, Alias_WhenItsNameOrTargetIsInvalid_IsRefused) {
   EXPECT_EQ(set("chat", "a"), kDone);
   EXPECT_EQ(set("a", "b"), Errc::kConflict);  // a model has that name
   EXPECT_EQ(set("more", "chat"), Errc::kInvalidRequest);
@@ -203,7 +203,7 @@ TEST_F(AliasTest, NamesDoNotCollideAndAliasesHaveNoAliases) {
   EXPECT_EQ(operate("models.remove", "a"), kDone);
 }
 
-TEST_F(AliasTest, ANameTakenWhileTheFileIsReadIsRefusedToo) {
+TEST_F(AliasTest, AddModel_WhenAnAliasTakesTheNameMeanwhile_IsRefused) {
   OpAddModel add;
   add.peer = Bench::kOperator;
   add.name = "chat";
@@ -221,7 +221,7 @@ TEST_F(AliasTest, ANameTakenWhileTheFileIsReadIsRefusedToo) {
   EXPECT_EQ(bench.machine.models().count("chat"), 0u);
 }
 
-TEST_F(AliasTest, TheChoiceIsStoredAndNeverChanges) {
+TEST_F(AliasTest, ChosenTarget_AfterARepeatOrRestart_StaysTheSame) {
   ASSERT_EQ(set("chat", "a=1,b=1"), kDone);
   std::map<std::string, int> got;
   for (int i = 0; i < 40; ++i) {
@@ -249,7 +249,7 @@ TEST_F(AliasTest, TheChoiceIsStoredAndNeverChanges) {
   }
 }
 
-TEST_F(AliasTest, IsListedBesideTheModelsAsItsFirstTarget) {
+TEST_F(AliasTest, Alias_WhenModelsAreListed_IsListedAsItsFirstTarget) {
   ASSERT_EQ(set("chat", "a=1,b=1"), kDone);
   bench.step(FromClient{Bench::kClient, wire::ModelsQuery{5}});
   const auto replies = bench.messages<wire::ModelsReply>();
@@ -273,7 +273,7 @@ TEST_F(AliasTest, IsListedBesideTheModelsAsItsFirstTarget) {
   EXPECT_EQ(alias.output, model.output);
 }
 
-TEST_F(AliasTest, AConversationStaysWithItsTarget) {
+TEST_F(AliasTest, StickyKey_WhenRepeated_RoutesToTheSameTarget) {
   ASSERT_EQ(set("chat", "a=1,b=1"), kDone);
   for (int who = 0; who < 8; ++who) {
     const std::string sticky = "session-" + std::to_string(who);
@@ -284,7 +284,7 @@ TEST_F(AliasTest, AConversationStaysWithItsTarget) {
       EXPECT_EQ(model_of(id), model_of(sticky + "-0"));
     }
   }
-  // Without one it is the idempotency key.
+  // Without a sticky key it is the idempotency key.
   wire::Submit submit = bench.submission("k1");
   submit.model = "chat";
   submit.idem_key = "session-3";
@@ -292,7 +292,7 @@ TEST_F(AliasTest, AConversationStaysWithItsTarget) {
   EXPECT_EQ(model_of("k1"), model_of("session-3-0"));
 }
 
-TEST_F(AliasTest, ASwapLetsWhatWasAcceptedEndWhereItIs) {
+TEST_F(AliasTest, AcceptedRequests_WhenTheAliasIsSwapped_EndAtTheOldTarget) {
   ASSERT_EQ(set("chat", "a"), kDone);
   for (int i = 0; i < 6; ++i) ask("old" + std::to_string(i));  // four run, two wait
   ASSERT_EQ(set("chat", "b"), kDone);
@@ -305,7 +305,7 @@ TEST_F(AliasTest, ASwapLetsWhatWasAcceptedEndWhereItIs) {
   EXPECT_EQ(last.who + " " + last.from + " " + last.to, "ann a=1 b=1");
 }
 
-TEST_F(AliasTest, AFailedTargetIsPassedOverAndAFailedAliasSaysSo) {
+TEST_F(AliasTest, FailedTarget_WhenAnotherIsReady_IsSkipped) {
   bench = Bench();
   bench.boot();
   bench.connect_worker(kW1, "w1");
@@ -333,7 +333,7 @@ TEST_F(AliasTest, AFailedTargetIsPassedOverAndAFailedAliasSaysSo) {
 }
 
 /// A database that lost a model's row: the alias is shown as it was set, and says what is missing.
-TEST_F(AliasTest, AnAliasWhoseModelIsNotThereIsShownAndRefuses) {
+TEST_F(AliasTest, Alias_WhenItsModelIsMissing_IsListedAndRefusesRequests) {
   ASSERT_EQ(set("chat", "a"), kDone);
   Boot database = bench.database();
   std::erase_if(database.models, [](const ModelRow& row) { return row.name == "a"; });
@@ -351,8 +351,6 @@ TEST_F(AliasTest, AnAliasWhoseModelIsNotThereIsShownAndRefuses) {
   ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
   EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kModelNotFound);
 }
-
-// ---- when ready
 
 // ---- when ready
 
@@ -376,7 +374,7 @@ struct WhenReadyTest : AliasTest {
   }
 };
 
-TEST_F(WhenReadyTest, TheSwitchHappensWhenTheModelIsReady) {
+TEST_F(WhenReadyTest, PendingTargets_WhenTheModelIsReady_ReplaceTheOldOnes) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   EXPECT_EQ(targets(), "a=1");
   ask("r1");
@@ -388,20 +386,20 @@ TEST_F(WhenReadyTest, TheSwitchHappensWhenTheModelIsReady) {
   EXPECT_EQ(actions(), (std::vector<std::string>{"created", "waits", "switched"}));
 }
 
-TEST_F(WhenReadyTest, AFailedLoadLeavesTheOldTargets) {
+TEST_F(WhenReadyTest, PendingTargets_WhenTheLoadFails_AreAbandoned) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   report("c", "failed");
   EXPECT_EQ(state("c"), ModelState::kFailed);
   EXPECT_EQ(targets(), "a=1");
   EXPECT_TRUE(bench.machine.aliases().at("chat").row.pending.empty());
   EXPECT_EQ(actions().back(), "abandoned");
-  // It may be asked for again.
+  // The same may be asked for again.
   ASSERT_EQ(set("chat", "c", true), kDone);
   report("c", "ready");
   EXPECT_EQ(targets(), "c=1");
 }
 
-TEST_F(WhenReadyTest, AnUnloadByHandEndsTheWaiting) {
+TEST_F(WhenReadyTest, PendingTargets_WhenAnOperatorUnloadsTheModel_AreAbandoned) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   ASSERT_EQ(operate("models.unload", "c"), kDone);
   EXPECT_EQ(actions().back(), "waits") << "its load has not gone yet";
@@ -412,14 +410,14 @@ TEST_F(WhenReadyTest, AnUnloadByHandEndsTheWaiting) {
   EXPECT_EQ(targets(), "a=1");
 }
 
-TEST_F(WhenReadyTest, ItDoesNotWaitForEver) {
+TEST_F(WhenReadyTest, PendingTargets_AfterTheReadyTimeout_AreAbandoned) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   bench.advance_ms(Config().alias_ready_timeout_ms);
   EXPECT_EQ(actions().back(), "abandoned");
   EXPECT_EQ(targets(), "a=1");
 }
 
-TEST_F(WhenReadyTest, ARestartGoesOnWaiting) {
+TEST_F(WhenReadyTest, PendingTargets_AfterARestart_StillBecomeActive) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   Boot database = bench.database();
   bench = Bench();
@@ -434,13 +432,13 @@ TEST_F(WhenReadyTest, ARestartGoesOnWaiting) {
 }
 
 /// The process ended after the model had failed and before the alias was told.
-TEST_F(WhenReadyTest, AStartSeesAFailureThatNobodySaw) {
+TEST_F(WhenReadyTest, PendingTargets_WhenTheModelFailedBeforeARestart_AreAbandoned) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   Boot database = bench.database();
   for (ModelRow& row : database.models) {
     if (row.name != "c") continue;
     row.state = ModelState::kFailed;
-    row.wanted = false;
+    row.load_requested = false;
   }
   std::erase_if(database.loads, [](const LoadRow& row) { return row.model == "c"; });
   bench = Bench();
@@ -449,8 +447,8 @@ TEST_F(WhenReadyTest, AStartSeesAFailureThatNobodySaw) {
   EXPECT_EQ(targets(), "a=1");
 }
 
-/// The same of a model that is wanted and not loaded yet: that is no failure.
-TEST_F(WhenReadyTest, AStartWaitsForWhatIsStillWanted) {
+/// A model that is requested and not loaded yet has not failed.
+TEST_F(WhenReadyTest, PendingAlias_AfterRestart_WaitsForTheRequestedModel) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   Boot database = bench.database();
   for (ModelRow& row : database.models) {
@@ -467,7 +465,7 @@ TEST_F(WhenReadyTest, AStartWaitsForWhatIsStillWanted) {
   EXPECT_EQ(targets(), "c=1");
 }
 
-TEST_F(WhenReadyTest, OfSeveralAllAreWaitedFor) {
+TEST_F(WhenReadyTest, PendingTargets_WhenThereAreSeveral_WaitForAll) {
   ASSERT_EQ(set("chat", "c=1,b=1", true), kDone);
   ASSERT_EQ(state("b"), ModelState::kReady);
   report("b", "ready");
@@ -477,7 +475,7 @@ TEST_F(WhenReadyTest, OfSeveralAllAreWaitedFor) {
   EXPECT_EQ(targets(), "c=1,b=1");
 }
 
-TEST_F(WhenReadyTest, WhatAnAliasWaitsForOrTriesIsNotRemoved) {
+TEST_F(WhenReadyTest, RemoveModel_WhileAnAliasWaitsForItOrTriesIt_IsRefused) {
   bench.step(PeerGone{kW1});
   bench.advance_ms(Config().reconnect_ms);
   ASSERT_TRUE(bench.machine.loads().empty());
@@ -501,7 +499,7 @@ TEST_F(WhenReadyTest, WhatAnAliasWaitsForOrTriesIsNotRemoved) {
   EXPECT_EQ(operate("models.remove", "c"), kDone);
 }
 
-TEST_F(WhenReadyTest, AnotherChangeTakesItsPlace) {
+TEST_F(WhenReadyTest, PendingChange_WhenAnotherIsSet_IsAbandoned) {
   ASSERT_EQ(set("chat", "c", true), kDone);
   ASSERT_EQ(set("chat", "b"), kDone);
   EXPECT_EQ(actions(), (std::vector<std::string>{"created", "waits", "abandoned", "changed"}));
@@ -509,7 +507,7 @@ TEST_F(WhenReadyTest, AnotherChangeTakesItsPlace) {
   EXPECT_EQ(targets(), "b=1");
 }
 
-/// A device with room for one model: what serves now is not thrown out for what may fail.
+/// A device with room for one model: what serves is not evicted for what may fail.
 struct AliasPool : testing::Test {
   static Config no_dwelling() {
     Config config;
@@ -543,7 +541,7 @@ struct AliasPool : testing::Test {
   }
 };
 
-TEST_F(AliasPool, WhatHadToStayMayGoWhenTheChangeIsOver) {
+TEST_F(AliasPool, OldTarget_WhenTheChangeIsOver_MayBeEvicted) {
   wait_for_b();
   ASSERT_TRUE(bench.messages<wire::Unload>().empty());
   bench.advance_ms(bench.machine.config().alias_ready_timeout_ms);
@@ -567,7 +565,7 @@ TEST_F(AliasPool, WhatHadToStayMayGoWhenTheChangeIsOver) {
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u) << "its canary has ended";
 }
 
-TEST_F(AliasPool, TheOldTargetDoesNotMakeWayForTheNewOne) {
+TEST_F(AliasPool, OldTarget_WhileTheNewOneWaits_IsNotEvicted) {
   wait_for_b();
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
   bench.advance_ms(1000);
@@ -575,30 +573,30 @@ TEST_F(AliasPool, TheOldTargetDoesNotMakeWayForTheNewOne) {
   EXPECT_EQ(bench.machine.models().at("a").row.state, ModelState::kReady);
 }
 
-/// Two that are waited for together: the one that came does not make way for the other.
-TEST_F(AliasPool, WhatIsWaitedForTogetherStaysTogether) {
-  Bench house(no_dwelling());
-  house.boot();
-  house.add_model(1024, 4, 16, true, "a");  // 65,100 bytes each
-  house.add_model(1024, 4, 16, false, "b");
-  house.add_model(1024, 4, 16, false, "c");
-  wire::Hello hello = house.hello("w1");
+/// Two models that are waited for together: the one that came does not make way for the other.
+TEST_F(AliasPool, PendingTargets_WhileOneStillLoads_AreNotEvicted) {
+  Bench local_bench(no_dwelling());
+  local_bench.boot();
+  local_bench.add_model(1024, 4, 16, true, "a");  // 65,100 bytes each
+  local_bench.add_model(1024, 4, 16, false, "b");
+  local_bench.add_model(1024, 4, 16, false, "c");
+  wire::Hello hello = local_bench.hello("w1");
   hello.memory.total = hello.memory.free = 145'000;  // for two
-  house.step(FromWorker{kW1, hello});
-  house.make_ready(kW1);
+  local_bench.step(FromWorker{kW1, hello});
+  local_bench.make_ready(kW1);
   op.targets = parse_targets("a").value();
-  house.step(op);
+  local_bench.step(op);
   op.targets = parse_targets("b,c").value();
   op.when_ready = true;
-  house.step(op);
-  ASSERT_EQ(house.messages<wire::Load>(kW1).size(), 1u);
-  house.make_ready(kW1);
-  ASSERT_EQ(house.machine.models().at("b").row.state, ModelState::kReady);
-  house.advance_ms(1000);
-  EXPECT_TRUE(house.messages<wire::Unload>().empty());
-  EXPECT_EQ(house.machine.models().at("c").row.state, ModelState::kPlacing);
-  house.advance_ms(house.machine.config().alias_ready_timeout_ms);
-  EXPECT_EQ(house.messages<wire::Unload>(kW1).size(), 1u) << "it was given up";
+  local_bench.step(op);
+  ASSERT_EQ(local_bench.messages<wire::Load>(kW1).size(), 1u);
+  local_bench.make_ready(kW1);
+  ASSERT_EQ(local_bench.machine.models().at("b").row.state, ModelState::kReady);
+  local_bench.advance_ms(1000);
+  EXPECT_TRUE(local_bench.messages<wire::Unload>().empty());
+  EXPECT_EQ(local_bench.machine.models().at("c").row.state, ModelState::kPlacing);
+  local_bench.advance_ms(local_bench.machine.config().alias_ready_timeout_ms);
+  EXPECT_EQ(local_bench.messages<wire::Unload>(kW1).size(), 1u) << "it was given up";
 }
 
 }  // namespace

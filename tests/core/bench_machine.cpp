@@ -208,8 +208,8 @@ RequestState Bench::state(const std::string& id) {
 
 namespace {
 
-void keep_alias_change(const AliasChange& change, Boot& boot,
-                       std::map<Seq, BootRequest>& requests) {
+void apply_alias_change(const AliasChange& change, Boot& boot,
+                        std::map<Seq, BootRequest>& requests) {
   const auto put = [](auto& rows, const auto& row, auto same) {
     const auto it = std::find_if(rows.begin(), rows.end(), same);
     if (it == rows.end()) {
@@ -233,7 +233,7 @@ void keep_alias_change(const AliasChange& change, Boot& boot,
   }
 }
 
-void keep_key_uses(const std::map<Seq, BootRequest>& requests, Boot& boot) {
+void collect_key_uses(const std::map<Seq, BootRequest>& requests, Boot& boot) {
   std::map<std::string, KeyUse> keys;
   for (const auto& [seq, request] : requests) {
     if (request.row.api_key.empty()) continue;
@@ -245,7 +245,7 @@ void keep_key_uses(const std::map<Seq, BootRequest>& requests, Boot& boot) {
   for (const auto& [key, use] : keys) boot.keys.push_back(use);
 }
 
-void keep_flags(const std::map<std::string, std::string>& flags, Boot& boot) {
+void apply_flags(const std::map<std::string, std::string>& flags, Boot& boot) {
   for (const auto& [name, value] : flags) {
     if (name == "queue.paused") boot.queue_paused = value == "1";
     if (name.starts_with("drain/") && value == "1") boot.drained_workers.push_back(name.substr(6));
@@ -305,7 +305,7 @@ Boot Bench::database() const {
     } else if (const auto* c = std::get_if<PutLoad>(&row)) {
       loads[c->row.load_id] = c->row;
     } else if (const auto* c = std::get_if<AliasChange>(&row)) {
-      keep_alias_change(*c, boot, requests);
+      apply_alias_change(*c, boot, requests);
     } else if (const auto* c = std::get_if<InsertConfigVersion>(&row)) {
       boot.config_versions.push_back(c->version);
     } else if (const auto* c = std::get_if<PutFlag>(&row)) {
@@ -315,9 +315,9 @@ Boot Bench::database() const {
   for (auto& [seq, request] : requests) {
     if (!wire::is_terminal(request.row.state)) boot.requests.push_back(request);
   }
-  keep_key_uses(requests, boot);
+  collect_key_uses(requests, boot);
   for (auto& [name, model] : models) boot.models.push_back(model);
-  keep_flags(flags, boot);
+  apply_flags(flags, boot);
   for (auto& [id, load] : loads) {
     if (load.ended_ms == 0) boot.loads.push_back(load);
   }

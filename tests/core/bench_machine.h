@@ -1,5 +1,5 @@
 #pragma once
-// A machine on the bench: events go in by hand, effects come out and are looked at. No I/O.
+// Test bench of the machine: events go in by hand, effects come out and are looked at. No I/O.
 
 #include <functional>
 #include <string>
@@ -32,8 +32,9 @@ struct Bench {
   /// Registers model "m" (context, slots, pages as given) and connects a helper.
   void add_model(std::int64_t context = 1024, std::int32_t slots = 4, std::int32_t pages = 64,
                  bool load = true, const std::string& name = "m", std::int64_t weights = 1000);
-  /// HELLO of a worker; answers LOADs with ready. Returns the messages to it of the HELLO.
+  /// A worker's HELLO, without loads.
   wire::Hello hello(const std::string& key, const std::string& incarnation = "i1");
+  /// Sends the HELLO of a worker and answers LOADs with ready.
   void connect_worker(PeerId peer, const std::string& key, const std::string& numerics = "class-a");
   /// Answers every LOAD sent in the last step with STATE ready.
   void make_ready(PeerId peer, const std::string& numerics = "class-a", std::int32_t slots = 4,
@@ -44,13 +45,13 @@ struct Bench {
 
   wire::Submit submission(const std::string& id, std::int64_t max_tokens = 8,
                           std::int64_t prompt = 4);
-  /// The same with text, which a helper must prepare.
+  /// A submission with text, which a helper must prepare.
   wire::Submit text_submission(const std::string& id);
   void submit(wire::Submit submit, PeerId peer = kClient);
   void tokens(PeerId worker, const wire::Dispatch& d, std::int64_t start, std::vector<TokenId> ids,
               FinishReason finish = FinishReason::kNone);
 
-  /// The worker gives the choice up with an error.
+  /// Lets the worker give the choice up with an error.
   void fail(PeerId worker, const wire::Dispatch& d, const std::string& code = "internal",
             const std::string& error = "NaN");
 
@@ -82,11 +83,11 @@ struct Bench {
   /// repeat.
   std::vector<TokenId> stored_ids(const std::string& id, std::int32_t choice = 0) const;
   RequestState state(const std::string& id);
-  /// What a database would hand to a new process after all rows so far.
+  /// The content of a database for a new process, after all rows so far.
   Boot database() const;
 };
 
-/// What a worker says of model "m", ready, of class "class-a", with 4 slots and 64 pages.
+/// Entry of a worker's HELLO for model "m", ready, of class "class-a", with 4 slots and 64 pages.
 wire::LoadedModel ready_model(const std::string& load_id);
 
 }  // namespace holdfast::core

@@ -30,7 +30,7 @@ struct BlameTest : testing::Test {
   }
 };
 
-TEST_F(BlameTest, OnlyTheStepThatRan) {
+TEST_F(BlameTest, Crash_WithAStepJournal_CountsForTheStepsRequestsOnly) {
   WorkerExit crash{0, 0, 11, false, {}};
   crash.step.emplace({step_mark("in-step", 0)});
   die(crash);
@@ -38,7 +38,7 @@ TEST_F(BlameTest, OnlyTheStepThatRan) {
   EXPECT_EQ(deaths("beside"), 0);
 }
 
-TEST_F(BlameTest, BetweenStepsNobody) {
+TEST_F(BlameTest, Crash_BetweenSteps_CountsForNoRequest) {
   WorkerExit crash{0, 0, 11, false, {}};
   crash.step.emplace();
   die(crash);
@@ -46,13 +46,13 @@ TEST_F(BlameTest, BetweenStepsNobody) {
   EXPECT_EQ(deaths("beside"), 0);
 }
 
-TEST_F(BlameTest, WithoutAJournalAllThatRan) {
+TEST_F(BlameTest, Crash_WithoutAStepJournal_CountsForAllRunningRequests) {
   die({0, 0, 6, false, {}});
   EXPECT_EQ(deaths("in-step"), 1);
   EXPECT_EQ(deaths("beside"), 1);
 }
 
-TEST_F(BlameTest, TheWatchdogCountsKillsAndOrderlyExitsDoNot) {
+TEST_F(BlameTest, WorkerExit_ByWatchdogOrOom_CountsAndKillsDoNot) {
   EXPECT_TRUE(death_counts({0, kExitStuck, 0, false, {}}));
   EXPECT_TRUE(death_counts({0, 0, 9, true, {}}));
   EXPECT_FALSE(death_counts({0, 0, 9, false, {}}));
@@ -61,7 +61,7 @@ TEST_F(BlameTest, TheWatchdogCountsKillsAndOrderlyExitsDoNot) {
   EXPECT_FALSE(death_counts({0, 1, 0, false, {}}));
 }
 
-TEST_F(BlameTest, SignalsOfABrokenProcessCountAndOthersDoNot) {
+TEST_F(BlameTest, WorkerExit_WithACrashSignal_CountsAndOtherSignalsDoNot) {
   for (const std::int32_t broken : {4, 6, 7, 8, 11}) {  // ILL ABRT BUS FPE SEGV
     EXPECT_TRUE(death_counts({0, 0, broken, false, {}})) << broken;
   }
@@ -70,7 +70,7 @@ TEST_F(BlameTest, SignalsOfABrokenProcessCountAndOthersDoNot) {
   }
 }
 
-TEST_F(BlameTest, WhatHasEndedMeanwhileIsNotCharged) {
+TEST_F(BlameTest, Crash_WhenTheChoiceEndedMeanwhile_DoesNotCount) {
   wire::Submit two = bench.submission("two");
   two.n = 2;
   bench.submit(two);
@@ -91,7 +91,7 @@ TEST_F(BlameTest, WhatHasEndedMeanwhileIsNotCharged) {
   EXPECT_EQ(bench.machine.request("two")->choices[1].row.deaths, 1);
 }
 
-TEST_F(BlameTest, WhatMovedMeanwhileIsNotCharged) {
+TEST_F(BlameTest, Crash_WhenTheChoiceMadeProgressMeanwhile_DoesNotCount) {
   bench.step(
       PeerGone{kW1});  // the connection is lost first, the word of the supervisor comes later
   bench.step(FromWorker{kW1 + 1, bench.hello("w2")});
@@ -104,8 +104,8 @@ TEST_F(BlameTest, WhatMovedMeanwhileIsNotCharged) {
   EXPECT_EQ(deaths("beside"), 1);
 }
 
-/// The limit became stricter while what it forbids was running: with the first of its choices the
-/// whole request is taken off, whatever ends the attempt.
+/// A limit that became stricter while what it forbids was running: with the first of its choices
+/// the whole request is taken off, whatever ends the attempt.
 struct StricterLimit : BlameTest {
   wire::Dispatch in_step;
   PeerId now = kW1 + 1;
@@ -142,7 +142,7 @@ struct StricterLimit : BlameTest {
   }
 };
 
-TEST_F(StricterLimit, WhenTheWorkerGoes) {
+TEST_F(StricterLimit, StricterLimit_WhenTheWorkerGoes_QuarantinesTheWholeRequest) {
   bench.step(PeerGone{now});
   for (const char* id : {"in-step", "beside", "two"}) expect_quarantined(id);
   const auto reasons = ends_of("two");
@@ -152,7 +152,7 @@ TEST_F(StricterLimit, WhenTheWorkerGoes) {
   EXPECT_EQ(bench.machine.running_choices(), 0);
 }
 
-TEST_F(StricterLimit, WhenTheWorkerIsNotBelievedAnyMore) {
+TEST_F(StricterLimit, StricterLimit_WhenTheWorkerIsQuarantined_QuarantinesTheRequest) {
   bench.tokens(now, in_step, 0, {1, 2});
   bench.tokens(now, in_step, 1, {9});
   ASSERT_TRUE(bench.machine.workers().at(now).quarantined);
@@ -163,7 +163,7 @@ TEST_F(StricterLimit, WhenTheWorkerIsNotBelievedAnyMore) {
   EXPECT_TRUE(bench.machine.loads().begin()->second.running.empty());
 }
 
-TEST_F(StricterLimit, WhenTheLoadFails) {
+TEST_F(StricterLimit, StricterLimit_WhenTheLoadFails_QuarantinesTheWholeRequest) {
   wire::StateReport report;
   report.model.load_id = in_step.load_id;
   report.model.state = "failed";
@@ -173,9 +173,9 @@ TEST_F(StricterLimit, WhenTheLoadFails) {
   EXPECT_EQ(bench.machine.loads().count(in_step.load_id), 0u);
 }
 
-/// The same where the first token of one choice takes the other one off a worker of another class:
-/// the token stands, and no page of the load is kept for a choice that is not there any more.
-TEST(StricterLimits, WhenAnotherChoiceBindsTheClass) {
+/// A stricter limit where the first token of one choice takes the other one off a worker of another
+/// class: the token stands, and no page of the load stays with a choice that is not there any more.
+TEST(StricterLimits, StricterLimit_WhenAnotherChoiceBindsTheClass_ReleasesAllPages) {
   for (const FinishReason finish : {FinishReason::kNone, FinishReason::kStop}) {
     Config config;
     config.breaker_failures = 1000;

@@ -1,7 +1,8 @@
 // Goal: a worker or a model that fails again and again gets no work for a while and is tried with
 // one piece of work afterwards; success ends that; what fails for a known other cause does not
 // count; a worker that computed two tokens for one index stays out until an operator says
-// otherwise. Method: events by hand; restarts boot a second machine from the rows of the first.
+// otherwise.
+// Method: events by hand; restarts boot a second machine from the rows of the first.
 #include <gtest/gtest.h>
 
 #include "tests/core/bench_machine.h"
@@ -12,7 +13,7 @@ namespace {
 constexpr PeerId kW1 = 101;
 constexpr PeerId kW2 = 102;
 
-TEST(Breaker, OpensLongerEachTimeAndTriesOneAtATime) {
+TEST(Breaker, Breaker_WhenFailuresRepeat_OpensLongerAndProbesOneAtATime) {
   Config config;
   config.breaker_failures = 2;
   config.breaker_pause_ms = 100;
@@ -65,7 +66,7 @@ struct BreakerTest : testing::Test {
   }
 };
 
-TEST_F(BreakerTest, FailuresInARowStopTheWorkAndOneSuccessStartsIt) {
+TEST_F(BreakerTest, Breaker_AfterFailuresInARow_OpensUntilOneProbeSucceeds) {
   fail(submit());
   EXPECT_EQ(bench.machine.breaker("w1").failures(), 1);
   fail(submit());
@@ -91,7 +92,7 @@ TEST_F(BreakerTest, FailuresInARowStopTheWorkAndOneSuccessStartsIt) {
 }
 
 /// A model that fails everywhere is tried by one request on one worker, not by one on each.
-TEST_F(BreakerTest, AModelIsTriedOnOneWorkerAtATime) {
+TEST_F(BreakerTest, ModelBreaker_WhenHalfOpen_ProbesOneWorkerAtATime) {
   bench.connect_worker(kW2, "w2");
   const auto all = [&] { return bench.dispatches(kW1).size() + bench.dispatches(kW2).size(); };
   int failed = 0;
@@ -118,7 +119,7 @@ TEST_F(BreakerTest, AModelIsTriedOnOneWorkerAtATime) {
   EXPECT_EQ(all(), 0u);
 }
 
-TEST_F(BreakerTest, SuccessBetweenFailuresKeepsItClosed) {
+TEST_F(BreakerTest, Breaker_WhenSuccessesSeparateFailures_StaysClosed) {
   for (int i = 0; i < 6; ++i) {
     fail(submit());
     bench.tokens(kW1, submit(), 0, {1}, FinishReason::kStop);
@@ -126,7 +127,7 @@ TEST_F(BreakerTest, SuccessBetweenFailuresKeepsItClosed) {
   EXPECT_EQ(bench.machine.counters().breakers_opened, 0u);
 }
 
-TEST_F(BreakerTest, WhatARequestAskedForIsNobodysFailure) {
+TEST_F(BreakerTest, Breaker_WhenARequestIsAtFault_CountsNoFailure) {
   for (const char* code : {"invalid_request", "unsupported", "context_exceeded"}) {
     for (int i = 0; i < 3; ++i) fail(submit(), code);
   }
@@ -134,7 +135,7 @@ TEST_F(BreakerTest, WhatARequestAskedForIsNobodysFailure) {
   EXPECT_EQ(bench.machine.models().at("m").breaker.failures(), 0);
 }
 
-TEST_F(BreakerTest, OnlyTheOneThatFailsIsStopped) {
+TEST_F(BreakerTest, Breaker_WhenOneWorkerFails_StopsThatWorkerOnly) {
   bench.connect_worker(kW2, "w2");
   for (int i = 0; i < 2; ++i) {
     std::vector<wire::Dispatch> on1;
@@ -156,7 +157,7 @@ TEST_F(BreakerTest, OnlyTheOneThatFailsIsStopped) {
   }
 }
 
-TEST_F(BreakerTest, DeathsCountUnlessASuspectRanAlone) {
+TEST_F(BreakerTest, Breaker_WhenAWorkerDies_CountsUnlessASuspectRunsAlone) {
   const auto die = [&](PeerId peer, int signal) {
     const std::int64_t pid = bench.machine.workers().at(peer).hello.pid;
     bench.step(WorkerExit{pid, 0, signal, false, {}});
@@ -183,7 +184,7 @@ TEST_F(BreakerTest, DeathsCountUnlessASuspectRanAlone) {
   EXPECT_EQ(bench.machine.models().at("m").breaker.failures(), 2);
 }
 
-TEST_F(BreakerTest, AnOperatorMayCloseIt) {
+TEST_F(BreakerTest, Breaker_WhenAnOperatorResetsIt_Closes) {
   fail(submit());
   fail(submit());
   // The model's own breaker is open too; another model on the worker shows that the worker is free.
@@ -192,7 +193,7 @@ TEST_F(BreakerTest, AnOperatorMayCloseIt) {
   EXPECT_FALSE(bench.machine.breaker("w1").tripped());
 }
 
-TEST_F(BreakerTest, AQuarantinedWorkerStaysOutOverRestartsUntilAnOperatorSaysOtherwise) {
+TEST_F(BreakerTest, QuarantinedWorker_AfterARestart_StaysOutUntilAnOperatorReleasesIt) {
   const wire::Dispatch d = submit();
   bench.tokens(kW1, d, 0, {1, 2});
   bench.tokens(kW1, d, 1, {9});

@@ -1,7 +1,8 @@
 // Goal: a canary is judged by what both sides did, is rolled back at the latest by its second bad
 // window, takes nobody's tokens back and loses nobody's request; every decision is a row with its
-// numbers. Method: verdicts from numbers by hand; then events on the bench with time from the
-// test, also over restarts.
+// numbers.
+// Method: verdicts from numbers by hand; then events on the bench with time from the test, also
+// over restarts.
 #include "control/core/canary.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +35,7 @@ constexpr auto kContinue = CanaryDecision::kContinue;
 constexpr auto kRollBack = CanaryDecision::kRollBack;
 constexpr auto kPromote = CanaryDecision::kPromote;
 
-TEST(CanaryVerdict, WithinBoundsGoesOnAndIsPromotedIfAsked) {
+TEST(CanaryVerdict, CanaryVerdict_WithinBounds_ContinuesOrPromotes) {
   EXPECT_EQ(judge(good(), good()).decision, kContinue);
   EXPECT_FALSE(judge(good(), good()).suspect);
   EXPECT_TRUE(judge(good(), good()).enough);
@@ -43,7 +44,7 @@ TEST(CanaryVerdict, WithinBoundsGoesOnAndIsPromotedIfAsked) {
   EXPECT_EQ(judge(good(), good(), true, 1, 0).decision, kPromote);  // the doubt is gone
 }
 
-TEST(CanaryVerdict, EachBoundIsSuspectOnceAndRollsBackTheSecondTime) {
+TEST(CanaryVerdict, CanaryVerdict_WhenABoundIsExceeded_SuspectsThenRollsBack) {
   struct Case {
     const char* what;
     std::int64_t SideEvidence::*field;
@@ -69,7 +70,7 @@ TEST(CanaryVerdict, EachBoundIsSuspectOnceAndRollsBackTheSecondTime) {
   }
 }
 
-TEST(CanaryVerdict, WhatIsClearRollsBackAtOnce) {
+TEST(CanaryVerdict, CanaryVerdict_WhenClearlyFailing_RollsBackAtOnce) {
   SideEvidence canary = good();
   canary.failed = 15;  // more than ten points, and than twice the bound
   EXPECT_EQ(judge(canary, good()).decision, kRollBack);
@@ -87,7 +88,7 @@ TEST(CanaryVerdict, WhatIsClearRollsBackAtOnce) {
   EXPECT_EQ(judge(canary, good()).decision, kRollBack);
 }
 
-TEST(CanaryVerdict, WhatBothSidesSufferIsNotTheCanarys) {
+TEST(CanaryVerdict, CanaryVerdict_WhenBothSidesSuffer_SuspectsNothing) {
   SideEvidence canary = good();
   SideEvidence stable = good();
   canary.failed = stable.failed = 60;
@@ -98,7 +99,7 @@ TEST(CanaryVerdict, WhatBothSidesSufferIsNotTheCanarys) {
   EXPECT_TRUE(clearly_failing({}, canary, stable).empty());
 }
 
-TEST(CanaryVerdict, SmallDifferencesOfSmallTimesDoNotCount) {
+TEST(CanaryVerdict, CanaryVerdict_WithinTheLatencySlack_SuspectsNothing) {
   SideEvidence canary = good();
   SideEvidence stable = good();
   stable.ttft_p95_us = 1000;
@@ -108,22 +109,22 @@ TEST(CanaryVerdict, SmallDifferencesOfSmallTimesDoNotCount) {
   EXPECT_FALSE(judge(canary, stable).suspect) << judge(canary, stable).reason;
 }
 
-TEST(CanaryVerdict, TooFewSayNothing) {
-  SideEvidence few = good(19);
-  few.failed = 4;
-  few.ttft_p95_us = 9'000'000;
-  few.itl_count = 19;
-  few.itl_p95_us = 9'000'000;
-  const CanaryVerdict verdict = judge(few, good(), false, 1, 0);
+TEST(CanaryVerdict, Evidence_WhenBelowTheMinimum_DecidesNothing) {
+  SideEvidence sparse = good(19);
+  sparse.failed = 4;
+  sparse.ttft_p95_us = 9'000'000;
+  sparse.itl_count = 19;
+  sparse.itl_p95_us = 9'000'000;
+  const CanaryVerdict verdict = judge(sparse, good(), false, 1, 0);
   EXPECT_EQ(verdict.decision, kContinue);
   EXPECT_FALSE(verdict.enough);
-  EXPECT_TRUE(judge(few, good(), true).suspect);  // a doubt stays until there are enough
-  few = good();
-  few.ttft_p95_us = 9'000'000;
-  EXPECT_FALSE(judge(few, good(5)).suspect);  // nothing to compare with
+  EXPECT_TRUE(judge(sparse, good(), true).suspect);  // a doubt stays until there are enough
+  sparse = good();
+  sparse.ttft_p95_us = 9'000'000;
+  EXPECT_FALSE(judge(sparse, good(5)).suspect);  // nothing to compare with
 }
 
-TEST(CanarySettings, KnobsAreTheDefaultsAndTheLimits) {
+TEST(CanarySettings, CanarySettings_WhenUnset_TakeDefaultsAndLimitsFromKnobs) {
   Config config;
   config.canary_window_ms = 2000;
   CanarySettings said = nothing_said();
@@ -160,7 +161,7 @@ struct CanaryTest : testing::Test {
     return c;
   }
   Bench bench{config()};
-  int asked = 0;
+  int submitted = 0;
 
   void SetUp() override {
     bench.boot();
@@ -205,10 +206,11 @@ struct CanaryTest : testing::Test {
   bool running() { return alias().canary && alias().canary->row.state == CanaryState::kRunning; }
   std::string targets() { return targets_text(alias().row.targets); }
   const Request& request(const std::string& id) { return *bench.machine.request(id); }
-  /// Submits until one goes to this model; its dispatch if it has one.
+  /// Submits until a request goes to this model, whose id it returns; `sent` has its dispatch if it
+  /// has one.
   std::string ask(const std::string& model, std::int64_t prompt = 4) {
     for (int i = 0; i < 100; ++i) {
-      const std::string id = "r" + std::to_string(++asked);
+      const std::string id = "r" + std::to_string(++submitted);
       wire::Submit submit = bench.submission(id, 8, prompt);
       submit.model = "chat";
       bench.submit(std::move(submit));
@@ -219,7 +221,7 @@ struct CanaryTest : testing::Test {
     ADD_FAILURE() << "no request went to " << model;
     return {};
   }
-  /// Ends a request that runs; dispatches that follow from it are kept.
+  /// Ends a request that runs; dispatches that follow from it are recorded.
   void finish(const std::string& id, FinishReason how, const char* code = "internal") {
     wire::TokenEvent event;
     event.request_id = id;
@@ -238,7 +240,7 @@ struct CanaryTest : testing::Test {
   /// Requests that each end before the next one comes, whichever model they get.
   void serve(int count) {
     for (int i = 0; i < count; ++i) {
-      const std::string id = "s" + std::to_string(++asked);
+      const std::string id = "s" + std::to_string(++submitted);
       wire::Submit submit = bench.submission(id);
       submit.model = "chat";
       bench.submit(std::move(submit));
@@ -247,7 +249,7 @@ struct CanaryTest : testing::Test {
     }
   }
   /// The job that a helper was just given; for the tokenizer of this file.
-  std::uint64_t asked_to_prepare(const std::string& sha) {
+  std::uint64_t prepare_job(const std::string& sha) {
     const auto jobs = bench.messages<wire::Prepare>(Bench::kHelper);
     EXPECT_EQ(jobs.size(), 1u);
     EXPECT_EQ(jobs.empty() ? "" : jobs[0].model_sha, sha);
@@ -257,7 +259,7 @@ struct CanaryTest : testing::Test {
     wire::Submit submit = bench.text_submission("t1");
     submit.model = "chat";
     bench.submit(submit);
-    return asked_to_prepare(sha);
+    return prepare_job(sha);
   }
   void prepared(std::uint64_t job) {
     wire::Prepared done;
@@ -285,7 +287,7 @@ struct CanaryTest : testing::Test {
   std::map<std::string, wire::Dispatch> sent;
 };
 
-TEST_F(CanaryTest, ItRoutesNothingBeforeItIsReady) {
+TEST_F(CanaryTest, Canary_BeforeItIsReady_GetsNoRequests) {
   OpCanary op;
   op.name = "chat";
   op.model = "c";
@@ -300,7 +302,7 @@ TEST_F(CanaryTest, ItRoutesNothingBeforeItIsReady) {
   }
 }
 
-TEST_F(CanaryTest, AGoodOneGoesOnAndIsPromoted) {
+TEST_F(CanaryTest, Canary_WhenGood_ContinuesAndIsPromoted) {
   begin(50, 2);
   for (int round = 0; round < 2; ++round) {
     serve(24);
@@ -322,7 +324,7 @@ TEST_F(CanaryTest, AGoodOneGoesOnAndIsPromoted) {
   EXPECT_FALSE(alias().canary.has_value());
 }
 
-TEST_F(CanaryTest, OneThatFailsIsRolledBackAtOnce) {
+TEST_F(CanaryTest, Canary_WhenItsRequestsFail_IsRolledBackAtOnce) {
   begin();
   int failures = 0;
   while (running() && failures < 20) {
@@ -342,14 +344,14 @@ TEST_F(CanaryTest, OneThatFailsIsRolledBackAtOnce) {
   EXPECT_EQ(alias().counters[1].failed, static_cast<std::uint64_t>(failures));
 }
 
-TEST_F(CanaryTest, WhatARequestAskedForIsNotTheCanarysFault) {
+TEST_F(CanaryTest, Canary_WhenRequestsAreInvalid_IsNotBlamed) {
   begin();
   for (int i = 0; i < 10; ++i) finish(ask("c"), FinishReason::kError, "invalid_request");
   window();
   EXPECT_TRUE(running());
 }
 
-TEST_F(CanaryTest, AFailure_WhateverItsCode_CountsOnItsSide) {
+TEST_F(CanaryTest, Failure_WithAnyErrorCode_CountsOnItsSide) {
   for (const char* code : {"model_failed", "memory_exhausted", "context_exceeded", "unsupported",
                            "determinism_class_unavailable", "timeout"}) {
     SCOPED_TRACE(code);
@@ -361,7 +363,7 @@ TEST_F(CanaryTest, AFailure_WhateverItsCode_CountsOnItsSide) {
   }
 }
 
-TEST_F(CanaryTest, AQuarantinedRequest_IsAFailureOnce) {
+TEST_F(CanaryTest, QuarantinedRequest_WhenItEndsLater_CountsAsOneFailure) {
   bench.step(
       OpConfig{Bench::kOperator, 1, "config.set", "ann", {{"blame.quarantine_after", "1"}}, {}});
   begin();
@@ -377,7 +379,7 @@ TEST_F(CanaryTest, AQuarantinedRequest_IsAFailureOnce) {
   EXPECT_EQ(alias().canary->stats[1].counted.ended, 1) << "it had failed already";
 }
 
-TEST_F(CanaryTest, AClientThatLeavesWithoutAToken_HasWaited) {
+TEST_F(CanaryTest, ClientDisconnect_BeforeTheFirstToken_CountsItsWaitAsTtft) {
   bench.step(OpConfig{
       Bench::kOperator, 1, "config.set", "ann", {{"requests.disconnect_grace_ms", "100"}}, {}});
   begin();
@@ -402,7 +404,7 @@ TEST_F(CanaryTest, AClientThatLeavesWithoutAToken_HasWaited) {
   EXPECT_EQ(alias().canary->stats[1].counted.ended, 0) << "a client that leaves is no failure";
 }
 
-TEST_F(CanaryTest, AWindowSaysWhatBothSidesDid) {
+TEST_F(CanaryTest, CanaryWindow_AtItsEnd_RecordsBothSides) {
   begin();
   const std::int64_t started_ms = bench.now.wall_ms;
   window();
@@ -450,12 +452,12 @@ TEST_F(CanaryTest, AWindowSaysWhatBothSidesDid) {
   }
   EXPECT_NEAR(static_cast<double>(row.stable_side.ttft_p95_us), 100'000, 10'000);
   EXPECT_GT(row.canary_side.ttft_p95_us, 1'000'000);
-  // In per cent of the slots: of nobody, at 100 ms, and when one had ended.
+  // In percent of the slots: with no requests, at 100 ms, and when one had ended.
   EXPECT_EQ(row.canary_side.queue_percent, (0 + waiting * 50 + (waiting - 1) * 50) / 3);
   EXPECT_EQ(row.stable_side.queue_percent, 0);
 }
 
-TEST_F(CanaryTest, WhatAHelperRefusesIsARefusalOfItsSide) {
+TEST_F(CanaryTest, HelperRefusal_WhileACanaryRuns_CountsOnItsSide) {
   begin();
   std::array<std::uint64_t, 2> refused{};
   for (int i = 0; i < 12; ++i) {
@@ -479,7 +481,7 @@ TEST_F(CanaryTest, WhatAHelperRefusesIsARefusalOfItsSide) {
   }
 }
 
-TEST_F(CanaryTest, DeathsOfItsWorkersThatAreToldLaterAreClearAtOnceToo) {
+TEST_F(CanaryTest, CanaryWorkerDeaths_WhenReportedLater_RollBackAtOnce) {
   begin();
   OpCanary op;
   op.name = "chat";
@@ -501,7 +503,7 @@ TEST_F(CanaryTest, DeathsOfItsWorkersThatAreToldLaterAreClearAtOnceToo) {
   EXPECT_EQ(targets(), "a=1");
 }
 
-TEST_F(CanaryTest, AModelOfItIsNotRemovedWhileOthersAre) {
+TEST_F(CanaryTest, RemoveModel_WhenItIsTheCanarys_IsRefused) {
   begin();
   bench.add_model(1024, 2, 64, false, "x");
   bench.step(OpModel{Bench::kOperator, 1, "models.remove", "x"});
@@ -510,8 +512,8 @@ TEST_F(CanaryTest, AModelOfItIsNotRemovedWhileOthersAre) {
   EXPECT_EQ(bench.machine.models().count("c"), 1u);
 }
 
-/// What was moved from one canary says nothing of the next one's sides.
-TEST_F(CanaryTest, WhatWasMovedIsCountedOnNoSide) {
+/// A request that was moved from one canary says nothing about the next one's sides.
+TEST_F(CanaryTest, ReroutedRequest_WhileTheNextCanaryRuns_CountsOnNoSide) {
   begin();
   const std::string silent = ask("c");
   end(OpCanary::End::kRollBack);
@@ -525,7 +527,7 @@ TEST_F(CanaryTest, WhatWasMovedIsCountedOnNoSide) {
   EXPECT_EQ(alias().canary->stats[1].counted.ended, 0);
 }
 
-TEST_F(CanaryTest, WhatExpiresIsCountedOnItsSide) {
+TEST_F(CanaryTest, ExpiredRequest_WhenRoutedToTheCanary_CountsOnItsSide) {
   begin(99);
   for (int i = 0; i < 8 && alias().counters[1].expired == 0; ++i) {
     wire::Submit submit = bench.submission("late" + std::to_string(i));
@@ -537,8 +539,8 @@ TEST_F(CanaryTest, WhatExpiresIsCountedOnItsSide) {
   EXPECT_EQ(alias().counters[1].expired, 1u);
 }
 
-/// The heart of it: nothing that a client has seen moves, everything else does.
-TEST_F(CanaryTest, ARollbackMovesWhatHasNoTokenAndNothingElse) {
+/// The rule of a rollback: nothing that a client has seen moves, everything else does.
+TEST_F(CanaryTest, Rollback_WhenRequestsAreOpen_ReroutesOnlyThoseWithoutATokenYet) {
   begin();
   const std::string talks = ask("c");
   const std::string silent = ask("c");
@@ -580,7 +582,7 @@ TEST_F(CanaryTest, ARollbackMovesWhatHasNoTokenAndNothingElse) {
   EXPECT_EQ(alias().counters[1].rerouted, 2u);
 }
 
-TEST_F(CanaryTest, WhatNobodyElseUnderstandsOrHasRoomForStays) {
+TEST_F(CanaryTest, Request_WhenNoStableTargetCanServeIt_StaysAtTheCanary) {
   begin();
   const std::string other_tokenizer = ask("c");
   ModelRow& stable = const_cast<ModelRow&>(bench.machine.models().at("a").row);
@@ -596,7 +598,7 @@ TEST_F(CanaryTest, WhatNobodyElseUnderstandsOrHasRoomForStays) {
   stable.context = 512;
   end(OpCanary::End::kRollBack);
   EXPECT_EQ(request(longer).row.model, "c");
-  // Not known is not the same.
+  // A tokenizer that is not known is not the same.
   begin();
   const std::string unknown = ask("c");
   stable.tokenizer_sha.clear();
@@ -605,7 +607,7 @@ TEST_F(CanaryTest, WhatNobodyElseUnderstandsOrHasRoomForStays) {
   EXPECT_EQ(request(unknown).row.model, "c");
 }
 
-TEST_F(CanaryTest, ASlowOneIsRolledBackInTwoWindows) {
+TEST_F(CanaryTest, Canary_WhenSlow_IsRolledBackWithinTwoWindows) {
   begin();
   for (int round = 0; round < 2 && running(); ++round) {
     std::vector<std::string> slow;
@@ -627,8 +629,8 @@ TEST_F(CanaryTest, ASlowOneIsRolledBackInTwoWindows) {
   EXPECT_EQ(targets(), "a=1");
 }
 
-/// Other settings are a fresh start: what was suspect under the old ones is not counted.
-TEST_F(CanaryTest, AChangeOfItsSettingsForgetsTheSuspicion) {
+/// Other settings are a fresh start: suspicion under the old ones does not count.
+TEST_F(CanaryTest, Suspicion_WhenTheCanarySettingsChange_IsCleared) {
   begin();
   const_cast<CanaryRow&>(alias().canary->row).suspect = true;
   OpCanary op;
@@ -648,7 +650,7 @@ TEST_F(CanaryTest, AChangeOfItsSettingsForgetsTheSuspicion) {
   EXPECT_EQ(actions.back(), "canary rolled back");
 }
 
-TEST_F(CanaryTest, AFailedLoadIsABreach) {
+TEST_F(CanaryTest, Canary_WhenItsFirstLoadFails_IsRolledBack) {
   OpCanary op;
   op.name = "chat";
   op.model = "c";
@@ -667,8 +669,8 @@ TEST_F(CanaryTest, AFailedLoadIsABreach) {
   EXPECT_EQ(windows()[0].reason, "its load failed: out of memory");
 }
 
-/// The canary's worker goes, and the model can not be loaded again: who waits for it goes on.
-TEST_F(CanaryTest, AFailedLoadLaterMovesWhoWaits) {
+/// The canary's worker goes and the model cannot be loaded again: requests that wait for it go on.
+TEST_F(CanaryTest, Canary_WhenItsRunningLoadFails_ReroutesItsRequests) {
   begin();
   const std::string silent = ask("c");
   for (const auto& [id, load] : std::map(bench.machine.loads())) {
@@ -685,7 +687,7 @@ TEST_F(CanaryTest, AFailedLoadLaterMovesWhoWaits) {
   EXPECT_FALSE(request(silent).terminal());
 }
 
-TEST_F(CanaryTest, TooFewRequestsKeepCounting) {
+TEST_F(CanaryTest, CanaryWindow_BelowMinimumRequests_ContinuesCounting) {
   begin();
   for (int round = 0; round < 3; ++round) {
     finish(ask("c"), FinishReason::kStop);
@@ -704,7 +706,7 @@ TEST_F(CanaryTest, TooFewRequestsKeepCounting) {
   EXPECT_EQ(windows()[4].canary_side.ended, 1);
 }
 
-TEST_F(CanaryTest, ARestartBeginsTheWindowAgainAndForgetsNothingElse) {
+TEST_F(CanaryTest, Canary_AfterARestart_BeginsItsWindowAgain) {
   begin(50, 3);
   for (int i = 0; i < 5; ++i) finish(ask("c"), FinishReason::kStop);
   window();
@@ -724,13 +726,13 @@ TEST_F(CanaryTest, ARestartBeginsTheWindowAgainAndForgetsNothingElse) {
 }
 
 /// The queue is longer than what a start reads at once: its tail learns of the rollback too.
-TEST_F(CanaryTest, RequestsThatWereNotReadYetAreMovedWhenTheyAre) {
+TEST_F(CanaryTest, UnreadRequests_AfterARollback_AreReroutedWhenRead) {
   begin();
   const std::string first = ask("c");
   ask("c");
   const std::string waits = ask("c");
   Boot database = bench.database();
-  BootMore late;
+  BootQueuePage late;
   for (auto it = database.requests.begin(); it != database.requests.end();) {
     if (it->row.id != waits) {
       ++it;
@@ -751,7 +753,7 @@ TEST_F(CanaryTest, RequestsThatWereNotReadYetAreMovedWhenTheyAre) {
   EXPECT_EQ(request(waits).row.rerouted_from, "c");
 }
 
-TEST_F(CanaryTest, OneAtATimeAndNoOtherChangesMeanwhile) {
+TEST_F(CanaryTest, Alias_WhileACanaryRuns_RefusesOtherChanges) {
   begin();
   bench.add_model(1024, 2, 64, false, "d");
   OpCanary op;
@@ -785,19 +787,19 @@ TEST_F(CanaryTest, OneAtATimeAndNoOtherChangesMeanwhile) {
 }
 
 /// A prompt that was prepared for the canary's tokenizer while the canary ended: it is prepared
-/// again, its client notices nothing.
-TEST_F(CanaryTest, WhatIsPreparedMeanwhileIsPreparedAgain) {
+/// again, and its client notices nothing.
+TEST_F(CanaryTest, PreparedPrompt_WhenTheCanaryEndedMeanwhile_IsPreparedAgain) {
   begin(99);
   const auto first = submit_text("sha-c");
   end(OpCanary::End::kRollBack);
   prepared(first);
-  prepared(asked_to_prepare("sha-a"));
+  prepared(prepare_job("sha-a"));
   ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
   EXPECT_EQ(request("t1").row.model, "a");
 }
 
-/// The same when the model that it was prepared for has been removed.
-TEST_F(CanaryTest, WhatIsPreparedForAModelThatIsGoneIsPreparedAgain) {
+/// A prompt that was prepared for a model which has been removed.
+TEST_F(CanaryTest, PreparedPrompt_WhenItsModelWasRemoved_IsPreparedAgain) {
   const auto first = submit_text("sha-a");
   OpAlias change;
   change.peer = Bench::kOperator;
@@ -810,10 +812,10 @@ TEST_F(CanaryTest, WhatIsPreparedForAModelThatIsGoneIsPreparedAgain) {
   bench.step(OpModel{Bench::kOperator, 2, "models.remove", "a"});
   ASSERT_EQ(bench.machine.models().count("a"), 0u);
   prepared(first);
-  asked_to_prepare("sha-c");
+  prepare_job("sha-c");
 }
 
-TEST_F(CanaryTest, WithoutAShareThereIsNoCanary) {
+TEST_F(CanaryTest, Canary_WithoutAPercent_IsRefused) {
   OpCanary op;
   op.peer = Bench::kOperator;
   op.name = "chat";
@@ -828,7 +830,7 @@ TEST_F(CanaryTest, WithoutAShareThereIsNoCanary) {
   EXPECT_EQ(end(OpCanary::End::kRollBack), Errc::kConflict);
 }
 
-TEST_F(CanaryTest, OneThatIsNotReadyInTimeIsRolledBack) {
+TEST_F(CanaryTest, Canary_WhenNotReadyInTime_IsRolledBack) {
   bench.step(PeerGone{kW1});
   OpCanary op;
   op.name = "chat";
@@ -846,7 +848,7 @@ TEST_F(CanaryTest, OneThatIsNotReadyInTimeIsRolledBack) {
 }
 
 /// The process ended after the model had failed and before its canary was told.
-TEST_F(CanaryTest, AStartSeesAFailureThatNobodySaw) {
+TEST_F(CanaryTest, Canary_WhenItsModelFailedBeforeARestart_IsRolledBack) {
   OpCanary op;
   op.name = "chat";
   op.model = "c";
@@ -858,7 +860,7 @@ TEST_F(CanaryTest, AStartSeesAFailureThatNobodySaw) {
     if (row.name != "c") continue;
     row.state = ModelState::kFailed;
     row.reason = "out of memory";
-    row.wanted = false;
+    row.load_requested = false;
   }
   std::erase_if(database.loads, [](const LoadRow& row) { return row.model == "c"; });
   bench = Bench(config());
@@ -868,7 +870,7 @@ TEST_F(CanaryTest, AStartSeesAFailureThatNobodySaw) {
   EXPECT_EQ(windows()[0].reason, "its load failed: out of memory");
 }
 
-TEST_F(CanaryTest, TheSameFileUnderAnotherNameUnderstandsItsRequests) {
+TEST_F(CanaryTest, Rollback_WhenBothModelsAreTheSameFile_ReroutesRequests) {
   begin();
   const std::string silent = ask("c");
   for (const char* name : {"a", "c"}) {
@@ -882,7 +884,7 @@ TEST_F(CanaryTest, TheSameFileUnderAnotherNameUnderstandsItsRequests) {
 }
 
 /// An empty answer is an answer: its client has been told.
-TEST_F(CanaryTest, WhatHasAChoiceThatEndedStays) {
+TEST_F(CanaryTest, Rollback_WhenAChoiceHasEnded_LeavesTheRequest) {
   begin(99);
   wire::Submit two = bench.submission("two");
   two.model = "chat";
@@ -902,7 +904,7 @@ TEST_F(CanaryTest, WhatHasAChoiceThatEndedStays) {
 
 // ---- aliases that go, and databases that do not fit together
 
-TEST_F(CanaryTest, WhatIsPreparedForAnAliasThatIsGoneGoesWhereItWasGoing) {
+TEST_F(CanaryTest, PreparedPrompt_WhenItsAliasWasDeleted_GoesToItsTarget) {
   const auto job = submit_text("sha-a");
   OpAlias gone;
   gone.name = "chat";
@@ -916,7 +918,7 @@ TEST_F(CanaryTest, WhatIsPreparedForAnAliasThatIsGoneGoesWhereItWasGoing) {
   EXPECT_EQ(bench.state("t1"), RequestState::kSucceeded);
 }
 
-TEST_F(CanaryTest, WhatAHelperRefusesAfterItsAliasHasGoneIsRefused) {
+TEST_F(CanaryTest, HelperRefusal_WhenTheAliasWasDeleted_IsSentToTheClient) {
   const auto job = submit_text("sha-a");
   OpAlias gone;
   gone.name = "chat";
@@ -930,7 +932,7 @@ TEST_F(CanaryTest, WhatAHelperRefusesAfterItsAliasHasGoneIsRefused) {
   EXPECT_EQ(bench.machine.counters().refused, 1u);
 }
 
-TEST_F(CanaryTest, WhatIsPreparedForACanaryWhoseAliasIsGoneIsRefused) {
+TEST_F(CanaryTest, PreparedPrompt_WhenCanaryAndAliasAreGone_IsRefused) {
   begin(99);
   const auto job = submit_text("sha-c");
   end(OpCanary::End::kRollBack);
@@ -943,7 +945,7 @@ TEST_F(CanaryTest, WhatIsPreparedForACanaryWhoseAliasIsGoneIsRefused) {
   EXPECT_EQ(bench.machine.request("t1"), nullptr);
 }
 
-TEST_F(CanaryTest, OneWhoseAliasIsNotThereIsForgotten) {
+TEST_F(CanaryTest, Canary_WhenItsAliasIsMissingAtStart_IsForgotten) {
   begin();
   Boot database = bench.database();
   database.aliases.clear();
@@ -958,7 +960,7 @@ TEST_F(CanaryTest, OneWhoseAliasIsNotThereIsForgotten) {
 }
 
 /// A request of a canary that was rolled back before this start.
-struct LateTest : CanaryTest {
+struct RolledBackCanaryTest : CanaryTest {
   Boot database;
   std::string silent;
 
@@ -980,18 +982,18 @@ struct LateTest : CanaryTest {
   }
 };
 
-TEST_F(LateTest, IsMovedAtTheStart) {
+TEST_F(RolledBackCanaryTest, Request_WhenTheCanaryWasRolledBack_IsReroutedAtStart) {
   EXPECT_EQ(model_after_start(), "a");
   EXPECT_EQ(request(silent).row.rerouted_from, "c");
 }
 
-TEST_F(LateTest, StaysWhereTheAliasIsGone) {
+TEST_F(RolledBackCanaryTest, Request_WhenTheAliasIsGone_StaysAtItsModel) {
   database.aliases.clear();
   EXPECT_EQ(model_after_start(), "c");
   EXPECT_FALSE(request(silent).terminal());
 }
 
-TEST_F(LateTest, StaysWhereAModelIsGone) {
+TEST_F(RolledBackCanaryTest, Request_WhenAModelIsGone_StaysAtItsModel) {
   const Boot whole = database;
   for (const char* name : {"a", "c"}) {
     database = whole;
@@ -1002,28 +1004,28 @@ TEST_F(LateTest, StaysWhereAModelIsGone) {
   }
 }
 
-TEST_F(LateTest, StaysWhereTheStableModelHasFailed) {
+TEST_F(RolledBackCanaryTest, Request_WhenTheStableModelHasFailed_StaysAtItsModel) {
   row_of("a").state = ModelState::kFailed;
-  row_of("a").wanted = false;
+  row_of("a").load_requested = false;
   std::erase_if(database.loads, [](const LoadRow& row) { return row.model == "a"; });
   EXPECT_EQ(model_after_start(), "c");
 }
 
-/// Of so many canaries is it remembered that they were rolled back.
-TEST_F(CanaryTest, RequestsOfACanaryOfLongAgoStayWhenTheyAreRead) {
+/// The number of canaries that are remembered as rolled back has a bound.
+TEST_F(CanaryTest, UnreadRequest_WhenItsCanaryIsTooOld_StaysAtItsModel) {
   begin();
   ask("c");
   ask("c");
   const std::string waits = ask("c");
   Boot whole = bench.database();
-  BootMore late;
+  BootQueuePage late;
   for (const BootRequest& request : whole.requests) {
     if (request.row.id == waits) late.requests.push_back(request);
   }
   std::erase_if(whole.requests, [&](const BootRequest& r) { return r.row.id == waits; });
   late.last = true;
   whole.unread = 1;
-  for (const std::size_t more : {kCanariesKept - 1, kCanariesKept}) {
+  for (const std::size_t more : {kCanaryHistoryMax - 1, kCanaryHistoryMax}) {
     bench = Bench(config());
     bench.boot(whole, 2);
     bench.connect_worker(kW1, "w1");
@@ -1039,7 +1041,7 @@ TEST_F(CanaryTest, RequestsOfACanaryOfLongAgoStayWhenTheyAreRead) {
       end(OpCanary::End::kRollBack);
     }
     bench.step(late);
-    EXPECT_EQ(request(waits).row.model, more == kCanariesKept ? "c" : "a") << more;
+    EXPECT_EQ(request(waits).row.model, more == kCanaryHistoryMax ? "c" : "a") << more;
   }
 }
 

@@ -1,6 +1,6 @@
 // Goal: a request waits for the numerics class that its first token came from, for as long as that
-// is away and not longer, however often its workers come and go. Method: one worker that goes,
-// comes back or stays away, on a machine whose limit is ten seconds.
+// is away and not longer, however often its workers come and go.
+// Method: one worker that goes, comes back or stays away, on a machine whose limit is ten seconds.
 #include <gtest/gtest.h>
 
 #include "tests/core/bench_machine.h"
@@ -18,7 +18,7 @@ Config ten_seconds() {
   return config;
 }
 
-struct ClassTest : testing::Test {
+struct NumericsClassTest : testing::Test {
   Bench bench{ten_seconds()};
   void SetUp() override {
     bench.boot();
@@ -27,14 +27,14 @@ struct ClassTest : testing::Test {
     bench.submit(bench.submission("r1"));
     bench.tokens(kW1, bench.dispatch(kW1), 0, {1});
   }
-  /// The worker's process goes; a moment later its load is over.
+  /// Ends the worker's process; a moment later its load is over.
   void lose(PeerId peer) {
     bench.step(PeerGone{peer});
     bench.advance_ms(100);
   }
 };
 
-TEST_F(ClassTest, GoneForTheWholeTimeIsAnEnd) {
+TEST_F(NumericsClassTest, Request_WhenItsNumericsClassStaysAway_FailsAtTheLimit) {
   lose(kW1);
   bench.advance_ms(9'890);
   EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
@@ -43,7 +43,7 @@ TEST_F(ClassTest, GoneForTheWholeTimeIsAnEnd) {
   EXPECT_EQ(bench.machine.request("r1")->row.error_code, "determinism_class_unavailable");
 }
 
-TEST_F(ClassTest, AwayAtTheLimitIsNotGone) {
+TEST_F(NumericsClassTest, ClassWait_WhenTheClassReturnedMeanwhile_BeginsAgain) {
   lose(kW1);
   bench.step(OpPause{Bench::kOperator, 1, true});
   bench.advance_ms(8'000);
@@ -56,7 +56,7 @@ TEST_F(ClassTest, AwayAtTheLimitIsNotGone) {
   EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
 }
 
-TEST_F(ClassTest, TheTimeBeginsWhenTheLastOfItsLoadsEnds) {
+TEST_F(NumericsClassTest, ClassWait_WhenTheLastLoadOfTheClassEnds_Begins) {
   bench.step(OpPause{Bench::kOperator, 1, true});
   bench.step(OpRequeue{Bench::kOperator, 2, "r1"});
   bench.advance_ms(9'000);  // it waits, and its class is there
@@ -69,7 +69,7 @@ TEST_F(ClassTest, TheTimeBeginsWhenTheLastOfItsLoadsEnds) {
   EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
 }
 
-TEST_F(ClassTest, ServedAtTheLimitIsLookedAtAgain) {
+TEST_F(NumericsClassTest, ClassWait_WhenTheClassIsServedAtTheLimit_IsCheckedAgain) {
   lose(kW1);
   bench.step(OpPause{Bench::kOperator, 1, true});
   bench.connect_worker(kW2, "w2");
@@ -81,9 +81,9 @@ TEST_F(ClassTest, ServedAtTheLimitIsLookedAtAgain) {
   EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
 }
 
-/// Its class gives no new work any more, but one of its choices still runs there: what may come out
-/// of that is waited for, and the time of the other one begins then.
-TEST_F(ClassTest, WhatStillRunsOnALoadThatGoesIsWaitedFor) {
+/// A class that gives no new work while one of the request's choices still runs there: the end of
+/// that is waited for, and the time of the other choice begins then.
+TEST_F(NumericsClassTest, ClassWait_WhileAChoiceRunsOnADrainingLoad_DoesNotBegin) {
   wire::Submit two = bench.submission("two");
   two.n = 2;
   bench.submit(two);

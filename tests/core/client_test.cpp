@@ -1,6 +1,7 @@
 // Goal: clients reach what is theirs and nothing else, by id or key; a stream begins where it was
-// asked to and belongs to one tag; who leaves counts, and only the last one; what could not be
-// prepared leaves no trace. Method: events by hand.
+// asked to and belongs to one tag; only the last client that leaves counts; what could not be
+// prepared leaves no trace.
+// Method: events by hand.
 #include <gtest/gtest.h>
 
 #include "tests/core/bench_machine.h"
@@ -52,7 +53,7 @@ struct ClientTest : testing::Test {
 };
 
 // A request that is not there and another tenant's have one answer, before acceptance too.
-TEST_F(ClientTest, WhenARequestIsAnotherTenants_ItIsNotThere) {
+TEST_F(ClientTest, Request_WhenItIsAnotherTenants_IsNotFound) {
   bench.boot();
   bench.add_model();
   bench.step(IngressUp{Bench::kHelper});
@@ -87,7 +88,7 @@ TEST_F(ClientTest, WhenARequestIsAnotherTenants_ItIsNotThere) {
   EXPECT_EQ(bench.messages<wire::StatusReply>(kOther).size(), 1u);
 }
 
-TEST_F(ClientTest, AStreamBeginsWhereItWasAskedTo) {
+TEST_F(ClientTest, Attach_WithAStartIndex_StreamsFromThere) {
   run_one();
   bench.tokens(kW1, d, 0, {10, 11, 12});
   EXPECT_TRUE(attach({}, 64, 1));
@@ -105,7 +106,7 @@ TEST_F(ClientTest, AStreamBeginsWhereItWasAskedTo) {
   EXPECT_EQ(bench.machine.request("r1")->subscribers, 3);
 }
 
-TEST_F(ClientTest, OneTagIsOneStream) {
+TEST_F(ClientTest, Attach_WhenTheTagIsRepeated_OpensOneStream) {
   run_one();
   EXPECT_TRUE(attach({}));
   EXPECT_TRUE(attach({}));
@@ -124,7 +125,7 @@ TEST_F(ClientTest, OneTagIsOneStream) {
   EXPECT_EQ(got(kOther), std::vector<TokenId>{11});
 }
 
-TEST_F(ClientTest, CreditIsForAChoiceThatThereIs) {
+TEST_F(ClientTest, Credit_WhenForAnUnknownChoice_IsIgnored) {
   run_one();
   EXPECT_TRUE(attach({}, 2));
   bench.tokens(kW1, d, 0, {10, 11, 12, 13, 14});
@@ -143,12 +144,12 @@ TEST_F(ClientTest, CreditIsForAChoiceThatThereIs) {
   EXPECT_EQ(got(), (std::vector<TokenId>{13, 14}));
 }
 
-TEST_F(ClientTest, WhatCameBackIsSentAgainFromThereAndNotBefore) {
+TEST_F(ClientTest, FailedSend_AfterTheRetryTime_IsResentFromItsIndex) {
   run_one();
   EXPECT_TRUE(attach({}));
   bench.tokens(kW1, d, 0, {10, 11, 12});
   bench.step(SendFailed{kClient, 5, "r1", 0, 1});
-  bench.step(SendFailed{kClient, 5, "r1", 0, 2});  // the one behind it came back as well
+  bench.step(SendFailed{kClient, 5, "r1", 0, 2});  // the next one came back as well
   bench.step(SendFailed{kClient, 5, "r1", 9, 0});  // there is no such choice
   bench.step(SendFailed{kOther, 5, "r1", 0, 0});   // nor such a reader
   bench.advance_ms(bench.machine.config().stream_retry_ms - 1);
@@ -157,7 +158,7 @@ TEST_F(ClientTest, WhatCameBackIsSentAgainFromThereAndNotBefore) {
   EXPECT_EQ(got(), (std::vector<TokenId>{11, 12}));
 }
 
-TEST_F(ClientTest, OnlyTheLastReaderThatLeavesEndsARequestThatIsForItsReaders) {
+TEST_F(ClientTest, CancelOnDisconnect_WhenTheLastReaderLeaves_EndsAfterTheGraceTime) {
   run_one(wire::OnDisconnect::kCancel);
   EXPECT_TRUE(attach({}));
   EXPECT_TRUE(attach({}, 64, 6, kOther));
@@ -175,7 +176,7 @@ TEST_F(ClientTest, OnlyTheLastReaderThatLeavesEndsARequestThatIsForItsReaders) {
   EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
 }
 
-TEST_F(ClientTest, TheLastReaderThatLeavesForGoodEndsItAtOnce) {
+TEST_F(ClientTest, CancelOnDisconnect_WhenTheLastReaderLeavesForGood_EndsAtOnce) {
   run_one(wire::OnDisconnect::kCancel);
   EXPECT_TRUE(attach({}));
   EXPECT_TRUE(attach({}, 64, 6, kOther));
@@ -187,7 +188,7 @@ TEST_F(ClientTest, TheLastReaderThatLeavesForGoodEndsItAtOnce) {
   EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
 }
 
-TEST_F(ClientTest, WhatGoesOnWithoutItsClientGoesOn) {
+TEST_F(ClientTest, ContinueOnDisconnect_WhenTheClientLeaves_GoesOn) {
   run_one(wire::OnDisconnect::kContinue);
   EXPECT_TRUE(attach({}));
   bench.step(FromClient{kClient, wire::Detach{5, "r1", true}});
@@ -195,7 +196,7 @@ TEST_F(ClientTest, WhatGoesOnWithoutItsClientGoesOn) {
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
 }
 
-TEST_F(ClientTest, ByKeyAndTenantOneIsFoundAndNoOther) {
+TEST_F(ClientTest, StatusQuery_ByIdOrKeyAndTenant_FindsOnlyThatRequest) {
   run_one();
   const auto ask = [&](const char* id, const char* tenant, const char* key) {
     bench.step(FromClient{kClient, wire::StatusQuery{7, id, tenant, key}});
@@ -213,7 +214,7 @@ TEST_F(ClientTest, ByKeyAndTenantOneIsFoundAndNoOther) {
   EXPECT_EQ(ask("r2", "", "key"), "") << "the id goes before the key";
 }
 
-TEST_F(ClientTest, WithoutAHelperTextIsRefusedWhenItsTimeIsOver) {
+TEST_F(ClientTest, TextPrompt_WithoutAHelper_IsRefusedAfterTheTimeout) {
   bench.boot();
   bench.add_model();
   bench.step(PeerGone{Bench::kHelper});
@@ -230,7 +231,7 @@ TEST_F(ClientTest, WithoutAHelperTextIsRefusedWhenItsTimeIsOver) {
   EXPECT_EQ(bench.machine.preparing(), 0);
 }
 
-TEST_F(ClientTest, WhatWasNotAcceptedLeavesItsIdAndKeyFree) {
+TEST_F(ClientTest, IdempotencyKey_WhenPreparationIsCancelled_IsFreeAgain) {
   bench.boot();
   bench.add_model();
   wire::Submit submit = bench.text_submission("t1");
@@ -258,7 +259,7 @@ TEST_F(ClientTest, WhatWasNotAcceptedLeavesItsIdAndKeyFree) {
   EXPECT_TRUE(bench.written<InsertRequest>().empty());
 }
 
-TEST_F(ClientTest, AReaderThatIsGoneGetsNoAnswerOfWhatItAskedFor) {
+TEST_F(ClientTest, Accepted_WhenItsClientIsGone_IsNotSentToIt) {
   bench.boot();
   bench.add_model();
   wire::Submit submit = bench.text_submission("t1");

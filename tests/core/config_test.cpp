@@ -30,7 +30,7 @@ Boot boot_with(const Bench& before, std::vector<ConfigImport> imports) {
   return boot;
 }
 
-TEST(Config, SetIsAVersionThatIsWrittenAndInEffect) {
+TEST(Config, ConfigSet_WhenValid_IsStoredAsAVersionAndInEffect) {
   Bench bench;
   bench.boot();
   bench.step(set("queue.max_requests", 7));
@@ -47,7 +47,7 @@ TEST(Config, SetIsAVersionThatIsWrittenAndInEffect) {
   EXPECT_EQ(bench.written<InsertRequest>()[0].row.config_version, 1);
 }
 
-TEST(Config, KnobsOfARestartWaitForIt) {
+TEST(Config, RestartKnob_WhenSet_WaitsForTheRestart) {
   Bench bench;
   bench.boot();
   const std::int64_t before = bench.machine.config().link_high_water;
@@ -62,7 +62,7 @@ TEST(Config, KnobsOfARestartWaitForIt) {
   EXPECT_EQ(again.machine.config().link_high_water, before + 1);
 }
 
-TEST(Config, EveryKnobIsSetAndUnset) {
+TEST(Config, EveryKnob_WhenSetAndUnset_TakesEffect) {
   for (const Knob& knob : knobs()) {
     Bench bench;
     bench.boot();
@@ -85,37 +85,38 @@ TEST(Config, EveryKnobIsSetAndUnset) {
   }
 }
 
-TEST(Config, TenantsModelsAndWorkersHaveKnobsOfTheirOwn) {
+TEST(Config, SubjectKnob_WhenSetForOneOrAll_AppliesToThem) {
   for (const SubjectKind& kind : subject_kinds()) {
     for (const Knob& knob : kind.knobs) {
-      if (knob.own_text != nullptr) continue;  // prefix_group_test
+      if (knob.subject_text != nullptr) continue;  // prefix_group_test
       Bench bench;
       bench.boot();
       const std::string prefix(kind.prefix);
-      const std::string own(knob.name);
+      const std::string knob_name(knob.name);
       const auto now = [&](const std::string& who) {
-        return find_knob(prefix + "." + who + "." + own)->get(bench.machine.config());
+        return find_knob(prefix + "." + who + "." + knob_name)->get(bench.machine.config());
       };
       const std::int64_t standard = now("ann.lee@home");
-      EXPECT_EQ(find_knob(prefix + ".ann.lee@home." + own)->name(),
-                prefix + ".ann.lee@home." + own);
-      bench.step(set(prefix + ".*." + own, knob.max - 1));
-      bench.step(set(prefix + ".ann.lee@home." + own, knob.max));
-      EXPECT_EQ(now("ann.lee@home"), knob.max) << own;
-      EXPECT_EQ(now("ann"), knob.max - 1) << own;
+      EXPECT_EQ(find_knob(prefix + ".ann.lee@home." + knob_name)->name(),
+                prefix + ".ann.lee@home." + knob_name);
+      bench.step(set(prefix + ".*." + knob_name, knob.max - 1));
+      bench.step(set(prefix + ".ann.lee@home." + knob_name, knob.max));
+      EXPECT_EQ(now("ann.lee@home"), knob.max) << knob_name;
+      EXPECT_EQ(now("ann"), knob.max - 1) << knob_name;
       EXPECT_EQ(knobs_of({&bench.machine.config_version()}).size(), knobs().size() + 2);
       Bench again;
       again.boot(bench.database(), 2);
-      EXPECT_EQ((again.machine.config().*kind.effective)("ann.lee@home").*knob.own, knob.max);
+      EXPECT_EQ((again.machine.config().*kind.effective)("ann.lee@home").*knob.subject_field,
+                knob.max);
       for (const std::string who : {"ann.lee@home", "*"}) {
         bench.step(OpConfig{kOperator,
                             2,
                             "config.unset",
                             "ann",
-                            {{prefix + "." + who + "." + own, std::nullopt}},
+                            {{prefix + "." + who + "." + knob_name, std::nullopt}},
                             {}});
       }
-      EXPECT_EQ(now("ann.lee@home"), standard) << own;
+      EXPECT_EQ(now("ann.lee@home"), standard) << knob_name;
     }
   }
   for (const char* bad : {"tenant.weight", "tenant..weight", "tenant.a.size", "tenant.", "tenant",
@@ -124,7 +125,7 @@ TEST(Config, TenantsModelsAndWorkersHaveKnobsOfTheirOwn) {
   }
 }
 
-TEST(Config, WhatIsSaidOfOneGoesBeforeWhatIsSaidOfAllAndOfTheWhole) {
+TEST(Config, SubjectKnob_WhenSetAtSeveralLevels_PrefersTheMostSpecific) {
   Config config;
   ASSERT_TRUE(set_knob(config, "models.replicas=5"));
   EXPECT_EQ(config.model("m").replicas, 5);
@@ -137,7 +138,7 @@ TEST(Config, WhatIsSaidOfOneGoesBeforeWhatIsSaidOfAllAndOfTheWhole) {
   EXPECT_EQ(config.tenant("t").weight, 1);
 }
 
-TEST(Config, AssignmentsAreNameAndValue) {
+TEST(Config, ParseAssignment_WithSeveralEqualsSigns_SplitsAtTheFirst) {
   EXPECT_EQ(parse_assignment("a.b=c")->name, "a.b");
   EXPECT_EQ(parse_assignment("a.b=c")->value, "c");
   EXPECT_EQ(parse_assignment("a==b")->value, "=b");
@@ -147,7 +148,7 @@ TEST(Config, AssignmentsAreNameAndValue) {
   EXPECT_FALSE(parse_assignment(""));
 }
 
-TEST(Config, BadChangesChangeNothing) {
+TEST(Config, ConfigSet_WhenInvalid_ChangesNothing) {
   Bench bench;
   bench.boot();
   const std::vector<std::vector<Assignment>> bad = {
@@ -169,7 +170,7 @@ TEST(Config, BadChangesChangeNothing) {
   EXPECT_TRUE(bench.written<InsertConfigVersion>().empty());
 }
 
-TEST(Config, RollbackIsANewVersion) {
+TEST(Config, ConfigRollback_ToAnOldVersion_CreatesANewOne) {
   Bench bench;
   bench.boot();
   bench.step(set("queue.max_requests", 7));
@@ -182,8 +183,8 @@ TEST(Config, RollbackIsANewVersion) {
   EXPECT_EQ(bench.machine.config().queue_max_requests, Config{}.queue_max_requests);
 }
 
-/// What is read once at a start says so, and nothing else does: an operator goes by it.
-TEST(Config, TheseKnobsNeedARestart) {
+/// Knobs that are read once at a start say so, and no others do: operators go by it.
+TEST(Config, RestartKnobs_AreThoseListed) {
   std::vector<std::string> names;
   for (const Knob& knob : knobs()) {
     if (knob.restart) names.emplace_back(knob.name);
@@ -197,7 +198,7 @@ TEST(Config, TheseKnobsNeedARestart) {
                 "storage.reserve_bytes", "workers.adoption_window_ms"}));
 }
 
-TEST(Config, KnobsOfTenantsModelsAndWorkersNeedNone) {
+TEST(Config, SubjectKnobs_NeedNoRestart) {
   for (const SubjectKind& kind : subject_kinds()) {
     for (const Knob& knob : kind.knobs) {
       EXPECT_FALSE(knob.restart) << kind.prefix << " " << knob.name;
@@ -205,14 +206,14 @@ TEST(Config, KnobsOfTenantsModelsAndWorkersNeedNone) {
   }
 }
 
-TEST(Config, AStartTakesKnobsThatNeedOne) {
+TEST(Config, RestartKnob_WhenImportedAtStart_TakesEffect) {
   Bench bench;
   bench.boot(boot_with(Bench(), {import("environment", {{"queue.read_requests", "7"}})}));
   EXPECT_TRUE(find_knob("queue.read_requests")->knob().restart);
   EXPECT_EQ(bench.machine.config().queue_read_requests, 7);
 }
 
-TEST(Config, AnImportCountsOnlyWhenItSaysSomethingNew) {
+TEST(Config, ConfigImport_WhenUnchanged_DoesNotOverrideTheOperator) {
   Bench first;
   first.boot(boot_with(Bench(), {import("environment", {{"queue.max_requests", "50"}})}));
   EXPECT_EQ(first.machine.config().queue_max_requests, 50);
@@ -229,7 +230,7 @@ TEST(Config, AnImportCountsOnlyWhenItSaysSomethingNew) {
   EXPECT_EQ(third.machine.config_version().settings.at("queue.max_requests").source, "environment");
 }
 
-TEST(Config, WhatASourceNoLongerSaysGoesUnlessOthersSetIt) {
+TEST(Config, ConfigImport_WhenItDropsAValue_ResetsItUnlessOthersSetIt) {
   Bench first;
   first.boot(boot_with(
       Bench(), {import("file", {{"queue.max_requests", "50"}, {"queue.max_preparing", "60"}})}));
@@ -240,7 +241,7 @@ TEST(Config, WhatASourceNoLongerSaysGoesUnlessOthersSetIt) {
   EXPECT_EQ(second.machine.config().preparing_max, 61);
 }
 
-TEST(Config, LaterSourcesWinAtOneStart) {
+TEST(Config, ConfigImport_FromSeveralSources_PrefersTheLatest) {
   Bench bench;
   Boot boot;
   boot.imports = {import("file", {{"queue.max_requests", "50"}}),
@@ -251,7 +252,7 @@ TEST(Config, LaterSourcesWinAtOneStart) {
   EXPECT_EQ(bench.machine.config_history().size(), 3u);
 }
 
-TEST(Config, SettingsOfUnknownKnobsAreKeptAndWithoutEffect) {
+TEST(Config, UnknownKnob_WhenStored_IsPreservedWithoutEffect) {
   ConfigVersion old;
   old.version = 4;
   old.settings["from.another_release"] = {5, "operator", "ann", 4, 1};
@@ -266,7 +267,7 @@ TEST(Config, SettingsOfUnknownKnobsAreKeptAndWithoutEffect) {
   EXPECT_EQ(bench.machine.config_version().settings.count("from.another_release"), 0u);
 }
 
-TEST(Config, WhatIsWrongWithAnAssignmentIsSaid) {
+TEST(Config, SetKnob_WhenInvalid_ExplainsTheError) {
   Config config;
   const auto wrong = [&](const std::string& assignment) {
     const Result<void> set = set_knob(config, assignment);
@@ -286,7 +287,7 @@ TEST(Config, WhatIsWrongWithAnAssignmentIsSaid) {
   EXPECT_EQ(config.tenant("t").weight, 7) << "bad ones change nothing";
 }
 
-TEST(Config, SubjectsHaveNamesOfAtMost128Bytes) {
+TEST(Config, FindKnob_WhenTheSubjectNameExceeds128Bytes_FindsNothing) {
   const std::string name(128, 'n');
   EXPECT_TRUE(find_knob("tenant." + name + ".weight").has_value());
   EXPECT_FALSE(find_knob("tenant." + name + "n.weight").has_value());
@@ -294,8 +295,8 @@ TEST(Config, SubjectsHaveNamesOfAtMost128Bytes) {
   EXPECT_FALSE(find_knob("tenant.weight").has_value());
 }
 
-/// A database of another version: what a knob cannot hold leaves it as it is.
-TEST(Config, AStoredValueOfAnotherKindIsPassedOver) {
+/// A database of another version: a value that a knob cannot hold leaves the knob as it is.
+TEST(Config, RestoreKnob_WhenTheStoredTypeDiffers_LeavesTheValue) {
   Config config;
   const std::int64_t requests = config.queue_max_requests;
   find_knob("queue.max_requests")->restore(config, KnobValue(std::string("many")));
@@ -308,7 +309,7 @@ TEST(Config, AStoredValueOfAnotherKindIsPassedOver) {
   EXPECT_EQ(config.model_roots, "/models") << "5 is no directory";
 }
 
-TEST(Config, WhatIsSaidAgainKeepsTheTimeWhenItWasSaidFirst) {
+TEST(Config, Setting_WhenSetToTheSameValue_RetainsItsVersion) {
   Bench bench;
   bench.boot();
   const auto setting = [&] {
@@ -328,7 +329,7 @@ TEST(Config, WhatIsSaidAgainKeepsTheTimeWhenItWasSaidFirst) {
   EXPECT_EQ(imported.version, 4);
 }
 
-TEST(Config, WhatAStartWouldUseIsKnownBeforeIt) {
+TEST(Config, StartupConfig_WhenComputedBeforeAStart_IsWhatTheStartUses) {
   const Config base;
   EXPECT_EQ(startup_config(base, {}, {}).queue_max_requests, base.queue_max_requests);
   const ConfigImport file = import("file", {{"queue.max_requests", "8"}});
@@ -346,11 +347,11 @@ TEST(Config, WhatAStartWouldUseIsKnownBeforeIt) {
   EXPECT_EQ(startup_config(base, versions, {file, bad, line}).queue_max_requests, 10);
 }
 
-TEST(Config, TheNewestThousandVersionsAreKept) {
+TEST(Config, ConfigHistory_BeyondItsLimit_DropsTheOldestVersion) {
   Bench bench;
   bench.boot();
   for (std::int64_t i = 1; i <= 1001; ++i) bench.step(set("queue.max_requests", i));
-  EXPECT_EQ(bench.machine.config_history().size(), kConfigVersionsKept);
+  EXPECT_EQ(bench.machine.config_history().size(), kConfigVersionsMax);
   EXPECT_EQ(bench.machine.config_history().front().version, 2);
   const auto back_to = [&](std::int64_t version) {
     bench.step(OpConfig{kOperator, 1, "config.rollback", "ann", {}, version});

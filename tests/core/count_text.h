@@ -1,5 +1,5 @@
 #pragma once
-// All that a machine has counted, by name, so that a test can compare it with what it was before.
+// Counts of a machine by name, so that a test can compare them with those of a moment before.
 
 #include <cstdint>
 #include <map>
@@ -12,7 +12,7 @@ namespace holdfast::core {
 /// Counters and statistics that are not zero; those of a model as "m.queue_wait.us" and so on.
 std::map<std::string, std::int64_t> counts_of(const Machine& machine, Now now);
 
-/// " name=+1 other=-2": what is in `now` and was not in `before`; empty if nothing is.
+/// The differences " name=+1 other=-2" from `before` to `now`; empty if there is none.
 std::string count_changes(const std::map<std::string, std::int64_t>& before,
                           const std::map<std::string, std::int64_t>& now);
 

@@ -17,7 +17,7 @@ class EmbeddingMachine : public testing::Test {
     bench.connect_worker(kW1, "w1");
     bench.make_ready(kW1);
   }
-  /// Submits it; the helper says that it is for vectors, or not.
+  /// Submits a request; the helper says whether it is for vectors.
   void prepare(wire::Submit submit, bool embedding, std::vector<std::vector<TokenId>> ids) {
     submit.sampling.extra = embedding ? R"({"embedding":{}})" : R"({"mirostat":2})";
     bench.submit(std::move(submit));
@@ -40,11 +40,11 @@ class EmbeddingMachine : public testing::Test {
   Bench bench;
 };
 
-TEST_F(EmbeddingMachine, IsOneTokenWhateverWasAskedFor) {
+TEST_F(EmbeddingMachine, Embedding_WithAnyMaxTokens_IsOneToken) {
   wire::Submit submit = bench.text_submission("r1");
   submit.prompts.push_back(submit.prompts[0]);
   submit.max_tokens = 700;  // more than the context has
-  // A vector needs no room behind its prompt.
+  // A vector needs no room after its prompt.
   prepare(submit, true, {std::vector<TokenId>(64, 3), {1, 2}});
   const auto accepted = bench.messages<wire::Accepted>();
   ASSERT_EQ(accepted.size(), 1u);
@@ -56,7 +56,7 @@ TEST_F(EmbeddingMachine, IsOneTokenWhateverWasAskedFor) {
   EXPECT_EQ(sent[0].sampling.extra, R"({"embedding":{}})");
 }
 
-TEST_F(EmbeddingMachine, WhatIsForTextAloneIsRefused) {
+TEST_F(EmbeddingMachine, Embedding_WithTextOnlyOptions_IsRefused) {
   const auto refuses = [&](auto change) {
     wire::Submit submit = bench.text_submission("r");
     change(submit);
@@ -72,7 +72,7 @@ TEST_F(EmbeddingMachine, WhatIsForTextAloneIsRefused) {
   EXPECT_EQ(refused().code, Errc::kContextExceeded);
 }
 
-TEST_F(EmbeddingMachine, AnEncoderMakesNoText) {
+TEST_F(EmbeddingMachine, EncoderModel_WhenTextIsRequested_Refuses) {
   OpAddModel add;
   add.name = "e";
   add.path = "/models/e.gguf";
@@ -103,9 +103,9 @@ TEST_F(EmbeddingMachine, AnEncoderMakesNoText) {
   EXPECT_EQ(bench.messages<wire::Accepted>().size(), 1u);
 }
 
-/// A vector is in the database alone: who reads it while another prompt is still worked on gets it
-/// from there.
-TEST_F(EmbeddingMachine, VectorsAreNotReadFromMemory) {
+/// A vector is in the database alone: a client that reads it while another prompt is still worked
+/// on gets it from there.
+TEST_F(EmbeddingMachine, EmbeddingVector_WhenStreamed_IsReadFromTheDatabase) {
   wire::Submit submit = bench.text_submission("r1");
   submit.prompts.push_back(submit.prompts[0]);
   prepare(submit, true, {{1, 2}, {3, 4}});

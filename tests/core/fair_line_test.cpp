@@ -1,6 +1,6 @@
 // Goal: in front of the helpers tenants take turns by what their jobs cost, and a full line makes
-// room for who has few in it. Method: the line by itself, then submissions into a machine whose
-// helper takes so much at a time.
+// room for a tenant that has few in it.
+// Method: the line by itself, then submissions into a machine whose helper takes so much at a time.
 #include "control/core/fair_line.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace holdfast::core::fair_line_test {
 namespace {
 
-TEST(FairLine, TenantsTakeTurnsByCost) {
+TEST(FairLine, Pop_WithSeveralTenants_TakesTurnsByCost) {
   FairLine line;
   FairLine::Id id = 0;
   std::map<FairLine::Id, std::string> of;
@@ -39,7 +39,7 @@ TEST(FairLine, TenantsTakeTurnsByCost) {
   EXPECT_EQ(line.size(), 0u);
 }
 
-TEST(FairLine, WhoWasAwaySavesNothingUpAndOwesWhatItTook) {
+TEST(FairLine, Pop_WhenATenantReturns_GrantsNoSavedUpTurns) {
   FairLine line;
   for (FairLine::Id id = 1; id <= 10; ++id) line.push("a", id, 10);
   for (int i = 0; i < 10; ++i) line.pop();
@@ -53,7 +53,7 @@ TEST(FairLine, WhoWasAwaySavesNothingUpAndOwesWhatItTook) {
   EXPECT_EQ(when[22], 2) << "each has a turn before b has its second";
 }
 
-TEST(FairLine, WhatCostsTooMuchKeepsItsPlace) {
+TEST(FairLine, Job_WhenItCostsTooMuch_StaysQueued) {
   FairLine line;
   line.push("a", 1, 100);
   line.push("a", 2, 10);
@@ -66,7 +66,7 @@ TEST(FairLine, WhatCostsTooMuchKeepsItsPlace) {
   EXPECT_EQ(line.pop(), 1u);
 }
 
-TEST(HelperPool, OneOfTwoIsKeptFreeOfLargeJobs) {
+TEST(HelperPool, LargeJobs_WithTwoHelpers_LeaveOneFree) {
   constexpr std::int64_t kLarge = HelperPool::kBytesMax;
   HelperPool pool(4);
   FairLine line;
@@ -92,7 +92,7 @@ TEST(HelperPool, OneOfTwoIsKeptFreeOfLargeJobs) {
   EXPECT_EQ(pool.remove(2).size(), 0u);
 }
 
-TEST(HelperPool, SmallJobsPreferTheOneThatIsKept) {
+TEST(HelperPool, SmallJobs_WithSeveralHelpers_PreferTheReservedOne) {
   HelperPool pool(4);
   FairLine line;
   for (PeerId helper = 1; helper <= 3; ++helper) pool.add(helper);
@@ -106,8 +106,8 @@ TEST(HelperPool, SmallJobsPreferTheOneThatIsKept) {
   EXPECT_EQ(give(11), 3u);
 }
 
-struct Desk : Bench {
-  Desk() {
+struct IngressBench : Bench {
+  IngressBench() {
     boot();
     add_model(1 << 20, 4, 1 << 16);
   }
@@ -121,7 +121,7 @@ struct Desk : Bench {
   void take() {
     for (const auto& prepare : messages<wire::Prepare>()) jobs.push_back(prepare);
   }
-  /// The helper ends the oldest of its jobs.
+  /// Ends the oldest job of the helper.
   void prepared() {
     wire::Prepared done;
     done.job = jobs.front().job;
@@ -131,7 +131,7 @@ struct Desk : Bench {
     step(PreparedEvent{kHelper, done});
     take();
   }
-  /// A job of so many bytes is at the helper.
+  /// Returns true if a job of so many bytes is at the helper.
   bool has(std::size_t bytes) const {
     return std::any_of(jobs.begin(), jobs.end(), [bytes](const wire::Prepare& job) {
       return job.prompts[0].text->size() == bytes;
@@ -140,56 +140,56 @@ struct Desk : Bench {
   std::vector<wire::Prepare> jobs;  // at the helper
 };
 
-TEST(Preparing, LongTextsOfOneTenantDoNotHoldUpAnother) {
-  Desk desk;
-  for (int i = 0; i < 20; ++i) desk.ask("a" + std::to_string(i), "a", 200 << 10);
-  EXPECT_EQ(desk.jobs.size(), 1u) << "it holds the helper alone";
-  desk.ask("b", "b", 10);
-  desk.prepared();
-  EXPECT_TRUE(desk.has(10)) << "it is next";
-  for (int i = 0; i < 20; ++i) desk.prepared();
-  EXPECT_EQ(desk.jobs.size(), 0u);
-  EXPECT_EQ(desk.machine.counters().accepted, 21u);
+TEST(Preparing, LongTexts_WhenAnotherTenantComes_DoNotDelayIt) {
+  IngressBench ingress_bench;
+  for (int i = 0; i < 20; ++i) ingress_bench.ask("a" + std::to_string(i), "a", 200 << 10);
+  EXPECT_EQ(ingress_bench.jobs.size(), 1u) << "it holds the helper alone";
+  ingress_bench.ask("b", "b", 10);
+  ingress_bench.prepared();
+  EXPECT_TRUE(ingress_bench.has(10)) << "it is next";
+  for (int i = 0; i < 20; ++i) ingress_bench.prepared();
+  EXPECT_EQ(ingress_bench.jobs.size(), 0u);
+  EXPECT_EQ(ingress_bench.machine.counters().accepted, 21u);
 }
 
-TEST(Preparing, ASecondHelperIsKeptFreeOfLongTexts) {
-  Desk desk;
+TEST(Preparing, LongTexts_WithTwoHelpers_LeaveOneFree) {
+  IngressBench ingress_bench;
   constexpr PeerId kSecond = Bench::kHelper + 1;
-  desk.step(IngressUp{kSecond});
-  for (int i = 0; i < 20; ++i) desk.ask("a" + std::to_string(i), "a", 400 << 10);
-  EXPECT_EQ(desk.jobs.size(), 1u) << "long texts hold one of the two";
-  wire::Submit small = desk.text_submission("b");
+  ingress_bench.step(IngressUp{kSecond});
+  for (int i = 0; i < 20; ++i) ingress_bench.ask("a" + std::to_string(i), "a", 400 << 10);
+  EXPECT_EQ(ingress_bench.jobs.size(), 1u) << "long texts hold one of the two";
+  wire::Submit small = ingress_bench.text_submission("b");
   small.tenant = "b";
-  desk.submit(std::move(small));
-  EXPECT_EQ(desk.messages<wire::Prepare>(kSecond).size(), 1u) << "b waits for nobody";
-  desk.step(PeerGone{kSecond});
-  desk.take();
-  EXPECT_EQ(desk.jobs.size(), 1u);
-  desk.prepared();
-  EXPECT_EQ(desk.jobs.size(), 2u) << "with one left all go to it, b's first";
+  ingress_bench.submit(std::move(small));
+  EXPECT_EQ(ingress_bench.messages<wire::Prepare>(kSecond).size(), 1u) << "b waits for nobody";
+  ingress_bench.step(PeerGone{kSecond});
+  ingress_bench.take();
+  EXPECT_EQ(ingress_bench.jobs.size(), 1u);
+  ingress_bench.prepared();
+  EXPECT_EQ(ingress_bench.jobs.size(), 2u) << "with one left all go to it, b's first";
 }
 
-TEST(Preparing, ShortOnesAreGivenManyAtATime) {
-  Desk desk;
-  for (int i = 0; i < 100; ++i) desk.ask("a" + std::to_string(i), "a", 10);
-  EXPECT_EQ(desk.jobs.size(), 32u);
+TEST(Preparing, ShortTexts_WhenManyWait_AreSentToTheHelperInBatches) {
+  IngressBench ingress_bench;
+  for (int i = 0; i < 100; ++i) ingress_bench.ask("a" + std::to_string(i), "a", 10);
+  EXPECT_EQ(ingress_bench.jobs.size(), 32u);
 }
 
-TEST(Preparing, AFullLineMakesRoomForWhoHasFewInIt) {
-  Desk desk;
-  desk.step(
+TEST(Preparing, FullQueue_WhenATenantHasLeastInIt_RefusesTheLargestTenantsNewest) {
+  IngressBench ingress_bench;
+  ingress_bench.step(
       OpConfig{Bench::kOperator, 1, "config.set", "ann", {{"queue.max_preparing", "10"}}, {}});
-  for (int i = 0; i < 12; ++i) desk.ask("a" + std::to_string(i), "a", 300 << 10);
-  ASSERT_EQ(desk.messages<wire::Refused>().size(), 1u);
-  EXPECT_EQ(desk.messages<wire::Refused>()[0].refusal.code, Errc::kQueueFull);
-  desk.ask("b", "b", 10);
-  const auto refused = desk.messages<wire::Refused>();
+  for (int i = 0; i < 12; ++i) ingress_bench.ask("a" + std::to_string(i), "a", 300 << 10);
+  ASSERT_EQ(ingress_bench.messages<wire::Refused>().size(), 1u);
+  EXPECT_EQ(ingress_bench.messages<wire::Refused>()[0].refusal.code, Errc::kQueueFull);
+  ingress_bench.ask("b", "b", 10);
+  const auto refused = ingress_bench.messages<wire::Refused>();
   ASSERT_EQ(refused.size(), 1u) << "the newest of who has most";
   EXPECT_EQ(refused[0].refusal.code, Errc::kQueueFull);
   EXPECT_NE(refused[0].refusal.message.find("of this tenant"), std::string::npos);
-  EXPECT_EQ(desk.machine.preparing(), 10);
-  desk.prepared();
-  EXPECT_TRUE(desk.has(10));
+  EXPECT_EQ(ingress_bench.machine.preparing(), 10);
+  ingress_bench.prepared();
+  EXPECT_TRUE(ingress_bench.has(10));
 }
 
 }  // namespace

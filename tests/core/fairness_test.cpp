@@ -37,9 +37,9 @@ struct Shared : Bench {
     return dispatches();
   }
   std::int64_t running(const std::string& tenant) {
-    return machine.requests().census().tenant(tenant).running;
+    return machine.requests().usage().tenant(tenant).running;
   }
-  /// A first token of each: their requests are bound to the worker's class.
+  /// Commits a first token of each: their requests are bound to the worker's class.
   void begin(const std::vector<wire::Dispatch>& sent) {
     for (const wire::Dispatch& d : sent) tokens(kW1, d, 0, {1});
   }
@@ -75,7 +75,7 @@ TEST(Fairness, ManyRequests_WhenAnotherTenantComes_GiveWayAtOnce) {
   EXPECT_EQ(bench.running("a"), 3);
 }
 
-TEST(Fairness, WithoutPreemption_TheNextFreeSlotIsTheNewcomers) {
+TEST(Fairness, NewTenant_WithoutPreemption_GetsTheNextFreeSlot) {
   Config config;
   config.queue_preempt = 0;
   Shared bench(config);
@@ -87,7 +87,7 @@ TEST(Fairness, WithoutPreemption_TheNextFreeSlotIsTheNewcomers) {
   EXPECT_EQ(bench.dispatch().request_id, "b");
 }
 
-TEST(Fairness, WorkOfALostWorker_GoesFirstInItsTenantAlone) {
+TEST(Fairness, LostWorkersChoices_WhenRequeued_GoFirstInTheirTenantOnly) {
   Config config;
   config.queue_preempt = 0;
   config.reconnect_ms = 0;
@@ -107,7 +107,7 @@ TEST(Fairness, WorkOfALostWorker_GoesFirstInItsTenantAlone) {
   EXPECT_EQ(sent["b"], 2) << "what had begun starves nobody";
 }
 
-TEST(Fairness, SharesFollowTheWeights) {
+TEST(Fairness, TenantShares_WithWeights_FollowThem) {
   Config config;
   config.tenants["big"].weight = 3;
   Shared bench(config);
@@ -116,7 +116,7 @@ TEST(Fairness, SharesFollowTheWeights) {
   bench.ask("big", "big", 16, 200);
   EXPECT_EQ(bench.running("a"), 1);
   EXPECT_EQ(bench.running("big"), 3);
-  // A third one takes from who has more than its share, down to one each.
+  // A third tenant takes from those above their share, down to one choice each.
   bench.ask("c", "c", 16, 200);
   EXPECT_EQ(bench.running("a"), 1);
   EXPECT_EQ(bench.running("big"), 2);
@@ -128,7 +128,7 @@ TEST(Fairness, SharesFollowTheWeights) {
   bench.ask("e", "e", 16, 200);
   EXPECT_EQ(bench.running("big"), 1);
   EXPECT_EQ(bench.running("d") + bench.running("e"), 1);
-  // With more tenants than slots nobody's only one gives way.
+  // With more tenants than slots no tenant's only choice gives way.
   bench.ask("f", "f", 16, 200);
   EXPECT_TRUE(bench.messages<wire::CancelWork>().empty());
 }
@@ -141,7 +141,7 @@ TEST(Fairness, OneTenantAlone_HasAllSlots) {
   EXPECT_TRUE(bench.messages<wire::CancelWork>().empty()) << "its own work does not give way";
 }
 
-TEST(Fairness, MoreImportantWork_DoesNotGiveWayToLess) {
+TEST(Fairness, HigherPriority_WhenALowerOneWaits_IsNotPreempted) {
   Shared bench;
   bench.ask("a", "a", 16, 200, PriorityClass::kInteractive);
   EXPECT_TRUE(bench.ask("b", "b", 1, 2).empty());
@@ -152,7 +152,7 @@ TEST(Fairness, MoreImportantWork_DoesNotGiveWayToLess) {
   EXPECT_EQ(bench.running("c"), 1);
 }
 
-TEST(Fairness, PagesAreSharedAsSlotsAre) {
+TEST(Fairness, KvPages_WhenAnotherTenantComes_AreSharedLikeSlots) {
   Config config;
   Bench bench(config);
   bench.boot();
@@ -165,14 +165,14 @@ TEST(Fairness, PagesAreSharedAsSlotsAre) {
     bench.submit(std::move(s));
   };
   for (int i = 0; i < 3; ++i) ask("a" + std::to_string(i), "a", 20 * 64);
-  EXPECT_EQ(bench.machine.requests().census().tenant("a").running, 2)
+  EXPECT_EQ(bench.machine.requests().usage().tenant("a").running, 2)
       << "42 pages, and 21 more do not fit";
   ask("b", "b", 20 * 64);
-  EXPECT_EQ(bench.machine.requests().census().tenant("b").running, 1);
-  EXPECT_EQ(bench.machine.requests().census().tenant("a").running, 1);
+  EXPECT_EQ(bench.machine.requests().usage().tenant("b").running, 1);
+  EXPECT_EQ(bench.machine.requests().usage().tenant("a").running, 1);
 }
 
-TEST(Fairness, ABoundOnAll_IsSharedToo) {
+TEST(Fairness, MaxRunning_WhenReached_IsSharedByTenants) {
   Config config;
   config.queue_max_running = 2;
   Shared bench(config);
@@ -183,7 +183,7 @@ TEST(Fairness, ABoundOnAll_IsSharedToo) {
   EXPECT_EQ(bench.running("b"), 1);
 }
 
-TEST(Fairness, AfterARestart_WhatRunsCounts) {
+TEST(Fairness, AdoptedChoices_AfterARestart_CountForTheirTenant) {
   Shared bench;
   bench.begin(bench.ask("a", "a", 8, 200));
   Bench next;
@@ -205,19 +205,19 @@ TEST(Fairness, AfterARestart_WhatRunsCounts) {
   s.tenant = "b";
   next.submit(std::move(s));
   EXPECT_EQ(next.dispatch().request_id, "b");
-  EXPECT_EQ(next.machine.requests().census().tenant("a").running, 3);
+  EXPECT_EQ(next.machine.requests().usage().tenant("a").running, 3);
 }
 
 /// Random tenants, requests and ends. After each step: nobody waits below its share while another
 /// one of its class is above its own; and what each got while all wanted more is alike.
-TEST(Fairness, RandomWork_NobodyWaitsBelowItsShareBesideOneAbove) {
+TEST(Fairness, RandomWork_WhenOneIsAboveItsShare_NobodyWaitsBelowIts) {
   std::uint64_t gave_way = 0;
   for (unsigned seed = 1; seed <= 20; ++seed) {
     std::mt19937 random(seed);
     const auto slots = static_cast<std::int32_t>(2 + random() % 7);
     Shared bench({}, slots);
     std::map<std::pair<std::string, std::int32_t>, wire::Dispatch> on_worker;
-    std::map<std::string, std::int64_t> wanted;
+    std::map<std::string, std::int64_t> demand;
     const auto look = [&] {
       for (const auto& c : bench.messages<wire::CancelWork>()) {
         on_worker.erase({c.request_id, c.choice});
@@ -271,7 +271,7 @@ QueueItem item(Seq seq, const std::string& tenant, std::int64_t cost,
   return one;
 }
 
-TEST(WorkQueue, OneVirtualTimeOverAllNumericsClasses) {
+TEST(WorkQueue, VirtualTime_WithSeveralNumericsClasses_IsShared) {
   WorkQueue queue;
   for (Seq seq = 1; seq <= 50; ++seq) queue.push(item(seq, "a", 10, "x"));
   for (int i = 0; i < 10; ++i) queue.take(queue.head("x")->ref);
@@ -286,7 +286,7 @@ TEST(WorkQueue, OneVirtualTimeOverAllNumericsClasses) {
   EXPECT_EQ(queue.head("y")->tenant, "b") << "a worker of another class has b's alone";
 }
 
-TEST(WorkQueue, TokensThatWereNotMadeAreGivenBack) {
+TEST(WorkQueue, TokenCost_WhenLessIsGenerated_IsRefunded) {
   WorkQueue queue;
   Seq seq = 0;
   std::map<std::string, int> got;
@@ -304,7 +304,7 @@ TEST(WorkQueue, TokensThatWereNotMadeAreGivenBack) {
   EXPECT_NEAR(got["a"], 50, 1);
 }
 
-TEST(WorkQueue, WhatCouldNotRun_IsMadeUpForOnlySoFar) {
+TEST(WorkQueue, BlockedTenant_WhenItCanRunAgain_CatchesUpOnlyBriefly) {
   WorkQueue queue;
   queue.push(item(1, "a", 10, "x"));
   for (Seq seq = 2; seq <= 100; ++seq) queue.push(item(seq, "a", 10, "x"));
@@ -318,7 +318,7 @@ TEST(WorkQueue, WhatCouldNotRun_IsMadeUpForOnlySoFar) {
   EXPECT_LE(in_a_row, 10);
 }
 
-TEST(WorkQueue, PositionIsWhenItIsTaken) {
+TEST(WorkQueue, Position_WithRandomItems_IsTheOrderTaken) {
   std::mt19937 random(3);
   for (int round = 0; round < 30; ++round) {
     WorkQueue queue;

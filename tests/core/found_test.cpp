@@ -1,4 +1,4 @@
-// Goal: bugs that the simulator found stay away, told as short stories.
+// Goal: bugs that the simulator found stay away, each as a short story.
 // Method: the machine on the bench, by hand.
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 constexpr PeerId kW1 = 101;
 constexpr PeerId kW2 = 102;
 
-TEST(Found, AllChoicesOfARequestRunInOneNumericsClass) {
+TEST(SimulatorRegressions, RequestChoices_WhenTheFirstBindsANumericsClass_AllRunInIt) {
   Bench b;
   b.boot();
   b.add_model(1024, 1, 16);
@@ -31,7 +31,7 @@ TEST(Found, AllChoicesOfARequestRunInOneNumericsClass) {
   EXPECT_TRUE(b.stored_ids("r", second.choice).empty());
 }
 
-TEST(Found, AModelThatWaitsForRoomGetsItWhenTheOtherIsIdle) {
+TEST(SimulatorRegressions, WaitingModel_WhenTheOtherBecomesIdle_IsLoaded) {
   Config config;
   config.load_dwell_ms = 0;
   Bench b(config);
@@ -54,7 +54,7 @@ TEST(Found, AModelThatWaitsForRoomGetsItWhenTheOtherIsIdle) {
   EXPECT_EQ(b.messages<wire::Unload>(kW1).size(), 1u);
 }
 
-TEST(Found, AnUnloadMeetsRequestsThatWait) {
+TEST(SimulatorRegressions, UnloadModel_WhileRequestsWait_StillServesThem) {
   Bench b;
   b.boot();
   b.add_model(1024, 1, 16);
@@ -64,7 +64,7 @@ TEST(Found, AnUnloadMeetsRequestsThatWait) {
   EXPECT_EQ(b.state("r1"), RequestState::kRunning);
 }
 
-TEST(Found, DamagedRowsOfAQuarantinedRequestEndIt) {
+TEST(SimulatorRegressions, QuarantinedRequest_WithDamagedRows_Fails) {
   Bench b;
   b.boot();
   b.add_model();
@@ -78,7 +78,7 @@ TEST(Found, DamagedRowsOfAQuarantinedRequestEndIt) {
   EXPECT_EQ(after.state("r1"), RequestState::kFailed);
 }
 
-TEST(Found, StepsOfTheWallClockMoveNoDeadline) {
+TEST(SimulatorRegressions, Deadline_WhenTheWallClockSteps_DoesNotMove) {
   for (const std::int64_t step_ms : {3'600'000, -3'600'000}) {
     Bench b;
     Boot first;

@@ -1,5 +1,5 @@
-// Goal: what a model answered first in a numerics class is kept over restarts, and another answer
-// is refused; verifying a file changes nothing of what is registered.
+// Goal: the first answer of a model in a numerics class outlives restarts, and another answer is
+// refused; verifying a file changes nothing of what is registered.
 // Method: OpGolden and models.verify on a machine by hand; the next process gets what was written.
 #include "control/core/golden.h"
 
@@ -31,7 +31,7 @@ struct GoldenTest : testing::Test {
   }
 };
 
-TEST_F(GoldenTest, TheFirstAnswerOfAClassIsKept) {
+TEST_F(GoldenTest, GoldenAnswer_OnceStored_RefusesADifferentOne) {
   EXPECT_EQ(golden(bench, {1, 2, 3}).key, "m\nstored");
   EXPECT_EQ(bench.durability, Durability::kFull);
   EXPECT_EQ(golden(bench, {1, 2, 3}).key, "m\nsame");
@@ -58,21 +58,21 @@ TEST_F(GoldenTest, TheFirstAnswerOfAClassIsKept) {
   EXPECT_FALSE(golden(later, {3, 2, 1}).ok);
 }
 
-TEST_F(GoldenTest, AVerifiedFileIsOnlyLookedAt) {
+TEST_F(GoldenTest, VerifyModel_WhenTheFileDiffers_ReportsItAndChangesNothing) {
   const ModelRow before = bench.machine.models().at("m").row;
   bench.rows.clear();
   bench.step(OpModel{Bench::kOperator, 5, "models.verify", "m"});
-  const auto asked = bench.messages<wire::Inspect>(Bench::kHelper);
-  ASSERT_EQ(asked.size(), 1u);
-  EXPECT_EQ(asked[0].path, before.path);
+  const auto inspects = bench.messages<wire::Inspect>(Bench::kHelper);
+  ASSERT_EQ(inspects.size(), 1u);
+  EXPECT_EQ(inspects[0].path, before.path);
   bench.advance_ms(Config().ingress_inspect_timeout_ms - 1);  // a large file takes its time
-  ASSERT_NE(bench.machine.inspect_wish(asked[0].job), nullptr);
-  EXPECT_EQ(bench.machine.inspect_wish(asked[0].job)->context, before.context);
-  EXPECT_EQ(bench.machine.inspect_wish(asked[0].job)->slots, before.slots);
-  EXPECT_EQ(bench.machine.inspect_wish(asked[0].job)->kv_type, before.kv_type);
+  ASSERT_NE(bench.machine.inspect_request(inspects[0].job), nullptr);
+  EXPECT_EQ(bench.machine.inspect_request(inspects[0].job)->context, before.context);
+  EXPECT_EQ(bench.machine.inspect_request(inspects[0].job)->slots, before.slots);
+  EXPECT_EQ(bench.machine.inspect_request(inspects[0].job)->kv_type, before.kv_type);
   InspectedEvent found;
   found.peer = Bench::kHelper;
-  found.inspected.job = asked[0].job;
+  found.inspected.job = inspects[0].job;
   found.inspected.ok = true;
   found.inspected.model_sha = "another";
   found.inspected.size = 12;

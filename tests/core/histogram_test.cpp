@@ -14,7 +14,7 @@
 namespace holdfast::histogram_test {
 namespace {
 
-TEST(Histogram, BucketsFollowEachOtherWithoutGapOrOverlap) {
+TEST(Histogram, Buckets_OverTheWholeRange_HaveNoGapOrOverlap) {
   std::int64_t next = 0;
   for (std::size_t i = 0; i + 1 < Histogram::kBuckets; ++i) {
     EXPECT_EQ(Histogram::bucket_of(next), i);
@@ -28,7 +28,7 @@ TEST(Histogram, BucketsFollowEachOtherWithoutGapOrOverlap) {
             Histogram::kBuckets - 1);
 }
 
-TEST(Histogram, QuantilesOfRandomValues) {
+TEST(Histogram, Quantile_OfRandomValues_IsWithinAnEighth) {
   std::mt19937_64 random(1);
   for (int round = 0; round < 50; ++round) {
     Histogram all, first, second;
@@ -56,7 +56,7 @@ TEST(Histogram, QuantilesOfRandomValues) {
   }
 }
 
-TEST(Histogram, EmptyAndWeighted) {
+TEST(Histogram, Histogram_WhenEmptyOrWeighted_CountsExactly) {
   Histogram h;
   EXPECT_EQ(h.quantile(0.99), 0);
   EXPECT_EQ(h.max(), 0);

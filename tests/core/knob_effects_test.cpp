@@ -56,11 +56,11 @@ struct Rig {
     return count;
   }
   std::int64_t running() { return bench.machine.running_choices(); }
-  /// Milliseconds until `seen`, going from deadline to deadline; -1: never.
-  std::int64_t until(const std::function<bool()>& seen) {
+  /// Milliseconds until `observe` returns true, going from deadline to deadline; -1: never.
+  std::int64_t until(const std::function<bool()>& observe) {
     const std::int64_t begin = bench.now.mono_us;
     for (int i = 0; i < 1000; ++i) {
-      if (seen()) return (bench.now.mono_us - begin) / 1000;
+      if (observe()) return (bench.now.mono_us - begin) / 1000;
       const auto next = bench.machine.next_deadline_us();
       if (!next) return -1;
       const std::int64_t step = std::max<std::int64_t>(*next - bench.now.mono_us, 0);
@@ -84,11 +84,11 @@ struct Rig {
   void fail(const wire::Dispatch& d) { bench.fail(kW1, d); }
 };
 
-using Seen = std::function<std::int64_t(Rig&)>;
+using Observer = std::function<std::int64_t(Rig&)>;
 struct Row {
   const char* knob;
-  std::int64_t value_a, seen_a, value_b, seen_b;
-  Seen seen;
+  std::int64_t value_a, observed_a, value_b, observed_b;
+  Observer observe;
 };
 
 // ---- what is let in
@@ -137,7 +137,7 @@ std::int64_t largest_prompt(Rig& rig) {
 std::int64_t largest_output(Rig& rig) {
   return largest(rig, [](wire::Submit& s, std::int64_t n) { s.max_tokens = n; });
 }
-std::int64_t largest_bytes(Rig& rig) {  // beside the 16 of the prompt
+std::int64_t largest_bytes(Rig& rig) {  // besides the 16 of the prompt
   return 16 + largest_meta(rig);
 }
 std::int64_t largest_scores(Rig& rig) {  // 4 tokens of prompt, n times
@@ -150,12 +150,12 @@ std::int64_t largest_scores(Rig& rig) {  // 4 tokens of prompt, n times
 
 // ---- streams and memory of what has ended
 
-std::int64_t known_after_five(Rig& rig) {
+std::int64_t retained_after_five(Rig& rig) {
   for (int i = 0; i < 5; ++i) rig.submit([](wire::Submit& s) { s.max_tokens = 0; });
   rig.bench.machine.committed();
-  std::int64_t known = 0;
-  for (int i = 1; i <= 5; ++i) known += rig.bench.machine.knows_id("r" + std::to_string(i));
-  return known;
+  std::int64_t retained = 0;
+  for (int i = 1; i <= 5; ++i) retained += rig.bench.machine.knows_id("r" + std::to_string(i));
+  return retained;
 }
 wire::Dispatch streamed(Rig& rig, std::int64_t window) {
   rig.worker();
@@ -193,7 +193,7 @@ std::int64_t adoption_takes(Rig& rig) {
   again.bench.boot(boot, 2);
   return again.until([&] { return again.bench.state("r1") == RequestState::kQueued; });
 }
-std::int64_t lost_worker_keeps_its_load(Rig& rig) {
+std::int64_t lost_worker_load_timeout(Rig& rig) {
   rig.worker();
   rig.bench.step(PeerGone{kW1});
   return rig.until([&] { return rig.bench.machine.loads().empty(); });
@@ -215,11 +215,11 @@ std::int64_t silent_worker_is_trusted(Rig& rig) {
   return unwell_until(rig, &WorkerHealth::silent_us,
                       [&] { return rig.bench.machine.workers().at(kW1).suspect; });
 }
-std::int64_t hung_worker_is_kept(Rig& rig) {
+std::int64_t hung_worker_timeout(Rig& rig) {
   return unwell_until(rig, &WorkerHealth::unexcused_us,
                       [&] { return rig.bench.machine.workers().empty(); });
 }
-std::int64_t stopped_worker_is_kept(Rig& rig) {
+std::int64_t stopped_worker_timeout(Rig& rig) {
   return unwell_until(rig, &WorkerHealth::stopped_us,
                       [&] { return rig.bench.machine.workers().empty(); });
 }
@@ -297,13 +297,13 @@ std::int64_t longest_breaker_pause(Rig& rig) {
 
 // ---- deaths
 
-/// Deaths of its worker until `seen`.
-std::int64_t deaths_until(Rig& rig, const std::function<bool()>& seen) {
+/// Deaths of its worker until `observe` returns true.
+std::int64_t deaths_until(Rig& rig, const std::function<bool()>& observe) {
   rig.worker();
   rig.submit();
   PeerId peer = kW1;
   for (std::int64_t deaths = 0; deaths < 60; ++deaths) {
-    if (seen()) return deaths;
+    if (observe()) return deaths;
     rig.bench.step(WorkerExit{rig.bench.hello("w1").pid, 0, 11, false});
     rig.worker(++peer);
     rig.until([&] {
@@ -449,11 +449,11 @@ std::int64_t swept_with_two_mib(Rig& rig) {
 }
 
 /// Choices of another tenant that run while the first one has all slots.
-std::int64_t newcomer_beside_a_full_house(Rig& rig) {
+std::int64_t second_tenant_running_when_full(Rig& rig) {
   rig.worker();
   rig.accepted(5);
   rig.submit([](wire::Submit& s) { s.tenant = "u"; });
-  return rig.bench.machine.requests().census().tenant("u").running;
+  return rig.bench.machine.requests().usage().tenant("u").running;
 }
 std::int64_t share_of_ten(Rig& rig) {
   rig.bench.step(OpPause{kOperator, 1, true});
@@ -505,7 +505,7 @@ std::int64_t window_lasts(Rig& rig) {
   rig.submit([](wire::Submit& s) { s.model = "chat"; });
   return rig.until([&] { return canary.row.windows > 0; });
 }
-/// The most of something that raises no doubt about a canary that has these settings.
+/// Largest x that raises no suspicion of a canary with these settings.
 using Spoil = std::function<void(SideEvidence&, SideEvidence&, std::int64_t)>;
 std::function<std::int64_t(Rig&)> tolerated(const Spoil& spoil) {
   return [spoil](Rig& rig) {
@@ -521,7 +521,9 @@ std::function<std::int64_t(Rig&)> tolerated(const Spoil& spoil) {
   };
 }
 constexpr auto kFailures = [](auto& c, auto&, auto x) { c.failed = x; };
-constexpr auto kFewFail = [](auto& c, auto&, auto x) { c.ended = x, c.failed = (x + 4) / 5; };
+constexpr auto kOneInFiveFails = [](auto& c, auto&, auto x) {
+  c.ended = x, c.failed = (x + 4) / 5;
+};
 constexpr auto kAllFail = [](auto& c, auto&, auto x) { c.ended = c.failed = x; };
 constexpr auto kRefusals = [](auto& c, auto&, auto x) { c.refused = x, c.accepted -= x; };
 constexpr auto kQueue = [](auto& c, auto&, auto x) { c.queue_percent = x; };
@@ -540,7 +542,7 @@ std::vector<Row> alias_rows() {
   return {
       {"aliases.ready_timeout_ms", 1000, 1000, 7000, 7000, alias_waits},
       {"canary.window_ms", 1600, 1600, 4800, 4800, window_lasts},
-      {"canary.min_requests", 8, 7, 30, 29, tolerated(kFewFail)},
+      {"canary.min_requests", 8, 7, 30, 29, tolerated(kOneInFiveFails)},
       {"canary.clear_errors", 3, 2, 9, 8, tolerated(kAllFail)},
       {"canary.max_error_percent", 1, 1, 7, 7, tolerated(kFailures)},
       {"canary.max_refusal_percent", 1, 1, 7, 7, tolerated(kRefusals)},
@@ -555,8 +557,8 @@ std::vector<Row> alias_rows() {
 std::vector<Row> liveness_rows() {
   return {
       {"link.worker_timeout_ms", 50, 50, 5000, 5000, silent_worker_is_trusted},
-      {"link.worker_lost_ms", 70, 70, 9000, 9000, hung_worker_is_kept},
-      {"link.worker_stopped_ms", 20, 20, 4000, 4000, stopped_worker_is_kept},
+      {"link.worker_lost_ms", 70, 70, 9000, 9000, hung_worker_timeout},
+      {"link.worker_stopped_ms", 20, 20, 4000, 4000, stopped_worker_timeout},
   };
 }
 
@@ -578,7 +580,7 @@ const std::vector<Row>& rows() {
       {"queue.max_waiting", 1, 1, 3, 3, five_without_worker},
       {"queue.max_running", 1, 1, 3, 3, five_with_worker},
       {"queue.max_pages", 1, 1, 3, 3, five_with_worker},
-      {"queue.preempt", 0, 0, 1, 1, newcomer_beside_a_full_house},
+      {"queue.preempt", 0, 0, 1, 1, second_tenant_running_when_full},
       {"queue.max_preparing", 1, 1, 3, 3, five_texts},
       {"request.max_prompts", 2, 2, 7, 7, largest_prompts},
       {"request.max_choices", 3, 3, 9, 9, largest_n},
@@ -587,9 +589,9 @@ const std::vector<Row>& rows() {
       {"request.max_output_tokens", 5, 5, 150, 150, largest_output},
       {"request.max_bytes", 20, 20, 200, 200, largest_bytes},
       {"request.max_score_bytes", 200, 160, 800, 800, largest_scores},
-      {"requests.ended_in_memory", 1, 1, 4, 4, known_after_five},
+      {"requests.ended_in_memory", 1, 1, 4, 4, retained_after_five},
       {"workers.adoption_window_ms", 100, 100, 9000, 9000, adoption_takes},
-      {"workers.reconnect_ms", 50, 50, 7000, 7000, lost_worker_keeps_its_load},
+      {"workers.reconnect_ms", 50, 50, 7000, 7000, lost_worker_load_timeout},
       {"requests.disconnect_grace_ms", 70, 70, 5000, 5000, orphan_lives},
       {"requests.class_wait_ms", 2000, 2000, 90'000, 90'000, class_is_waited_for},
       {"streams.chunk_tokens", 7, 7, 40, 40, longest_event},
@@ -647,28 +649,28 @@ std::vector<Row> all_rows() {
   return all;
 }
 
-TEST(KnobEffects, EachChangesWhatItSays) {
+TEST(KnobEffects, EveryKnob_WhenChanged_HasItsStatedEffect) {
   for (const Row& row : all_rows()) {
     SCOPED_TRACE(row.knob);
     Rig a(row.knob, row.value_a);
-    EXPECT_EQ(row.seen(a), row.seen_a) << "at " << row.value_a;
+    EXPECT_EQ(row.observe(a), row.observed_a) << "at " << row.value_a;
     Rig b(row.knob, row.value_b);
-    EXPECT_EQ(row.seen(b), row.seen_b) << "at " << row.value_b;
+    EXPECT_EQ(row.observe(b), row.observed_b) << "at " << row.value_b;
   }
 }
 
-TEST(KnobEffects, NoKnobIsWithoutARow) {
-  std::set<std::string> wanted, have(std::begin(kKnobsOfTheShell), std::end(kKnobsOfTheShell));
+TEST(KnobEffects, EveryKnob_HasATestRow) {
+  std::set<std::string> expected, have(std::begin(kKnobsOfTheShell), std::end(kKnobsOfTheShell));
   std::ifstream file(std::string(HOLDFAST_SOURCE_DIR) + "/tests/process/knobs_test.cpp");
   std::stringstream others;
   others << file.rdbuf();
   for (const std::string& name : have) {
     EXPECT_NE(others.str().find("\"" + name), std::string::npos) << name;
   }
-  for (const Knob& knob : knobs()) wanted.insert(std::string(knob.name));
+  for (const Knob& knob : knobs()) expected.insert(std::string(knob.name));
   for (const SubjectKind& kind : subject_kinds()) {
     for (const Knob& knob : kind.knobs) {
-      wanted.insert(std::string(kind.prefix) + ".*." + std::string(knob.name));
+      expected.insert(std::string(kind.prefix) + ".*." + std::string(knob.name));
     }
   }
   have.insert(std::begin(kTextKnobs), std::end(kTextKnobs));
@@ -680,7 +682,7 @@ TEST(KnobEffects, NoKnobIsWithoutARow) {
     }
     EXPECT_TRUE(have.insert(name).second) << name;
   }
-  EXPECT_EQ(have, wanted);
+  EXPECT_EQ(have, expected);
 }
 
 }  // namespace

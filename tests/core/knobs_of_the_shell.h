@@ -28,7 +28,7 @@ inline constexpr const char* kKnobsOfTheShell[] = {
     "tenant.*.max_open_batches",
 };
 
-/// Those that hold a text, each with tests of its own: roots_test, prefix_group_test.
+/// Knobs that hold a text, each with tests of its own: roots_test, prefix_group_test.
 inline constexpr const char* kTextKnobs[] = {"models.roots", "tenant.*.share_prefixes"};
 
 }  // namespace holdfast::core

@@ -60,8 +60,8 @@ std::vector<Over> over_a_bound_of_one() {
   };
 }
 
-/// The same beside one that waits already.
-std::vector<Over> over_a_bound_beside_another() {
+/// Submissions that are over a bound when another one waits already.
+std::vector<Over> over_a_bound_with_one_queued() {
   return {
       {"queue.max_requests=1", Errc::kQueueFull, 2, 1, no_change},
       {"queue.max_waiting=1", Errc::kQueueFull, 2, 1, no_change},
@@ -127,7 +127,7 @@ struct LimitsTest : testing::Test {
   }
 };
 
-TEST_F(LimitsTest, WhatIsOverABoundIsRefusedWithItsNumbersAndFitsWithoutIt) {
+TEST_F(LimitsTest, RequestLimit_WhenExceeded_RefusesWithItsNumbers) {
   for (const Over& over : over_a_bound_of_one()) {
     const std::string knob = over.knob;
     set(knob);
@@ -137,9 +137,9 @@ TEST_F(LimitsTest, WhatIsOverABoundIsRefusedWithItsNumbersAndFitsWithoutIt) {
   }
 }
 
-TEST_F(LimitsTest, WhatWouldBeOneTooManyIsRefusedWithItsNumbers) {
+TEST_F(LimitsTest, QueueLimit_WhenExceededByOne_RefusesWithItsNumbers) {
   ASSERT_TRUE(submit());
-  for (const Over& over : over_a_bound_beside_another()) {
+  for (const Over& over : over_a_bound_with_one_queued()) {
     const std::string knob = over.knob;
     set(knob);
     expect_refused(over);
@@ -154,7 +154,7 @@ TEST_F(LimitsTest, WhatWouldBeOneTooManyIsRefusedWithItsNumbers) {
   EXPECT_TRUE(submit());
 }
 
-TEST_F(LimitsTest, WhatEndsOrBeginsMakesRoom) {
+TEST_F(LimitsTest, Bound_WhenARequestBeginsOrEnds_AdmitsTheNext) {
   set("tenant.t.max_waiting=1");
   ASSERT_TRUE(submit());
   EXPECT_FALSE(submit());
@@ -167,7 +167,7 @@ TEST_F(LimitsTest, WhatEndsOrBeginsMakesRoom) {
   EXPECT_TRUE(submit());
 }
 
-TEST_F(LimitsTest, WhoAsksForNoNumberOfTokensGetsWhatTheBoundsLeave) {
+TEST_F(LimitsTest, MaxTokens_WhenUnset_IsWhatTheBoundsLeave) {
   const auto resolved = [&] {
     EXPECT_TRUE(submit([](wire::Submit& s) { s.max_tokens.reset(); }));
     return bench.written<InsertRequest>().back().row.max_tokens;
@@ -181,7 +181,7 @@ TEST_F(LimitsTest, WhoAsksForNoNumberOfTokensGetsWhatTheBoundsLeave) {
   EXPECT_EQ(resolved(), 20);
 }
 
-TEST_F(LimitsTest, ATenantAtItsBoundHoldsUpNobodyElse) {
+TEST_F(LimitsTest, TenantAtItsLimit_WhenOthersWait_DoesNotBlockThem) {
   set("tenant.t.max_running=1");
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(submit());
   ASSERT_TRUE(submit([](wire::Submit& s) { s.tenant = "u"; }));
@@ -198,7 +198,7 @@ TEST_F(LimitsTest, ATenantAtItsBoundHoldsUpNobodyElse) {
   EXPECT_EQ(bench.dispatch().request_id, "r3");
 }
 
-TEST_F(LimitsTest, ModelWorkerAndAllHaveBoundsOnWhatRuns) {
+TEST_F(LimitsTest, MaxRunning_WhenSetForModelWorkerOrAll_LimitsDispatches) {
   for (const char* knob : {"model.m.max_running=3", "worker.w1.max_running=3",
                            "queue.max_running=3", "worker.*.max_running=3"}) {
     Bench other;
@@ -214,7 +214,7 @@ TEST_F(LimitsTest, ModelWorkerAndAllHaveBoundsOnWhatRuns) {
   }
 }
 
-TEST_F(LimitsTest, PagesCountAtTheirMostAndALargeOneIsNotPassedForEver) {
+TEST_F(LimitsTest, MaxPages_WhenALargeRequestWaits_DoesNotStarveIt) {
   bench.add_model(1024, 4, 64, true, "n");
   for (const char* knob : {"queue.max_pages=4", "model.m.max_pages=4", "worker.w1.max_pages=4"}) {
     Bench other;
@@ -238,7 +238,7 @@ TEST_F(LimitsTest, PagesCountAtTheirMostAndALargeOneIsNotPassedForEver) {
   }
 }
 
-TEST_F(LimitsTest, SmallOnesOfAnotherModelDoNotKeepALargeOneWaiting) {
+TEST_F(LimitsTest, LargeRequest_WhenAnotherModelHasSmallOnes_IsNotStarved) {
   bench.add_model(1024, 4, 64, true, "n");
   set("queue.max_pages=4");
   const auto ask = [&](const char* model, std::int64_t tokens) {
@@ -259,7 +259,7 @@ TEST_F(LimitsTest, SmallOnesOfAnotherModelDoNotKeepALargeOneWaiting) {
   EXPECT_EQ(bench.dispatch().request_id, "r2");
 }
 
-TEST_F(LimitsTest, WhatWasLetInBeforeABoundRunsByItself) {
+TEST_F(LimitsTest, AcceptedRequest_WhenALimitIsSetBelowIt_RunsAlone) {
   ASSERT_TRUE(submit([](wire::Submit& s) { s.max_tokens = 500; }));
   ASSERT_TRUE(submit());
   set("tenant.t.max_pages=1");
@@ -270,7 +270,7 @@ TEST_F(LimitsTest, WhatWasLetInBeforeABoundRunsByItself) {
   EXPECT_EQ(bench.dispatch().request_id, "r2");
 }
 
-TEST_F(LimitsTest, AfterARestartWhatMayStillRunCounts) {
+TEST_F(LimitsTest, MaxRunning_AfterARestart_CountsAdoptableChoices) {
   set("tenant.t.max_running=1");
   bench.connect_worker(kFirstWorker, "w1");
   ASSERT_TRUE(submit());
@@ -278,32 +278,11 @@ TEST_F(LimitsTest, AfterARestartWhatMayStillRunCounts) {
   ASSERT_TRUE(submit());
   Bench again;
   again.boot(bench.database(), 2);
-  EXPECT_EQ(again.machine.requests().census().tenant("t"), (Tally{2, 1, 32, 1, 1}));
+  EXPECT_EQ(again.machine.requests().usage().tenant("t"), (UsageCounters{2, 1, 32, 1, 1}));
   again.connect_worker(kFirstWorker + 1, "w2");
   EXPECT_TRUE(again.dispatches().empty());
   again.advance_ms(again.machine.config().adoption_window_ms);
   EXPECT_EQ(again.dispatch().request_id, "r1");
-}
-
-/// To measure what looking costs: without its guards the machine looks at no bound of how much.
-TEST(Limits, UnguardedNothingIsTooMuch) {
-  Config config;
-  config.guarded = false;
-  Bench bench(config);
-  bench.boot();
-  bench.add_model();
-  for (const char* knob : {"queue.max_requests", "queue.max_running", "tenant.t.max_running",
-                           "tenant.t.max_requests", "model.m.max_running"}) {
-    bench.step(OpConfig{Bench::kOperator, 1, "config.set", "ann", {{knob, "1"}}, {}});
-  }
-  for (const char* id : {"r1", "r2", "r3"}) {
-    wire::Submit submit = bench.submission(id);
-    submit.tenant = "t";
-    bench.submit(submit);
-    EXPECT_EQ(bench.messages<wire::Accepted>().size(), 1u) << id;
-  }
-  bench.connect_worker(kFirstWorker, "w1");
-  EXPECT_EQ(bench.dispatches().size(), 3u);
 }
 
 // ---- many at once
@@ -403,7 +382,7 @@ struct RandomLoad {
       EXPECT_LE(pages, max_pages) << who;
     }
   }
-  /// What runs, counted by us, against every bound.
+  /// Compares what runs, by the test's own count, with every bound.
   void check() {
     std::map<std::string, std::pair<std::int64_t, std::int64_t>> tenants, models, workers;
     std::int64_t pages = 0;
@@ -423,8 +402,8 @@ struct RandomLoad {
                   c.queue_max_pages);
     const auto each = [](const auto& counts, const auto& of, const char* kind) {
       for (const auto& [name, count] : counts) {
-        const SubjectConfig own = of(name);
-        expect_within(kind + name, count.first, count.second, own.max_running, own.max_pages);
+        const SubjectConfig limits = of(name);
+        expect_within(kind + name, count.first, count.second, limits.max_running, limits.max_pages);
       }
     };
     each(
@@ -438,7 +417,7 @@ struct RandomLoad {
   }
 };
 
-TEST(Limits, HoldForRandomLoadsAndEverythingAcceptedEnds) {
+TEST(Limits, Limits_WithRandomLoads_HoldAndAllAcceptedEnds) {
   std::int64_t refused = 0, waited = 0, ended = 0;
   for (unsigned seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -450,7 +429,7 @@ TEST(Limits, HoldForRandomLoadsAndEverythingAcceptedEnds) {
     }
     while (!load.running.empty()) load.end_one();
     EXPECT_EQ(load.ended, load.choices) << "something accepted never ran";
-    EXPECT_EQ(load.bench.machine.requests().census().all(), Tally());
+    EXPECT_EQ(load.bench.machine.requests().usage().all(), UsageCounters());
     refused += load.refused;
     waited += load.waited;
     ended += load.ended;

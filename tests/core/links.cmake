@@ -1,2 +1,2 @@
-set(libs hf_core)
+set(libs holdfast_core)
 set(timeout_s 60)

@@ -42,7 +42,7 @@ struct LivenessTest : testing::Test {
 
 // ---- suspect
 
-TEST_F(LivenessTest, Suspect_WhenStarvedForAnyTime_KeepsLoadAndFence) {
+TEST_F(LivenessTest, Suspect_WhenStarvedForAnyTime_RetainsLoadAndFence) {
   const wire::Dispatch d = start("a");
   silent(kW1, 299);
   EXPECT_FALSE(is_suspect(kW1));
@@ -76,7 +76,7 @@ TEST_F(LivenessTest, Suspect_WhenAnotherIsReady_NewWorkGoesThere) {
   EXPECT_EQ(bench.dispatches(kW2).size(), 1u);
 }
 
-TEST_F(LivenessTest, Suspect_WhileItLoads_KeepsTheLoad) {
+TEST_F(LivenessTest, Suspect_WhileItLoads_RetainsTheLoad) {
   bench.add_model(1024, 4, 64, true, "n");
   const auto loads = bench.messages<wire::Load>(kW1);
   ASSERT_EQ(loads.size(), 1u);
@@ -143,7 +143,7 @@ TEST_F(LivenessTest, SecondAttempt_WhenTheOtherIsBusy_WaitsForItsEnd) {
   EXPECT_EQ(bench.dispatch(kW2).request_id, "a");
 }
 
-TEST_F(LivenessTest, SecondAttempt_WhenTheOtherIsOfAnotherClass_OnlyBeforeTheFirstToken) {
+TEST_F(LivenessTest, SecondAttempt_OnAnotherNumericsClass_BeginsOnlyBeforeTheFirstToken) {
   const wire::Dispatch bound = start("bound");
   start("free");
   bench.tokens(kW1, bound, 0, {1});
@@ -209,7 +209,7 @@ TEST_F(LivenessTest, Lost_WhenItsProcessEnded_TheSupervisorsWordStillCounts) {
   EXPECT_EQ(bench.machine.request(d.request_id)->choices[0].row.deaths, 1);
 }
 
-TEST_F(LivenessTest, Lost_WhenStoppedLongerThanTheBound) {
+TEST_F(LivenessTest, Lost_WhenStoppedLongerThanTheBound_LosesItsFences) {
   const wire::Dispatch d = start("a");
   add_second();
   stopped(kW1, 0);
@@ -231,7 +231,7 @@ TEST_F(LivenessTest, Lost_WhenStoppedForLessThanTheBound_NothingHappens) {
   EXPECT_EQ(bench.stored_ids("a"), std::vector<TokenId>{7});
 }
 
-TEST_F(LivenessTest, Lost_WhenSilentForASecondWithoutDelayOfItsOwn) {
+TEST_F(LivenessTest, Lost_WhenSilentForASecondWithoutOwnDelay_HasItsWorkRequeued) {
   start("a");
   silent(kW1, 1500, 999);
   EXPECT_FALSE(is_lost(kW1));
@@ -242,15 +242,15 @@ TEST_F(LivenessTest, Lost_WhenSilentForASecondWithoutDelayOfItsOwn) {
   EXPECT_NE(bench.machine.lost_workers().at("w1").why.find("without waiting"), std::string::npos);
 }
 
-TEST_F(LivenessTest, Lost_WhenItSpeaksAgain_IsAskedOnceToGreetAndNothingIsTakenBack) {
+TEST_F(LivenessTest, Lost_WhenItSpeaksAgain_IsToldOnceToGreetAndRegainsNothing) {
   const wire::Dispatch d = start("a");
   bench.tokens(kW1, d, 0, {1, 2});
   stopped(kW1, 60);
   bench.tokens(kW1, d, 2, {3});
   EXPECT_EQ(bench.stored_ids("a"), (std::vector<TokenId>{1, 2}));
-  auto asked = bench.messages<wire::Welcome>(kW1);
-  ASSERT_EQ(asked.size(), 1u);
-  EXPECT_TRUE(asked[0].greet_again);
+  auto welcomes = bench.messages<wire::Welcome>(kW1);
+  ASSERT_EQ(welcomes.size(), 1u);
+  EXPECT_TRUE(welcomes[0].greet_again);
   bench.tokens(kW1, d, 3, {4});
   EXPECT_TRUE(bench.messages<wire::Welcome>(kW1).empty());
 
@@ -258,9 +258,9 @@ TEST_F(LivenessTest, Lost_WhenItSpeaksAgain_IsAskedOnceToGreetAndNothingIsTakenB
   hello.models = {ready_model(d.load_id)};
   hello.active = {{"a", 0, d.fence, 2, 4, false}};
   bench.step(FromWorker{kW1, hello});
-  asked = bench.messages<wire::Welcome>(kW1);
-  ASSERT_EQ(asked.size(), 1u);
-  EXPECT_FALSE(asked[0].greet_again);
+  welcomes = bench.messages<wire::Welcome>(kW1);
+  ASSERT_EQ(welcomes.size(), 1u);
+  EXPECT_FALSE(welcomes[0].greet_again);
   EXPECT_EQ(bench.messages<wire::Drop>(kW1).size(), 1u);
   EXPECT_TRUE(bench.messages<wire::Load>().empty()) << "it kept its model";
   const wire::Dispatch again = bench.dispatch(kW1);
@@ -268,14 +268,14 @@ TEST_F(LivenessTest, Lost_WhenItSpeaksAgain_IsAskedOnceToGreetAndNothingIsTakenB
   EXPECT_TRUE(bench.machine.lost_workers().empty());
 }
 
-TEST_F(LivenessTest, Lost_WhenItIsWellAgainAndHasNothingToSay_IsAskedToGreet) {
+TEST_F(LivenessTest, Lost_WhenItIsWellAgainAndHasNothingToSay_IsToldToGreet) {
   stopped(kW1, 60);
   speaks(kW1);
   EXPECT_EQ(bench.messages<wire::Welcome>(kW1).size(), 1u);
 }
 
 /// A connection that was taken for gone and is not has a new number.
-TEST_F(LivenessTest, Lost_WhenAConnectionSpeaksThatHasNotGreeted_IsAskedTo) {
+TEST_F(LivenessTest, Lost_WhenAConnectionSpeaksThatHasNotGreeted_IsToldToGreet) {
   constexpr PeerId kUnknown = 107;
   const wire::Dispatch d = start("a");
   bench.step(PeerGone{kW1});
@@ -302,7 +302,7 @@ TEST_F(LivenessTest, Lost_WhenStoppedWhileItLoads_GoesOnWithTheLoad) {
   EXPECT_EQ(bench.machine.models().at("n").row.state, ModelState::kReady);
 }
 
-TEST_F(LivenessTest, Lost_WhenItsConnectionEndsToo_AnOlderConnectionIsHeardAgain) {
+TEST_F(LivenessTest, Lost_WhenItsConnectionEndsToo_FallsBackToAnOlderConnection) {
   constexpr PeerId kNewer = 103;
   bench.step(FromWorker{kNewer, bench.hello("w1")});  // the live one
   bench.step(FromWorker{kW1, bench.hello("w1")});     // of the dead one, read after it

@@ -1,5 +1,6 @@
 // Goal: a log line is one JSON object with the fields under their own names, whatever is in them
-// and however long they are. Method: stderr is caught and parsed.
+// and however long they are.
+// Method: stderr is caught and parsed.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -19,7 +20,7 @@ std::string line_of(const std::string& event, const std::vector<Field>& fields) 
   return testing::internal::GetCapturedStderr();
 }
 
-TEST(Log, FieldsByName) {
+TEST(Log, LogLine_HasFieldsUnderTheirNames) {
   const json line = json::parse(line_of("happened", {{"request", "req1"}, {"ms", 3}}));
   EXPECT_EQ(line["event"], "happened");
   EXPECT_EQ(line["level"], "warn");
@@ -28,7 +29,7 @@ TEST(Log, FieldsByName) {
   EXPECT_EQ(line["ms"], "3");
 }
 
-TEST(Log, WhateverBytesItIsUtf8) {
+TEST(Log, LogLine_WithAnyBytes_IsUtf8) {
   const std::string bytes =
       "q\" b\\ n\n \xc3\xa9 \xf0\x9f\x98\x80 \xff \xc0\x80 \xed\xa0\x80 \xe2\x82";
   const std::string raw = line_of("bytes", {{"what", bytes}});
@@ -38,10 +39,11 @@ TEST(Log, WhateverBytesItIsUtf8) {
   EXPECT_EQ(std::count(raw.begin(), raw.end(), '\n'), 1) << "one line";
 }
 
-TEST(Log, ALongOneIsCutAndStillWhole) {
-  for (const std::string& piece : {std::string("x"), std::string("\xc3\xa9"), std::string("\"")}) {
+TEST(Log, LogLine_WhenTooLong_IsTruncatedToValidJson) {
+  for (const std::string& character :
+       {std::string("x"), std::string("\xc3\xa9"), std::string("\"")}) {
     std::string text;
-    for (int i = 0; i < 20'000; ++i) text += piece;
+    for (int i = 0; i < 20'000; ++i) text += character;
     for (std::size_t shift = 0; shift < 8; ++shift) {
       const std::string raw = line_of(
           "long", {{"request", "req1" + std::string(shift, 'y')}, {"text", text}, {"after", text}});

@@ -22,14 +22,14 @@ struct MachineTest : testing::Test {
   }
 };
 
-TEST_F(MachineTest, PlainPathCommitsBeforeItAnswers) {
+TEST_F(MachineTest, Request_OnThePlainPath_IsCommittedBeforeItsAnswer) {
   ready();
   bench.submit(bench.submission("r1"));
   EXPECT_EQ(bench.durability, Durability::kFull);  // the promise is synced
   const auto accepted = bench.messages<wire::Accepted>(kClient);
   ASSERT_EQ(accepted.size(), 1u);
   EXPECT_FALSE(accepted[0].duplicate);
-  EXPECT_EQ(accepted[0].info.sampling.seed, 42u);  // drawn and kept
+  EXPECT_EQ(accepted[0].info.sampling.seed, 42u);  // drawn and stored
   const wire::Dispatch d = bench.dispatch(kW1);
   EXPECT_EQ(d.max_tokens, 8);
   bench.tokens(kW1, d, 0, {11, 12});
@@ -43,7 +43,7 @@ TEST_F(MachineTest, PlainPathCommitsBeforeItAnswers) {
   EXPECT_EQ(bench.stored_ids("r1"), (std::vector<TokenId>{11, 12, 13}));
 }
 
-TEST_F(MachineTest, SameIdAndSameKeyAreOneRequest) {
+TEST_F(MachineTest, Submit_WithTheSameIdOrIdempotencyKey_IsOneRequest) {
   ready();
   wire::Submit submit = bench.submission("r1");
   submit.idem_key = "k";
@@ -63,7 +63,7 @@ TEST_F(MachineTest, SameIdAndSameKeyAreOneRequest) {
   EXPECT_EQ(bench.written<InsertRequest>().size(), 1u);
 }
 
-TEST_F(MachineTest, RepeatWhilePreparingStartsNothingNew) {
+TEST_F(MachineTest, Submit_WhenRepeatedWhilePreparing_StartsNothingNew) {
   ready();
   wire::Submit submit = bench.text_submission("r1");
   bench.submit(submit, 1);
@@ -81,7 +81,7 @@ TEST_F(MachineTest, RepeatWhilePreparingStartsNothingNew) {
   EXPECT_EQ(bench.written<InsertRequest>().size(), 1u);
 }
 
-TEST_F(MachineTest, WithoutAnIdTheDaemonsOneIsTaken) {
+TEST_F(MachineTest, Submit_WithoutAnId_GetsTheDaemonsId) {
   ready();
   bench.submit(bench.submission(""));
   ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
@@ -89,7 +89,7 @@ TEST_F(MachineTest, WithoutAnIdTheDaemonsOneIsTaken) {
   EXPECT_EQ(bench.dispatch().request_id, "new-id");
 }
 
-TEST_F(MachineTest, HelpersGetWorkByWhatTheyHave) {
+TEST_F(MachineTest, PrepareJob_WithTwoHelpers_GoesToTheLessLoadedOne) {
   ready();
   constexpr PeerId kSecond = Bench::kHelper + 1;
   bench.step(IngressUp{kSecond});
@@ -119,7 +119,7 @@ TEST_F(MachineTest, HelpersGetWorkByWhatTheyHave) {
   EXPECT_EQ(ask("d").first, a.first);
 }
 
-TEST_F(MachineTest, HelperThatTakesTooLongLosesTheJob) {
+TEST_F(MachineTest, PrepareJob_WhenTheHelperTakesTooLong_IsRetriedThenRefused) {
   ready();
   bench.submit(bench.text_submission("r1"));
   const Config& config = bench.machine.config();
@@ -135,7 +135,7 @@ TEST_F(MachineTest, HelperThatTakesTooLongLosesTheJob) {
   EXPECT_EQ(bench.machine.preparing(), 0);
 }
 
-TEST_F(MachineTest, HelperThatDiesIsReplacedAFewTimes) {
+TEST_F(MachineTest, Prepare_WhenTheHelperDies_IsRetriedTwice) {
   ready();
   bench.submit(bench.text_submission("r1"));
   for (PeerId helper = Bench::kHelper; helper < Bench::kHelper + 2; ++helper) {
@@ -149,7 +149,7 @@ TEST_F(MachineTest, HelperThatDiesIsReplacedAFewTimes) {
   EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kTimeout);
 }
 
-TEST_F(MachineTest, TokensOfAnotherFenceChangeNothing) {
+TEST_F(MachineTest, Tokens_WithAStaleFence_AreDropped) {
   ready();
   bench.submit(bench.submission("r1"));
   wire::Dispatch d = bench.dispatch();
@@ -170,7 +170,7 @@ TEST_F(MachineTest, TokensOfAnotherFenceChangeNothing) {
   EXPECT_EQ(bench.stored_ids("r1"), std::vector<TokenId>{1});
 }
 
-TEST_F(MachineTest, StaleFenceFromTheHolderDoesNotDropTheNewAttempt) {
+TEST_F(MachineTest, StaleFence_FromTheCurrentHolder_DoesNotDropTheNewAttempt) {
   // DROP names no fence: sent to the worker that runs the choice again, it would kill that attempt.
   ready();
   bench.submit(bench.submission("r1"));
@@ -186,7 +186,7 @@ TEST_F(MachineTest, StaleFenceFromTheHolderDoesNotDropTheNewAttempt) {
   EXPECT_EQ(bench.stored_ids("r1"), std::vector<TokenId>{1});
 }
 
-TEST_F(MachineTest, EqualDuplicatesAreDroppedAndAcknowledged) {
+TEST_F(MachineTest, DuplicateTokens_WhenEqual_AreDroppedAndAcknowledged) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
@@ -200,7 +200,7 @@ TEST_F(MachineTest, EqualDuplicatesAreDroppedAndAcknowledged) {
   EXPECT_EQ(bench.machine.counters().duplicate_tokens, 4u);
 }
 
-TEST_F(MachineTest, DifferentDuplicateIsAViolationAndWorkGoesOnElsewhere) {
+TEST_F(MachineTest, DuplicateTokens_WhenDifferent_QuarantineTheWorker) {
   ready();
   bench.connect_worker(kW2, "w2");
   bench.submit(bench.submission("r1"));
@@ -219,7 +219,7 @@ TEST_F(MachineTest, DifferentDuplicateIsAViolationAndWorkGoesOnElsewhere) {
   EXPECT_TRUE(bench.dispatches(bad).empty());  // it gets no new work
 }
 
-TEST_F(MachineTest, GapEndsTheAttempt) {
+TEST_F(MachineTest, Tokens_AfterAGap_EndTheAttempt) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
@@ -228,7 +228,7 @@ TEST_F(MachineTest, GapEndsTheAttempt) {
   EXPECT_GT(bench.dispatch().fence, d.fence);
 }
 
-TEST_F(MachineTest, TheFirstChoiceThatFailedSaysWhy) {
+TEST_F(MachineTest, RequestError_WhenSeveralChoicesFail_IsThatOfTheFirst) {
   ready();
   wire::Submit submit = bench.submission("r1");
   submit.n = 3;
@@ -244,15 +244,15 @@ TEST_F(MachineTest, TheFirstChoiceThatFailedSaysWhy) {
   EXPECT_EQ(row.error, "second");
 }
 
-TEST_F(MachineTest, ARefusalSaysWhenItMayBeWorthToComeAgain) {
+TEST_F(MachineTest, Refusal_WhenTheQueueIsFull_HasRetryAfterAndEta) {
   Config config;
   config.queue_max_requests = 6;
-  Bench house(config);
-  house.boot();
-  house.add_model();
-  house.connect_worker(kW1, "w1");  // four slots
-  for (int i = 0; i < 7; ++i) house.submit(house.submission("r" + std::to_string(i)));
-  const auto refused = house.messages<wire::Refused>();
+  Bench local_bench(config);
+  local_bench.boot();
+  local_bench.add_model();
+  local_bench.connect_worker(kW1, "w1");  // four slots
+  for (int i = 0; i < 7; ++i) local_bench.submit(local_bench.submission("r" + std::to_string(i)));
+  const auto refused = local_bench.messages<wire::Refused>();
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].refusal.code, Errc::kQueueFull);
   EXPECT_EQ(refused[0].refusal.queue_position, 2);
@@ -260,7 +260,7 @@ TEST_F(MachineTest, ARefusalSaysWhenItMayBeWorthToComeAgain) {
   EXPECT_EQ(refused[0].refusal.eta_ms, 1000 * 3 / 4) << "behind the two that wait";
 }
 
-TEST_F(MachineTest, MaxTokensIsAlsoTheDaemonsPromise) {
+TEST_F(MachineTest, MaxTokens_WhenTheWorkerSendsMore_IsEnforcedByTheDaemon) {
   ready();
   bench.submit(bench.submission("r1", 2));
   const wire::Dispatch d = bench.dispatch();
@@ -270,7 +270,7 @@ TEST_F(MachineTest, MaxTokensIsAlsoTheDaemonsPromise) {
   EXPECT_EQ(bench.machine.request("r1")->choices[0].row.finish, FinishReason::kLength);
 }
 
-TEST_F(MachineTest, WhatGoesWithTokensEndsWhereTheyDo) {
+TEST_F(MachineTest, TokenExtra_WhenTokensAreCut_IsCutWithThem) {
   ready();
   bench.submit(bench.submission("r1", 2));
   const wire::Dispatch d = bench.dispatch();
@@ -288,7 +288,7 @@ TEST_F(MachineTest, WhatGoesWithTokensEndsWhereTheyDo) {
   EXPECT_EQ(chunks[0].extra, (std::vector<std::string>{"a", "b"}));
 }
 
-TEST_F(MachineTest, ALoadsPagesGrowWithItsTokens) {
+TEST_F(MachineTest, UsedPages_WhenTokensArrive_Grow) {
   ready();
   bench.submit(bench.submission("r1", 8, 62));
   const wire::Dispatch d = bench.dispatch();
@@ -300,7 +300,7 @@ TEST_F(MachineTest, ALoadsPagesGrowWithItsTokens) {
   EXPECT_EQ(used(), 0);
 }
 
-TEST_F(MachineTest, MaxTokensReachedExactlyIsTheEnd) {
+TEST_F(MachineTest, MaxTokens_WhenReachedExactly_EndsTheRequest) {
   ready();
   bench.submit(bench.submission("r1", 2));
   bench.tokens(kW1, bench.dispatch(), 0, {1, 2});  // the worker does not say that this is all
@@ -308,7 +308,7 @@ TEST_F(MachineTest, MaxTokensReachedExactlyIsTheEnd) {
   EXPECT_EQ(bench.machine.request("r1")->choices[0].row.finish, FinishReason::kLength);
 }
 
-TEST_F(MachineTest, MaxTokensZeroEndsAtOnce) {
+TEST_F(MachineTest, MaxTokens_WhenZero_EndsTheRequestAtOnce) {
   ready();
   bench.submit(bench.submission("r1", 0));
   const auto accepted = bench.messages<wire::Accepted>();
@@ -319,7 +319,7 @@ TEST_F(MachineTest, MaxTokensZeroEndsAtOnce) {
   EXPECT_EQ(bench.database().requests.size(), 0u);  // terminal in the same transaction
 }
 
-TEST_F(MachineTest, CancelFreezesTheIndex) {
+TEST_F(MachineTest, Cancel_WhileRunning_FreezesTheIndex) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
@@ -338,7 +338,7 @@ TEST_F(MachineTest, CancelFreezesTheIndex) {
   EXPECT_EQ(bench.durability, Durability::kNone);  // twice changes nothing
 }
 
-TEST_F(MachineTest, WhateverMeetsACancelIsAcknowledgedAndNotKept) {
+TEST_F(MachineTest, WorkerMessage_AfterACancel_IsAcknowledgedAndNotStored) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
@@ -361,7 +361,7 @@ TEST_F(MachineTest, WhateverMeetsACancelIsAcknowledgedAndNotKept) {
   EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
 }
 
-TEST_F(MachineTest, FinishBeforeCancelWins) {
+TEST_F(MachineTest, Cancel_AfterTheFinish_ChangesNothing) {
   ready();
   bench.submit(bench.submission("r1"));
   bench.tokens(kW1, bench.dispatch(), 0, {1}, FinishReason::kStop);
@@ -369,7 +369,7 @@ TEST_F(MachineTest, FinishBeforeCancelWins) {
   EXPECT_EQ(bench.messages<wire::StatusReply>()[0].info.state, RequestState::kSucceeded);
 }
 
-TEST_F(MachineTest, DeadlinesOfQueueAndTotal) {
+TEST_F(MachineTest, Deadline_WhenQueueOrTotalTimeIsOver_ExpiresTheRequest) {
   bench.boot();
   bench.add_model();
   wire::Submit waits = bench.submission("r1");
@@ -395,7 +395,7 @@ TEST_F(MachineTest, DeadlinesOfQueueAndTotal) {
   EXPECT_TRUE(bench.stored_ids("r2").empty());
 }
 
-TEST_F(MachineTest, DeadWorkersWorkResumesWithItsTokens) {
+TEST_F(MachineTest, LostWorkersRequest_WhenResumed_HasItsCommittedTokens) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
@@ -415,7 +415,7 @@ TEST_F(MachineTest, DeadWorkersWorkResumesWithItsTokens) {
 }
 
 /// Log-probabilities are only in the database: the shell reads them with the ids.
-TEST_F(MachineTest, EventsWithLogprobsAreReadFromTheDatabase) {
+TEST_F(MachineTest, StreamEvents_WithLogprobs_AreReadFromTheDatabase) {
   for (const std::int32_t logprobs : {-1, 0, 2}) {
     Bench one;
     one.boot();
@@ -437,7 +437,7 @@ TEST_F(MachineTest, EventsWithLogprobsAreReadFromTheDatabase) {
   }
 }
 
-TEST_F(MachineTest, TokensOfAnEndedChoiceAreAcknowledgedAndCounted) {
+TEST_F(MachineTest, Tokens_AfterTheChoiceEnded_AreAcknowledgedAndCounted) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
@@ -448,7 +448,7 @@ TEST_F(MachineTest, TokensOfAnEndedChoiceAreAcknowledgedAndCounted) {
   EXPECT_EQ(bench.messages<wire::Ack>().at(0).items.at(0).upto, 1);
 }
 
-TEST_F(MachineTest, TheWorkerWithMostRoomGetsTheNext) {
+TEST_F(MachineTest, Dispatch_WhenSeveralWorkersAreReady_PrefersMostFreeSlots) {
   Bench fleet;
   fleet.boot();
   fleet.add_model(1024, 8, 64);
@@ -467,7 +467,7 @@ TEST_F(MachineTest, TheWorkerWithMostRoomGetsTheNext) {
   EXPECT_EQ(order, (std::vector<PeerId>{102, 102, 102, 103, 101, 102, 103, 101, 102, 103}));
 }
 
-TEST_F(MachineTest, EveryChoiceEndsBeforeTheRequestDoes) {
+TEST_F(MachineTest, Request_WithSeveralChoices_EndsAfterTheLastOne) {
   ready();
   wire::Submit submit = bench.submission("r1");
   submit.prompts.push_back(submit.prompts[0]);
@@ -484,7 +484,7 @@ TEST_F(MachineTest, EveryChoiceEndsBeforeTheRequestDoes) {
   EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
 }
 
-TEST_F(MachineTest, FailedChoiceFailsTheRequest) {
+TEST_F(MachineTest, Request_WhenItsChoiceFails_Fails) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
@@ -496,7 +496,7 @@ TEST_F(MachineTest, FailedChoiceFailsTheRequest) {
   EXPECT_EQ(bench.machine.request("r1")->row.error_code, "numerics_nan");
 }
 
-TEST_F(MachineTest, WorkerOfAnotherClassDoesNotContinue) {
+TEST_F(MachineTest, BoundRequest_WhenOnlyAnotherNumericsClassIsReady_WaitsThenFails) {
   ready();
   bench.submit(bench.submission("r1"));
   bench.tokens(kW1, bench.dispatch(), 0, {1});
@@ -512,7 +512,7 @@ TEST_F(MachineTest, WorkerOfAnotherClassDoesNotContinue) {
   EXPECT_EQ(bench.machine.request("r1")->row.error_code, "determinism_class_unavailable");
 }
 
-TEST_F(MachineTest, ClientGoneCancelsOnlyWhoAskedForIt) {
+TEST_F(MachineTest, Disconnect_AfterTheGraceTime_CancelsRequestsThatOptedIn) {
   ready();
   wire::Submit submit = bench.submission("r1");
   submit.on_disconnect = wire::OnDisconnect::kCancel;
@@ -527,7 +527,7 @@ TEST_F(MachineTest, ClientGoneCancelsOnlyWhoAskedForIt) {
   EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
 }
 
-TEST_F(MachineTest, RunsAloneAfterTwoCrashesAndIsQuarantinedAfterThreeMore) {
+TEST_F(MachineTest, Suspect_AfterRepeatedCrashes_RunsAloneThenIsQuarantined) {
   ready();
   bench.submit(bench.submission("r1"));
   bench.submit(bench.submission("r2"));
@@ -552,28 +552,28 @@ TEST_F(MachineTest, RunsAloneAfterTwoCrashesAndIsQuarantinedAfterThreeMore) {
   EXPECT_NE(bench.state("r2"), RequestState::kQuarantined);
 }
 
-TEST_F(MachineTest, QuarantineOfOneChoiceTakesItsSiblingsOff) {
+TEST_F(MachineTest, Quarantine_WhenOneChoiceKillsWorkers_StopsItsSiblings) {
   Config config;
   config.blame_alone_after = 100;  // so that both choices run together
   config.blame_quarantine_after = 1;
-  Bench house(config);
-  house.boot();
-  house.add_model();
-  house.connect_worker(kW1, "w1");
-  wire::Submit submit = house.submission("r1");
+  Bench local_bench(config);
+  local_bench.boot();
+  local_bench.add_model();
+  local_bench.connect_worker(kW1, "w1");
+  wire::Submit submit = local_bench.submission("r1");
   submit.n = 3;
-  house.submit(submit);
-  ASSERT_EQ(house.dispatches().size(), 3u);
-  house.step(WorkerExit{house.hello("w1").pid, 0, 11, false});
-  EXPECT_EQ(house.state("r1"), RequestState::kQuarantined);
-  EXPECT_EQ(house.durability, Durability::kFull);
-  EXPECT_EQ(house.machine.running_choices(), 0);
-  EXPECT_EQ(house.machine.queued_choices(), 0);
-  house.step(FromClient{kClient, wire::Cancel{9, "r1", ""}});
-  EXPECT_EQ(house.state("r1"), RequestState::kCancelled);
+  local_bench.submit(submit);
+  ASSERT_EQ(local_bench.dispatches().size(), 3u);
+  local_bench.step(WorkerExit{local_bench.hello("w1").pid, 0, 11, false});
+  EXPECT_EQ(local_bench.state("r1"), RequestState::kQuarantined);
+  EXPECT_EQ(local_bench.durability, Durability::kFull);
+  EXPECT_EQ(local_bench.machine.running_choices(), 0);
+  EXPECT_EQ(local_bench.machine.queued_choices(), 0);
+  local_bench.step(FromClient{kClient, wire::Cancel{9, "r1", ""}});
+  EXPECT_EQ(local_bench.state("r1"), RequestState::kCancelled);
 }
 
-TEST_F(MachineTest, KillsFromOutsideNeverCount) {
+TEST_F(MachineTest, WorkerDeath_WhenKilledFromOutside_NeverCounts) {
   ready();
   bench.submit(bench.submission("r1"));
   for (int death = 1; death <= 20; ++death) {
@@ -586,7 +586,7 @@ TEST_F(MachineTest, KillsFromOutsideNeverCount) {
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
 }
 
-TEST_F(MachineTest, DrainStopsAdmissionAndLetsRunningWorkEnd) {
+TEST_F(MachineTest, Drain_WhileWorkRuns_StopsAdmissionAndLetsItEnd) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
@@ -600,7 +600,7 @@ TEST_F(MachineTest, DrainStopsAdmissionAndLetsRunningWorkEnd) {
   EXPECT_TRUE(bench.stop);
 }
 
-TEST_F(MachineTest, DrainHasALimitAndLeavesTheRestForTheNextStart) {
+TEST_F(MachineTest, Drain_AtItsTimeLimit_LeavesTheRestForTheNextStart) {
   ready();
   bench.submit(bench.submission("r1"));
   bench.step(Shutdown{1'000});
@@ -612,23 +612,23 @@ TEST_F(MachineTest, DrainHasALimitAndLeavesTheRestForTheNextStart) {
   EXPECT_EQ(bench.database().requests.size(), 1u);
 }
 
-TEST_F(MachineTest, OfTwoLimitsOfADrainTheShorterHolds) {
+TEST_F(MachineTest, Drain_WithTwoTimeLimits_ObeysTheShorter) {
   for (const bool shorter_first : {false, true}) {
-    Bench house;
-    house.boot();
-    house.add_model();
-    house.connect_worker(kW1, "w1");
-    house.submit(house.submission("r1"));
-    house.step(Shutdown{shorter_first ? 1'000 : 10'000});
-    house.step(Shutdown{shorter_first ? 10'000 : 1'000});
-    house.advance_ms(999);
-    EXPECT_FALSE(house.stop);
-    house.advance_ms(1);
-    EXPECT_TRUE(house.stop);
+    Bench local_bench;
+    local_bench.boot();
+    local_bench.add_model();
+    local_bench.connect_worker(kW1, "w1");
+    local_bench.submit(local_bench.submission("r1"));
+    local_bench.step(Shutdown{shorter_first ? 1'000 : 10'000});
+    local_bench.step(Shutdown{shorter_first ? 10'000 : 1'000});
+    local_bench.advance_ms(999);
+    EXPECT_FALSE(local_bench.stop);
+    local_bench.advance_ms(1);
+    EXPECT_TRUE(local_bench.stop);
   }
 }
 
-TEST_F(MachineTest, FullDiskStopsAdmissionOnly) {
+TEST_F(MachineTest, FullDisk_WhileWorkRuns_StopsAdmissionOnly) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();

@@ -1,8 +1,8 @@
 // Goal: memory is reserved once. Whatever loads are asked for together, fail, lose their workers or
 // go, what the loads of a machine hold is never more than may be reserved, and a load never takes
-// what the machine needs itself. Method: random histories of hosts with 1 to 4 workers, models of
-// 135M to 13B; the test keeps its own books of what each living process really holds. Then the
-// rules one by one.
+// what the machine needs itself.
+// Method: random histories of hosts with 1 to 4 workers, models of 135M to 13B; the test counts
+// what each living process really holds. Then the rules one by one.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ class History {
   void run(int steps) {
     for (int i = 0; i < steps && !testing::Test::HasFailure(); ++i) act();
   }
-  std::int64_t loads_seen() const { return loads_seen_; }
+  std::int64_t loads_received() const { return loads_received_; }
   std::int64_t percent() const { return bench_.machine.config().placement_memory_percent; }
 
  private:
@@ -144,7 +144,7 @@ class History {
   }
 
   void took_load(Process& process, const wire::Load& load) {
-    ++loads_seen_;
+    ++loads_received_;
     process.held[load.load_id] = {load.model_sha, load.bytes, 0, "loading", false};
     // At the moment of the decision, with everything that was decided before.
     const Host& host = hosts_[process.host];
@@ -158,7 +158,7 @@ class History {
     EXPECT_GE(left, host.total / 100 * 5) << load.load_id << " on " << process.key;
   }
 
-  /// Reserved over reservable, by our own books and by the machine's rows.
+  /// Compares reserved with reservable memory, by the test's own count and by the machine's rows.
   void audit() {
     for (std::size_t h = 0; h < hosts_.size(); ++h) {
       std::int64_t held = 0;
@@ -331,7 +331,7 @@ class History {
     step(Timer{});
   }
 
-  /// A worker obeys, sooner or later, and before what it holds is forgotten.
+  /// Obeys unloads, sooner or later, and before what a worker holds is forgotten.
   void answer_unloads() {
     for (Process& p : processes_) {
       if (!p.alive || p.peer == 0 || !one_in(3)) continue;
@@ -393,18 +393,18 @@ class History {
   std::vector<Host> hosts_;
   std::vector<Process> processes_;
   std::vector<std::pair<PeerId, wire::Dispatch>> dispatched_;
-  std::int64_t models_ = 0, requests_ = 0, loads_seen_ = 0, last_pid_ = 0;
+  std::int64_t models_ = 0, requests_ = 0, loads_received_ = 0, last_pid_ = 0;
   PeerId last_peer_ = 1000;
   std::uint64_t last_inspect_ = 0;
 };
 
-TEST(Memory, FiveHundredHistories_WhateverHappens_NoMoreIsReservedThanMayBe) {
+TEST(Memory, Reservations_WithFiveHundredRandomHistories_StayWithinTheLimit) {
   std::int64_t loads = 0;
   for (std::uint64_t seed = 1; seed <= 500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     History history(seed);
     history.run(300);
-    loads += history.loads_seen();
+    loads += history.loads_received();
     if (HasFailure()) return;
   }
   std::printf("%lld loads\n", static_cast<long long>(loads));
@@ -435,7 +435,7 @@ struct MemoryTest : testing::Test {
   const Model& model(const std::string& name = "m") { return bench.machine.models().at(name); }
 };
 
-// One model takes 65'100 bytes as wished, 17'100 at least.
+// One model takes 65'100 bytes as requested, 17'100 at least.
 constexpr std::int64_t kOne = 65'100;
 
 TEST_F(MemoryTest, TwoWorkers_WhenAModelFitsOnce_OneLoadsItAndTheOtherSaysWhy) {
@@ -454,7 +454,7 @@ TEST_F(MemoryTest, TwoWorkers_WhenAModelFitsOnce_OneLoadsItAndTheOtherSaysWhy) {
   EXPECT_EQ(bench.machine.reserved_in("boot"), kOne);
   std::string why;
   for (const DeviceVerdict& v : model().devices) {
-    if (v.verdict == Verdict::kNoRoom) why = v.why;
+    if (v.verdict == Verdict::kNoFreeMemory) why = v.why;
   }
   EXPECT_EQ(why,
             "waits for room: needs 65100 bytes, free 60 in memory that 1 more worker takes from");
@@ -486,13 +486,13 @@ TEST_F(MemoryTest, OtherPrograms_WhenTheyUseTheMachine_LeaveLessForLoads) {
   bench.add_model();
   connect(kW1, "w1", {{"boot", 100'000, 20'000}});  // 5'000 must stay
   EXPECT_EQ(loads_on(kW1), 0u) << "17'100 do not fit";
-  EXPECT_EQ(model().devices.at(0).verdict, Verdict::kNoRoom);
+  EXPECT_EQ(model().devices.at(0).verdict, Verdict::kNoFreeMemory);
   level({{"boot", 100'000, 60'000}});
   ASSERT_EQ(loads_on(kW1), 1u);
   EXPECT_LE(bench.messages<wire::Load>(kW1)[0].bytes, 55'000);
 }
 
-TEST_F(MemoryTest, ALostWorker_UntilItsProcessIsKnownToHaveEnded_KeepsItsMemory) {
+TEST_F(MemoryTest, LostWorker_UntilItsProcessHasEnded_RetainsItsMemory) {
   bench.add_model();
   connect(kW1, "w1", {{"boot", 72'400, -1}});
   ASSERT_EQ(loads_on(kW1), 1u);
@@ -556,8 +556,8 @@ TEST_F(MemoryTest, FailedLoads_WhenTheDaemonStartsAgain_AreStillCounted) {
 TEST_F(MemoryTest, APressedMachine_WhenModelsAreIdle_UnloadsThoseAndLoadsNothing) {
   bench.add_model(1024, 4, 64, true, "a");
   bench.add_model(1024, 4, 64, true, "b");
-  const std::vector<MemoryPool> room = {{"boot", 1'000'000, 800'000}};
-  connect(kW1, "w1", room);
+  const std::vector<MemoryPool> pools = {{"boot", 1'000'000, 800'000}};
+  connect(kW1, "w1", pools);
   bench.make_ready(kW1);
   bench.step(OpModel{Bench::kOperator, 1, "models.pin", "a"});
   const auto ready = [&](const char* name) { return model(name).row.state == ModelState::kReady; };
@@ -598,7 +598,7 @@ TEST_F(MemoryTest, AMachineThatStalls_WithMemoryAvailable_IsShortToo) {
   EXPECT_EQ(loads_on(kW1), 1u);
 }
 
-TEST_F(MemoryTest, CrossedReports_OfOneMachine_TheNewestCounts) {
+TEST_F(MemoryTest, MemoryReports_WhenTheyCross_UseTheNewest) {
   bench.add_model(1024, 4, 64, false);
   connect(kW1, "w1", {{"boot", 100'000, 90'000}});
   bench.now.mono_us += 1000;
@@ -611,7 +611,7 @@ TEST_F(MemoryTest, CrossedReports_OfOneMachine_TheNewestCounts) {
   EXPECT_EQ(bench.machine.pools().at("boot").last.available, 50'000);
 }
 
-TEST_F(MemoryTest, AWorkerBehindADevice_WhenItsLoadsAreDivided_CountsOnEachPart) {
+TEST_F(MemoryTest, SecondWorker_WhenItsLoadsAreDivided_CountsOnEachPart) {
   bench.add_model();
   MemoryPool a{"gpu-a", 72'400, -1};
   connect(kW1, "w1", {a});

@@ -1,4 +1,4 @@
-// Goal: what operators do (move, requeue, drain, resume) takes effect at once, is kept by a restart
+// Goal: what operators do (move, requeue, drain, resume) takes effect at once, outlives a restart
 // and loses nothing.
 // Method: events by hand; the restart is a second machine booted from the rows of the first.
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct OperatorTest : testing::Test {
   }
 };
 
-TEST_F(OperatorTest, MovedRequestGoesBeforeOlderOnes) {
+TEST_F(OperatorTest, MovedRequest_WithAHigherPriority_GoesBeforeOlderOnes) {
   ready();
   bench.step(OpPause{kOperator, 1, true});
   EXPECT_EQ(bench.durability, Durability::kFull);
@@ -49,7 +49,7 @@ TEST_F(OperatorTest, MovedRequestGoesBeforeOlderOnes) {
   EXPECT_EQ(bench.machine.info(*bench.machine.request("old")).queue_position, 1);
 }
 
-TEST_F(OperatorTest, MovedRequestKeepsItsClassOverARestart) {
+TEST_F(OperatorTest, MovedRequest_AfterARestart_RetainsItsPriorityClass) {
   ready();
   bench.step(OpPause{kOperator, 1, true});
   bench.submit(bench.submission("r1"));
@@ -59,7 +59,7 @@ TEST_F(OperatorTest, MovedRequestKeepsItsClassOverARestart) {
   EXPECT_EQ(again.machine.request("r1")->row.priority, PriorityClass::kBatch);
 }
 
-TEST_F(OperatorTest, AMovedRequestInQuarantineStaysThere) {
+TEST_F(OperatorTest, MovedRequest_WhileQuarantined_StaysQuarantined) {
   Config config;
   config.blame_alone_after = 100;
   config.blame_quarantine_after = 1;
@@ -83,7 +83,7 @@ TEST_F(OperatorTest, AMovedRequestInQuarantineStaysThere) {
   EXPECT_EQ(bench.machine.quarantined(), 0);
 }
 
-TEST_F(OperatorTest, WhatWasBegunGoesBeforeWhatIsOlderAndNew) {
+TEST_F(OperatorTest, RequeuedRequest_WhenOlderNewOnesWait_GoesFirst) {
   ready(1);
   bench.submit(bench.submission("first"));
   const wire::Dispatch first = bench.dispatch();
@@ -98,7 +98,7 @@ TEST_F(OperatorTest, WhatWasBegunGoesBeforeWhatIsOlderAndNew) {
   EXPECT_EQ(bench.state("old"), RequestState::kQueued);
 }
 
-TEST_F(OperatorTest, EndedAndUnknownRequestsAreRefused) {
+TEST_F(OperatorTest, MoveAndRequeue_WhenTheRequestEndedOrIsUnknown_AreRefused) {
   ready();
   bench.submit(bench.submission("r1"));
   bench.step(OpCancel{kOperator, 1, "r1"});
@@ -111,7 +111,7 @@ TEST_F(OperatorTest, EndedAndUnknownRequestsAreRefused) {
   EXPECT_EQ(refusal(), Errc::kNotFound);
 }
 
-TEST_F(OperatorTest, RequeuedRunningWorkLosesItsFenceAndKeepsItsTokens) {
+TEST_F(OperatorTest, RequeuedWork_WhenItWasRunning_LosesItsFenceAndRetainsItsTokens) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch first = bench.dispatch(kW1);
@@ -125,7 +125,7 @@ TEST_F(OperatorTest, RequeuedRunningWorkLosesItsFenceAndKeepsItsTokens) {
   EXPECT_EQ(bench.stored_ids("r1"), (std::vector<TokenId>{5, 6}));
 }
 
-TEST_F(OperatorTest, ReleasedFromQuarantineWithACleanRecord) {
+TEST_F(OperatorTest, QuarantinedRequest_WhenReleased_HasACleanRecord) {
   ready();
   bench.submit(bench.submission("r1"));
   PeerId peer = kW1;
@@ -141,7 +141,7 @@ TEST_F(OperatorTest, ReleasedFromQuarantineWithACleanRecord) {
   EXPECT_EQ(bench.written<UpdateChoice>().back().row.deaths, 0);
 }
 
-TEST_F(OperatorTest, DrainedWorkerFinishesAndGetsNothingNewAlsoAfterARestart) {
+TEST_F(OperatorTest, DrainedWorker_AfterAReconnectOrRestart_GetsNothingNew) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch running = bench.dispatch(kW1);
@@ -170,7 +170,7 @@ TEST_F(OperatorTest, DrainedWorkerFinishesAndGetsNothingNewAlsoAfterARestart) {
   EXPECT_EQ(refusal(), Errc::kNotFound);
 }
 
-TEST_F(OperatorTest, AWorkerThatIsToldToEndGetsNothingNewUnlessItStays) {
+TEST_F(OperatorTest, DrainingWorker_UntilItResumes_GetsNothingNew) {
   ready();
   bench.step(FromWorker{kW1, wire::Drain{}});
   bench.submit(bench.submission("r1"));

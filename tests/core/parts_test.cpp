@@ -1,6 +1,6 @@
 // Goal: the parts of the machine keep their own rules: order of work, state table, admission
-// numbers, credits, streams, placement, knobs. Method: direct calls, and for streams and placement
-// events into a machine.
+// numbers, credits, streams, placement, knobs.
+// Method: direct calls, and for streams and placement events into a machine.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -29,7 +29,7 @@ std::vector<Seq> drain(WorkQueue& queue) {
   return order;
 }
 
-TEST(WorkQueue, ClassThenResumedThenAge) {
+TEST(WorkQueue, Order_IsByPriorityThenResumedThenAge) {
   WorkQueue queue;
   queue.push(item(1, "t", PriorityClass::kBatch, true));
   queue.push(item(2));
@@ -42,7 +42,7 @@ TEST(WorkQueue, ClassThenResumedThenAge) {
   EXPECT_EQ(drain(queue), (std::vector<Seq>{4, 3, 2, 5, 1}));
 }
 
-TEST(WorkQueue, WhatMayNotRunNowHoldsUpNobodyEvenIfItRanBefore) {
+TEST(WorkQueue, Head_WhenSomeItemsMayNotRun_SkipsThem) {
   WorkQueue queue;
   queue.push(item(1, "t", PriorityClass::kNormal, true));
   queue.push(item(2, "t"));
@@ -53,7 +53,7 @@ TEST(WorkQueue, WhatMayNotRunNowHoldsUpNobodyEvenIfItRanBefore) {
   EXPECT_EQ(queue.head({}, [](const QueueItem&) { return false; }), nullptr);
 }
 
-TEST(WorkQueue, TenantsShareByTokensNotByRequests) {
+TEST(WorkQueue, TenantShare_WhenRequestCostsDiffer_IsByTokens) {
   // "a" asks for four times as much with each request: it gets a quarter of the turns.
   WorkQueue queue;
   for (Seq seq = 1; seq <= 100; ++seq)
@@ -70,7 +70,7 @@ TEST(WorkQueue, TenantsShareByTokensNotByRequests) {
   EXPECT_NEAR(b, 80, 2);
 }
 
-TEST(WorkQueue, WeightsShareTheWork) {
+TEST(WorkQueue, TenantShare_WithWeights_FollowsThem) {
   WorkQueue queue;
   for (Seq seq = 1; seq <= 100; ++seq) {
     QueueItem heavy = item(seq, "a");
@@ -86,7 +86,7 @@ TEST(WorkQueue, WeightsShareTheWork) {
   EXPECT_NEAR(a, 60, 2);
 }
 
-TEST(Tenants, WeightAndBoundAreOfTheTenantThatTheyName) {
+TEST(Tenants, TenantConfig_WithWeightAndBound_AppliesToThatTenantOnly) {
   Config config;
   config.tenants["big"].weight = 4;
   config.tenants["small"].max_requests = 1;
@@ -122,7 +122,7 @@ TEST(Tenants, WeightAndBoundAreOfTheTenantThatTheyName) {
   EXPECT_NEAR(big, 15, 2);
 }
 
-TEST(WorkQueue, WhoWasAwayDoesNotSaveUp) {
+TEST(WorkQueue, ReturningTenant_AfterItsIdleTime_HasSavedNoTurns) {
   WorkQueue queue;
   for (Seq seq = 1; seq <= 50; ++seq) queue.push(item(seq, "a"));
   for (int i = 0; i < 40; ++i) queue.take(queue.head()->ref);
@@ -135,7 +135,7 @@ TEST(WorkQueue, WhoWasAwayDoesNotSaveUp) {
   EXPECT_LE(late, 6);
 }
 
-TEST(WorkQueue, RandomPushRemovePopKeepsItsCount) {
+TEST(WorkQueue, WorkQueue_AfterRandomPushRemovePop_HasTheRightSize) {
   WorkQueue queue;
   std::mt19937 random(7);
   std::set<Seq> inside;
@@ -167,7 +167,7 @@ TEST(WorkQueue, RandomPushRemovePopKeepsItsCount) {
   EXPECT_TRUE(queue.idle());
 }
 
-TEST(RequestStates, TerminalStatesHaveNoWayOut) {
+TEST(RequestStates, TerminalState_HasNoTransitionOut) {
   for (int s = 0; s <= static_cast<int>(RequestState::kQuarantined); ++s) {
     const auto state = static_cast<RequestState>(s);
     for (int c = 0; c <= static_cast<int>(RequestChange::kReleased); ++c) {
@@ -183,7 +183,7 @@ TEST(RequestStates, TerminalStatesHaveNoWayOut) {
   }
 }
 
-TEST(Admission, NumbersOfContextExceeded) {
+TEST(Admission, AdmitContext_WhenTheContextIsExceeded_RefusesWithItsNumbers) {
   EXPECT_FALSE(admit_context({10}, 90, 100, 1000).refusal);
   const auto too_long = admit_context({10, 20}, 90, 100, 1000);
   ASSERT_TRUE(too_long.refusal);
@@ -197,7 +197,7 @@ TEST(Admission, NumbersOfContextExceeded) {
   EXPECT_FALSE(admit_context({100}, 0, 100, 1000).refusal);
 }
 
-TEST(Credits, PromptPagesAndOneToGrowForEachThatRuns) {
+TEST(Credits, FitsNow_WhileChoicesRun_ReservesOnePageEachToGrow) {
   Load load;
   load.row.slots = 4;
   load.row.pages = 10;
@@ -210,13 +210,13 @@ TEST(Credits, PromptPagesAndOneToGrowForEachThatRuns) {
   EXPECT_FALSE(fits_now(load, 1));
 }
 
-TEST(Credits, OfAWorkerThatSaysNoSizeAPageHas64Tokens) {
+TEST(Credits, PagesFor_WithoutAPageSize_Assumes64Tokens) {
   EXPECT_EQ(pages_for(64, 0), 1);
   EXPECT_EQ(pages_for(65, 0), 2);
   EXPECT_EQ(pages_for(65, 65), 1);
 }
 
-TEST(Streams, OfARequestThatNobodyReadsThereAreNone) {
+TEST(Streams, StreamHub_WhenNobodyReadsARequest_HasNoStreamsOfIt) {
   StreamHub hub;
   Subscription one;
   one.peer = 1;
@@ -229,7 +229,7 @@ TEST(Streams, OfARequestThatNobodyReadsThereAreNone) {
   EXPECT_TRUE(hub.of_request(3).empty());
 }
 
-TEST(Envelope, ShrinksThePoolDownToOneContext) {
+TEST(Envelope, FitEnvelope_WhenMemoryIsShort_ShrinksThePoolToOneContext) {
   ModelRow row;
   row.context = 640;
   row.pages = 100;
@@ -250,7 +250,7 @@ TEST(Envelope, ShrinksThePoolDownToOneContext) {
   EXPECT_EQ(needed, 5500 + 10 * 1001);
 }
 
-TEST(Envelope, OnePageIsEnoughForAContextOfOne) {
+TEST(Envelope, FitEnvelope_WhenTheContextIsOnePage_NeedsOnePage) {
   ModelRow row;
   row.context = 64;
   row.pages = 4;
@@ -264,7 +264,7 @@ TEST(Envelope, OnePageIsEnoughForAContextOfOne) {
   EXPECT_EQ(largest_context(row, 1000), 64);
 }
 
-TEST(Envelope, TheLargestContextIsWhatIsLeftInWholePages) {
+TEST(Envelope, LargestContext_WithTheMemoryLeft_IsInWholePages) {
   ModelRow row;
   row.context = 640;
   row.pages = 100;
@@ -288,7 +288,7 @@ TEST(Envelope, TheLargestContextIsWhatIsLeftInWholePages) {
       << "never less than one";
 }
 
-TEST(Knobs, RangesAndNames) {
+TEST(Knobs, SetKnob_WhenOutOfRangeOrUnknown_IsRefused) {
   Config config;
   EXPECT_TRUE(set_knob(config, "queue.max_requests=5").has_value());
   EXPECT_EQ(config.queue_max_requests, 5);
@@ -321,7 +321,7 @@ struct StreamTest : testing::Test {
   }
 };
 
-TEST_F(StreamTest, CommittedTokensOnceInOrderThenFin) {
+TEST_F(StreamTest, Stream_AfterAttach_SendsTokensOnceInOrderThenFin) {
   bench.tokens(kW1, d, 0, {1, 2, 3});
   EXPECT_TRUE(bench.events().empty());
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {1}, 64}});
@@ -338,7 +338,7 @@ TEST_F(StreamTest, CommittedTokensOnceInOrderThenFin) {
   EXPECT_EQ(bench.messages<wire::Fin>(1)[0].info.choices[0].next_index, 5);
 }
 
-TEST_F(StreamTest, WindowHoldsBackAndCreditLetsGo) {
+TEST_F(StreamTest, Stream_WhenTheWindowIsFull_WaitsForCredit) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 2}});
   bench.tokens(kW1, d, 0, {1, 2, 3, 4, 5}, FinishReason::kStop);
   ASSERT_EQ(bench.events(1).size(), 1u);
@@ -354,7 +354,7 @@ TEST_F(StreamTest, WindowHoldsBackAndCreditLetsGo) {
   EXPECT_TRUE(bench.messages<wire::Fin>(1).empty());  // one FIN
 }
 
-TEST_F(StreamTest, FullSocketIsTriedAgainFromThere) {
+TEST_F(StreamTest, Stream_WhenTheSocketIsFull_ResendsFromThatIndex) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
   bench.step(SendFailed{1, 5, "another", 0, 0});  // of what had this tag before
   bench.tokens(kW1, d, 0, {1, 2, 3});
@@ -369,18 +369,18 @@ TEST_F(StreamTest, FullSocketIsTriedAgainFromThere) {
   EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
 }
 
-TEST_F(StreamTest, AfterTokensThatCameBackAFinIsSentAgain) {
+TEST_F(StreamTest, Fin_AfterTokensWereResent_IsSentAgain) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
   bench.tokens(kW1, d, 0, {1, 2}, FinishReason::kStop);
   ASSERT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
-  bench.step(SendFailed{1, 5, "r1", 0, 0});  // the FIN behind them got through
+  bench.step(SendFailed{1, 5, "r1", 0, 0});  // the FIN after them got through
   bench.advance_ms(20);
   ASSERT_EQ(bench.events(1).size(), 1u);
   EXPECT_EQ(bench.events(1)[0].end, 2);
   EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
 }
 
-TEST_F(StreamTest, AFinThatComesBackTwiceIsSentAThirdTime) {
+TEST_F(StreamTest, Fin_WhenItFailsTwice_IsSentAThirdTime) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
   bench.step(SendFailed{1, 5, "r1", -1, 0});
@@ -394,7 +394,7 @@ TEST_F(StreamTest, AFinThatComesBackTwiceIsSentAThirdTime) {
   EXPECT_EQ(bench.machine.streams(), 0);
 }
 
-TEST_F(StreamTest, FinishedStreamsLetTheirRequestsBeForgotten) {
+TEST_F(StreamTest, FinishedStream_AfterItsTime_IsRemoved) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
   EXPECT_EQ(bench.machine.streams(), 1);
@@ -403,7 +403,7 @@ TEST_F(StreamTest, FinishedStreamsLetTheirRequestsBeForgotten) {
   EXPECT_EQ(bench.machine.request("r1")->subscribers, 0);
 }
 
-TEST(RequestTable, NothingIsForgottenBeforeItsCommit) {
+TEST(RequestTable, TerminalCache_BeforeTheCommit_ForgetsNothing) {
   // A request that ends and is asked for inside one group is not in the database as ended yet.
   Config config;
   config.terminal_cache = 1;
@@ -417,7 +417,7 @@ TEST(RequestTable, NothingIsForgottenBeforeItsCommit) {
   EXPECT_TRUE(bench.machine.knows_id("r4"));
 }
 
-TEST_F(StreamTest, TenantsDoNotSeeEachOther) {
+TEST_F(StreamTest, AttachAndCancel_ByAnotherTenant_AreRefusedAsNotFound) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "other", "", {}, 64}});
   ASSERT_EQ(bench.messages<wire::Refused>(1).size(), 1u);
   EXPECT_EQ(bench.messages<wire::Refused>(1)[0].refusal.code, Errc::kNotFound);
@@ -428,7 +428,7 @@ TEST_F(StreamTest, TenantsDoNotSeeEachOther) {
 
 // ---- queue bounds and placement
 
-TEST(Bounds, FullQueueSaysWhenToComeBack) {
+TEST(Bounds, Refusal_WhenTheQueueIsFull_HasRetryAfter) {
   Config config;
   config.queue_max_requests = 2;
   Bench bench(config);
@@ -445,7 +445,7 @@ TEST(Bounds, FullQueueSaysWhenToComeBack) {
   EXPECT_GT(refusal.eta_ms, 0);
 }
 
-TEST(Forecast, SaysHowLongWhatIsBeforeItWillTake) {
+TEST(Forecast, Eta_AfterChoicesHaveEnded_FollowsTheMeanServiceTime) {
   Bench bench;
   bench.boot();
   bench.add_model(1024, 2);
@@ -477,7 +477,7 @@ TEST(Forecast, SaysHowLongWhatIsBeforeItWillTake) {
   EXPECT_EQ(forecast("e"), std::make_pair(std::int64_t{0}, std::int64_t{450}));
 }
 
-TEST(Placement, AModelThatFailsTakesItsOwnRequestsAlong) {
+TEST(Placement, FailedModel_WhileRequestsWait_FailsItsOwnOnly) {
   Config config;
   config.load_tries = 1;
   Bench bench(config);
@@ -501,7 +501,7 @@ TEST(Placement, AModelThatFailsTakesItsOwnRequestsAlong) {
   EXPECT_EQ(bench.state("of-good"), RequestState::kQueued);
 }
 
-TEST(Placement, ALoadThatReportsMayTakeItsTime) {
+TEST(Placement, Load_WhileItReports_DoesNotTimeOut) {
   Bench bench;
   bench.boot();
   bench.add_model();
@@ -523,7 +523,7 @@ TEST(Placement, ALoadThatReportsMayTakeItsTime) {
   EXPECT_EQ(bench.machine.models().at("m").failures, 1);
 }
 
-/// Another file under the same name while requests or loads use the old one: refused.
+/// Another file under the same name is refused while requests or loads use the old one.
 struct Registration : testing::Test {
   Bench bench;
   wire::Refusal refusal;
@@ -553,7 +553,7 @@ struct Registration : testing::Test {
   std::string sha() { return bench.machine.models().at("m").row.sha; }
 };
 
-TEST_F(Registration, OfAnotherFileWhileTheOldOneIsLoadedIsRefused) {
+TEST_F(Registration, NewFile_WhileTheOldOneIsLoaded_IsRefused) {
   bench.boot();
   bench.add_model();
   bench.connect_worker(kW1, "w1");
@@ -562,7 +562,7 @@ TEST_F(Registration, OfAnotherFileWhileTheOldOneIsLoadedIsRefused) {
   EXPECT_EQ(sha(), "sha-m");
 }
 
-TEST_F(Registration, OfAnotherFileIsFineWhereOnlyOthersAreLoaded) {
+TEST_F(Registration, NewFile_WhenOnlyOtherModelsAreLoaded_IsRegistered) {
   bench.boot();
   bench.add_model(1024, 4, 64, false, "m");
   bench.add_model(1024, 4, 64, true, "other");
@@ -571,7 +571,7 @@ TEST_F(Registration, OfAnotherFileIsFineWhereOnlyOthersAreLoaded) {
   EXPECT_EQ(sha(), "sha-new");
 }
 
-TEST_F(Registration, OfAnotherFileIsRefusedWhileNobodyKnowsWhoWaits) {
+TEST_F(Registration, NewFile_WhileTheQueueIsUnread_IsRefused) {
   bench.boot();
   bench.add_model(1024, 4, 64, false, "m");
   Boot database = bench.database();
@@ -580,14 +580,14 @@ TEST_F(Registration, OfAnotherFileIsRefusedWhileNobodyKnowsWhoWaits) {
   bench.boot(std::move(database), 2);
   add("sha-new");
   EXPECT_EQ(refusal.code, Errc::kConflict);
-  BootMore rest;
+  BootQueuePage rest;
   rest.last = true;
   bench.step(rest);
   add("sha-new");
   EXPECT_EQ(sha(), "sha-new");
 }
 
-TEST(Placement, ALoadThatIsReadyOrDrainingNeedsNoReports) {
+TEST(Placement, Load_WhenReadyOrDraining_NeedsNoReports) {
   Bench bench;
   bench.boot();
   bench.add_model();
@@ -601,7 +601,7 @@ TEST(Placement, ALoadThatIsReadyOrDrainingNeedsNoReports) {
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
 }
 
-TEST(Placement, ADrainingLoadEndsWithItsWorker) {
+TEST(Placement, DrainingLoad_WhenItsWorkerGoes_Ends) {
   Bench bench;
   bench.boot();
   bench.add_model();
@@ -614,7 +614,7 @@ TEST(Placement, ADrainingLoadEndsWithItsWorker) {
   EXPECT_EQ(bench.written<PutLoad>().back().row.state, ModelState::kUnloaded);
 }
 
-TEST(Placement, RequestLoadsItsModelOnDemand) {
+TEST(Placement, Request_WhenItsModelIsNotLoaded_LoadsItOnDemand) {
   Bench bench;
   bench.boot();
   bench.add_model(1024, 4, 64, false);
@@ -628,7 +628,7 @@ TEST(Placement, RequestLoadsItsModelOnDemand) {
   EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kReady);
 }
 
-TEST(Placement, FailedLoadsBackOffAndThenFailTheModel) {
+TEST(Placement, Load_WhenItFailsRepeatedly_BacksOffThenFailsTheModel) {
   Config config;
   config.load_tries = 3;
   Bench bench(config);
@@ -657,7 +657,7 @@ TEST(Placement, FailedLoadsBackOffAndThenFailTheModel) {
   EXPECT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
 }
 
-TEST(Placement, AFileThatIsInvalidIsNotReadAgain) {
+TEST(Placement, Load_WhenTheFileIsInvalid_IsNotRetried) {
   Bench bench;
   bench.boot();
   bench.add_model();
@@ -670,8 +670,8 @@ TEST(Placement, AFileThatIsInvalidIsNotReadAgain) {
   EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kFailed);
 }
 
-// Kills from outside say nothing about the model, and yet nothing is tried without end.
-TEST(Placement, EveryLoadThatLosesItsWorkerUsesUpATry) {
+// Kills from outside say nothing about the model, but nothing is tried without end.
+TEST(Placement, Load_WhenItsWorkerIsLost_UsesUpATry) {
   for (const std::int32_t signal : {9, 11}) {
     SCOPED_TRACE(signal);
     Config config;
@@ -696,7 +696,7 @@ TEST(Placement, EveryLoadThatLosesItsWorkerUsesUpATry) {
   }
 }
 
-TEST(Placement, TwoLoadsCannotBothPassAndTheIdleOneMakesRoom) {
+TEST(Placement, SecondModel_WhenMemoryIsForOne_WaitsForTheEvictionOfTheIdleOne) {
   Config config;
   config.load_dwell_ms = 0;
   Bench bench(config);
@@ -707,7 +707,7 @@ TEST(Placement, TwoLoadsCannotBothPassAndTheIdleOneMakesRoom) {
   bench.step(FromWorker{kW1, hello});
   bench.make_ready(kW1);
   bench.add_model(1024, 4, 64, true, "other");
-  // No room beside "m", which is idle: it is asked to go first.
+  // No room next to "m", which is idle: it is asked to go first.
   EXPECT_TRUE(bench.messages<wire::Load>(kW1).empty());
   bench.unloaded(kW1);
   ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
@@ -717,7 +717,7 @@ TEST(Placement, TwoLoadsCannotBothPassAndTheIdleOneMakesRoom) {
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
 }
 
-TEST(Placement, ModelThatCanNeverFitIsRefusedWithNumbers) {
+TEST(Placement, Model_WhenItFitsNoDevice_IsRefusedWithItsNumbers) {
   Bench bench;
   bench.boot();
   bench.add_model();
@@ -746,7 +746,7 @@ TEST(Placement, ModelThatCanNeverFitIsRefusedWithNumbers) {
   EXPECT_EQ(refusal.largest, 576);
 }
 
-TEST(Placement, ALargerDeviceThatComesInTimeIsTaken) {
+TEST(Placement, WaitingModel_WhenALargerDeviceComesInTime_IsLoadedThere) {
   Bench bench;
   bench.boot();
   bench.add_model();
@@ -760,7 +760,7 @@ TEST(Placement, ALargerDeviceThatComesInTimeIsTaken) {
   EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kPlacing);
 }
 
-TEST(Placement, OneReplicaGoesToTheDeviceWithTheMostRoomAndSaysWhy) {
+TEST(Placement, Replica_WhenSeveralDevicesFit_GoesToTheMostFreeMemoryAndSaysWhy) {
   Config config;
   config.placement_replicas = 1;
   Bench bench(config);
@@ -797,7 +797,7 @@ TEST(Placement, OneReplicaGoesToTheDeviceWithTheMostRoomAndSaysWhy) {
   EXPECT_EQ(bench.messages<wire::Load>(kW2 + 3).size(), 1u);
 }
 
-TEST(Placement, RoomIsMadeOnOneDeviceOnly) {
+TEST(Placement, Eviction_WhenSeveralDevicesCould_IsOnOneOnly) {
   Config config;
   config.load_dwell_ms = 1000;
   config.placement_replicas = 1;
@@ -820,7 +820,7 @@ TEST(Placement, RoomIsMadeOnOneDeviceOnly) {
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
 }
 
-TEST(Placement, PausedWorkerComesBackWithItsWeights) {
+TEST(Placement, PausedWorker_WhenItReconnects_RetainsItsWeights) {
   Bench bench;
   bench.boot();
   bench.add_model();
@@ -843,7 +843,7 @@ TEST(Placement, PausedWorkerComesBackWithItsWeights) {
   EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kReady);
 }
 
-TEST(Placement, FullWorkerGetsNoMoreThanItsSlots) {
+TEST(Placement, Worker_WhenItsSlotsAreFull_GetsNoMore) {
   Bench bench;
   bench.boot();
   bench.add_model();

@@ -1,7 +1,7 @@
 // Goal: models share devices by rule: so many loads at once, room is made by idle models only,
 // never by pinned ones or ones that came a moment ago, and a model that made room in vain comes
-// back; what a load took is held against what was reserved. Method: events by hand; one device that
-// has room for one model.
+// back; the memory that a load took is compared with its reservation.
+// Method: events by hand; one device that has room for one model.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ struct PoolTest : testing::Test {
   }
 };
 
-TEST_F(PoolTest, AModelIsLeftAloneForAWhileThenMakesRoom) {
+TEST_F(PoolTest, IdleModel_WhenItsDwellTimeIsOver_IsEvicted) {
   ask_for("b", "r1");
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
   bench.advance_ms(kDwellMs - 1);
@@ -61,7 +61,7 @@ TEST_F(PoolTest, AModelIsLeftAloneForAWhileThenMakesRoom) {
   EXPECT_EQ(state("a"), ModelState::kUnloaded);
 }
 
-TEST_F(PoolTest, ABusyModelMakesNoRoom) {
+TEST_F(PoolTest, BusyModel_WhenAnotherWaits_IsEvictedOnceIdle) {
   bench.advance_ms(kDwellMs);
   ask_for("a", "r1");
   const wire::Dispatch running = bench.dispatch(kW1);
@@ -71,7 +71,7 @@ TEST_F(PoolTest, ABusyModelMakesNoRoom) {
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
 }
 
-TEST_F(PoolTest, AModelWhoseLastWaitingRequestIsCancelledMakesRoom) {
+TEST_F(PoolTest, Model_WhenItsLastWaitingRequestIsCancelled_IsEvicted) {
   bench.advance_ms(kDwellMs);
   bench.step(OpConfig{Bench::kOperator, 1, "config.set", "ann", {{"breaker.failures", "1"}}, {}});
   ask_for("a", "r0");
@@ -85,70 +85,71 @@ TEST_F(PoolTest, AModelWhoseLastWaitingRequestIsCancelledMakesRoom) {
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
 }
 
-TEST_F(PoolTest, WhoWasUsedLeastRecentlyMakesRoomAndNobodyElse) {
+TEST_F(PoolTest, Eviction_WhenSeveralAreIdle_TakesTheLeastRecentlyUsedOnly) {
   for (const bool a_last : {false, true}) {
     Config c = config();
     c.load_dwell_ms = 0;
-    Bench house(c);
-    house.boot();
-    for (const char* name : {"a", "b"}) house.add_model(1024, 4, 16, true, name);  // 65,100 each
-    wire::Hello hello = house.hello("w1");
+    Bench local_bench(c);
+    local_bench.boot();
+    for (const char* name : {"a", "b"})
+      local_bench.add_model(1024, 4, 16, true, name);  // 65,100 each
+    wire::Hello hello = local_bench.hello("w1");
     hello.memory.total = hello.memory.free = 145'000;  // for two
-    house.step(FromWorker{kW1, hello});
-    house.make_ready(kW1);
+    local_bench.step(FromWorker{kW1, hello});
+    local_bench.make_ready(kW1);
     for (const std::string name : {a_last ? "b" : "a", a_last ? "a" : "b"}) {
-      house.advance_ms(10);
-      wire::Submit submit = house.submission("of-" + name);
+      local_bench.advance_ms(10);
+      wire::Submit submit = local_bench.submission("of-" + name);
       submit.model = name;
-      house.submit(submit);
-      house.tokens(kW1, house.dispatch(kW1), 0, {1}, FinishReason::kStop);
+      local_bench.submit(submit);
+      local_bench.tokens(kW1, local_bench.dispatch(kW1), 0, {1}, FinishReason::kStop);
     }
-    house.add_model(1024, 4, 16, true, "c");
-    ASSERT_EQ(house.messages<wire::Unload>(kW1).size(), 1u);
-    const std::string goes = house.messages<wire::Unload>(kW1)[0].load_id;
-    EXPECT_EQ(house.machine.loads().at(goes).row.model, a_last ? "b" : "a");
-    house.unloaded(kW1);
-    EXPECT_EQ(house.messages<wire::Load>(kW1).size(), 1u);
+    local_bench.add_model(1024, 4, 16, true, "c");
+    ASSERT_EQ(local_bench.messages<wire::Unload>(kW1).size(), 1u);
+    const std::string goes = local_bench.messages<wire::Unload>(kW1)[0].load_id;
+    EXPECT_EQ(local_bench.machine.loads().at(goes).row.model, a_last ? "b" : "a");
+    local_bench.unloaded(kW1);
+    EXPECT_EQ(local_bench.messages<wire::Load>(kW1).size(), 1u);
   }
 }
 
-TEST_F(PoolTest, WhereRoomIsBeingMadeItIsWaitedFor) {
+TEST_F(PoolTest, Placement_WhenAnEvictionIsUnderWay_WaitsForIt) {
   Config c = config();
   c.placement_replicas = 1;
   c.load_dwell_ms = 0;
-  Bench house(c);
-  house.boot();
+  Bench local_bench(c);
+  local_bench.boot();
   std::map<std::string, wire::Dispatch> running;
   for (const auto& [peer, name] : {std::make_pair(kW1, "a"), std::make_pair(kW2, "b")}) {
-    house.add_model(1024, 4, 64, true, name);
-    wire::Hello hello = house.hello("w" + std::to_string(peer));
+    local_bench.add_model(1024, 4, 64, true, name);
+    wire::Hello hello = local_bench.hello("w" + std::to_string(peer));
     hello.memory.total = hello.memory.free = 72'400;
-    house.step(FromWorker{peer, hello});
-    house.make_ready(peer);
-    wire::Submit submit = house.submission(name);
+    local_bench.step(FromWorker{peer, hello});
+    local_bench.make_ready(peer);
+    wire::Submit submit = local_bench.submission(name);
     submit.model = name;
-    house.submit(submit);
-    running[name] = house.dispatch(peer);
+    local_bench.submit(submit);
+    running[name] = local_bench.dispatch(peer);
   }
-  house.step(OpModel{Bench::kOperator, 1, "models.unload", "b"});
-  house.tokens(kW1, running["a"], 0, {1}, FinishReason::kStop);
+  local_bench.step(OpModel{Bench::kOperator, 1, "models.unload", "b"});
+  local_bench.tokens(kW1, running["a"], 0, {1}, FinishReason::kStop);
   // "a" is idle, but "b" is on its way out: only its end is waited for.
-  house.add_model(1024, 4, 64, true, "c");
-  EXPECT_TRUE(house.messages<wire::Unload>().empty());
-  const auto& devices = house.machine.models().at("c").devices;
+  local_bench.add_model(1024, 4, 64, true, "c");
+  EXPECT_TRUE(local_bench.messages<wire::Unload>().empty());
+  const auto& devices = local_bench.machine.models().at("c").devices;
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0].worker_key, "w101");
-  EXPECT_FALSE(devices[0].room_soon);
+  EXPECT_FALSE(devices[0].fits_after_drain);
   EXPECT_EQ(devices[0].why, "waits for room: needs 17100 bytes, free 60");
-  EXPECT_TRUE(devices[1].room_soon);
+  EXPECT_TRUE(devices[1].fits_after_drain);
   EXPECT_EQ(devices[1].why, "room is being made: needs 17100 bytes, free 60");
-  house.tokens(kW2, running["b"], 0, {1}, FinishReason::kStop);
-  house.unloaded(kW2);
-  EXPECT_EQ(house.messages<wire::Load>(kW2).size(), 1u);
-  EXPECT_EQ(house.machine.models().at("a").row.state, ModelState::kReady);
+  local_bench.tokens(kW2, running["b"], 0, {1}, FinishReason::kStop);
+  local_bench.unloaded(kW2);
+  EXPECT_EQ(local_bench.messages<wire::Load>(kW2).size(), 1u);
+  EXPECT_EQ(local_bench.machine.models().at("a").row.state, ModelState::kReady);
 }
 
-TEST_F(PoolTest, APinnedModelStaysOverARestartToo) {
+TEST_F(PoolTest, PinnedModel_AfterARestart_IsNotEvicted) {
   operate("models.pin", "a");
   EXPECT_EQ(bench.durability, Durability::kFull);
   ask_for("b", "r1");
@@ -163,7 +164,7 @@ TEST_F(PoolTest, APinnedModelStaysOverARestartToo) {
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
 }
 
-TEST_F(PoolTest, AStartBeginsTheWhileAgain) {
+TEST_F(PoolTest, DwellTime_AfterARestart_BeginsAgain) {
   const std::string load_id = bench.machine.loads().begin()->first;
   Bench again(config());
   again.now.mono_us = 60'000'000;
@@ -188,7 +189,7 @@ TEST_F(PoolTest, AStartBeginsTheWhileAgain) {
   EXPECT_EQ(again.messages<wire::Unload>(kW1).size(), 1u);
 }
 
-TEST_F(PoolTest, WhatMadeRoomInVainComesBack) {
+TEST_F(PoolTest, EvictedModel_WhenTheOthersLoadFails_ComesBack) {
   bench.advance_ms(kDwellMs);
   ask_for("b", "r1");
   bench.unloaded(kW1);
@@ -207,51 +208,51 @@ TEST_F(PoolTest, WhatMadeRoomInVainComesBack) {
   EXPECT_EQ(state("a"), ModelState::kReady);
 }
 
-TEST_F(PoolTest, WhatMadeRoomForWhatFitsNowhereAnyMoreComesBackAtOnce) {
+TEST_F(PoolTest, EvictedModel_WhenTheOtherFitsNowhere_ComesBackAtOnce) {
   Config c = config();
   c.load_tries = 2;  // the loss of its worker is one
-  Bench house(c);
-  house.boot();
-  house.add_model(1024, 4, 64, true, "a");
-  house.add_model(1024, 4, 64, false, "b", 30'000);
+  Bench local_bench(c);
+  local_bench.boot();
+  local_bench.add_model(1024, 4, 64, true, "a");
+  local_bench.add_model(1024, 4, 64, false, "b", 30'000);
   const auto connect = [&](PeerId peer, const char* key, std::int64_t total) {
-    wire::Hello hello = house.hello(key);
+    wire::Hello hello = local_bench.hello(key);
     hello.memory.total = hello.memory.free = total;
-    house.step(FromWorker{peer, hello});
+    local_bench.step(FromWorker{peer, hello});
   };
   connect(kW1, "w1", 72'400);
-  house.make_ready(kW1);
-  house.advance_ms(kDwellMs);
-  wire::Submit submit = house.submission("r1");
+  local_bench.make_ready(kW1);
+  local_bench.advance_ms(kDwellMs);
+  wire::Submit submit = local_bench.submission("r1");
   submit.model = "b";
-  house.submit(submit);
-  house.unloaded(kW1);
-  ASSERT_EQ(house.messages<wire::Load>(kW1).size(), 1u);
-  house.step(PeerGone{kW1});
+  local_bench.submit(submit);
+  local_bench.unloaded(kW1);
+  ASSERT_EQ(local_bench.messages<wire::Load>(kW1).size(), 1u);
+  local_bench.step(PeerGone{kW1});
   connect(kW2, "w2", 30'000);  // enough for the one, never for the other
-  EXPECT_TRUE(house.messages<wire::Load>().empty());
-  house.advance_ms(house.machine.config().load_backoff_ms);
-  house.advance_ms(house.machine.config().fleet_wait_ms);
-  EXPECT_EQ(house.machine.models().at("b").row.state, ModelState::kFailed);
-  ASSERT_EQ(house.messages<wire::Load>(kW2).size(), 1u);
-  EXPECT_EQ(house.messages<wire::Load>(kW2)[0].model_sha, "sha-a");
+  EXPECT_TRUE(local_bench.messages<wire::Load>().empty());
+  local_bench.advance_ms(local_bench.machine.config().load_backoff_ms);
+  local_bench.advance_ms(local_bench.machine.config().fleet_wait_ms);
+  EXPECT_EQ(local_bench.machine.models().at("b").row.state, ModelState::kFailed);
+  ASSERT_EQ(local_bench.messages<wire::Load>(kW2).size(), 1u);
+  EXPECT_EQ(local_bench.messages<wire::Load>(kW2)[0].model_sha, "sha-a");
 }
 
-TEST_F(PoolTest, NoMoreLoadsAtOnceThanThereArePermits) {
+TEST_F(PoolTest, Loads_WithOnePermit_RunOneAtATime) {
   Config c = config();
   c.load_permits = 1;
-  Bench house(c);
-  house.boot();
-  house.add_model(1024, 4, 64, true, "a");
-  house.add_model(1024, 4, 64, true, "b");
-  house.step(FromWorker{kW1, house.hello("w1")});
-  ASSERT_EQ(house.messages<wire::Load>().size(), 1u);
-  house.step(FromWorker{kW2, house.hello("w2")});
-  EXPECT_TRUE(house.messages<wire::Load>().empty());
+  Bench local_bench(c);
+  local_bench.boot();
+  local_bench.add_model(1024, 4, 64, true, "a");
+  local_bench.add_model(1024, 4, 64, true, "b");
+  local_bench.step(FromWorker{kW1, local_bench.hello("w1")});
+  ASSERT_EQ(local_bench.messages<wire::Load>().size(), 1u);
+  local_bench.step(FromWorker{kW2, local_bench.hello("w2")});
+  EXPECT_TRUE(local_bench.messages<wire::Load>().empty());
   // a on w1, then a on w2, then b on both: one after the other.
-  EXPECT_EQ(house.machine.loads().size(), 1u);
+  EXPECT_EQ(local_bench.machine.loads().size(), 1u);
   for (std::size_t loaded = 1; loaded < 4; ++loaded) {
-    const auto& loads = house.machine.loads();
+    const auto& loads = local_bench.machine.loads();
     const auto waiting = std::find_if(loads.begin(), loads.end(), [](const auto& item) {
       return item.second.row.state != ModelState::kReady;
     });
@@ -262,39 +263,39 @@ TEST_F(PoolTest, NoMoreLoadsAtOnceThanThereArePermits) {
     report.model.state = "ready";
     report.model.slots = 4;
     report.model.pages_total = 64;
-    house.step(FromWorker{waiting->second.worker, report});
-    EXPECT_EQ(house.messages<wire::Load>().size(), 1u) << loaded;
-    EXPECT_EQ(house.machine.loads().size(), loaded + 1);
+    local_bench.step(FromWorker{waiting->second.worker, report});
+    EXPECT_EQ(local_bench.messages<wire::Load>().size(), 1u) << loaded;
+    EXPECT_EQ(local_bench.machine.loads().size(), loaded + 1);
   }
 }
 
-TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
-  Bench house(config());
-  house.boot();
-  house.add_model(1024, 4, 64, false, "m");
-  house.step(FromWorker{kW1, house.hello("w1")});
+TEST_F(PoolTest, MemoryDrift_WhenALoadTakesMore_IsCountedAndAlarmed) {
+  Bench local_bench(config());
+  local_bench.boot();
+  local_bench.add_model(1024, 4, 64, false, "m");
+  local_bench.step(FromWorker{kW1, local_bench.hello("w1")});
   std::int64_t alarms = 0;
   const auto load_with = [&](std::int64_t taken) {
-    house.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
-    const auto loads = house.messages<wire::Load>(kW1);
+    local_bench.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
+    const auto loads = local_bench.messages<wire::Load>(kW1);
     ASSERT_EQ(loads.size(), 1u);
     wire::StateReport report;
     report.model.load_id = loads[0].load_id;
     report.model.state = "ready";
     report.model.memory.taken = taken;
-    house.step(FromWorker{kW1, report});
-    alarms += std::count_if(house.notes.begin(), house.notes.end(),
+    local_bench.step(FromWorker{kW1, report});
+    alarms += std::count_if(local_bench.notes.begin(), local_bench.notes.end(),
                             [](const Note& note) { return note.alarm; });
-    house.step(OpModel{Bench::kOperator, 2, "models.unload", "m"});
+    local_bench.step(OpModel{Bench::kOperator, 2, "models.unload", "m"});
     report.model.state = "unloaded";
-    house.step(FromWorker{kW1, report});
+    local_bench.step(FromWorker{kW1, report});
   };
   load_with(0);  // not measured
   load_with(-1);
   load_with(8 << 20);  // the process itself moves by as much
-  EXPECT_EQ(house.machine.counters().envelope_drifts, 0u);
+  EXPECT_EQ(local_bench.machine.counters().envelope_drifts, 0u);
   load_with(100 << 20);
-  EXPECT_EQ(house.machine.counters().envelope_drifts, 1u);
+  EXPECT_EQ(local_bench.machine.counters().envelope_drifts, 1u);
   EXPECT_EQ(alarms, 1);
   Load large;
   large.row.bytes = 1 << 30;
@@ -306,7 +307,7 @@ TEST_F(PoolTest, ALoadThatTookAnotherAmountIsSeen) {
   EXPECT_FALSE(memory_drifts(large, {}));
 }
 
-TEST_F(PoolTest, WhatMadeRoomInVainAndIsGoneMeanwhileStaysAway) {
+TEST_F(PoolTest, EvictedModel_WhenRemovedMeanwhile_StaysAway) {
   bench.advance_ms(kDwellMs);
   ask_for("b", "r1");
   bench.unloaded(kW1);
@@ -321,7 +322,7 @@ TEST_F(PoolTest, WhatMadeRoomInVainAndIsGoneMeanwhileStaysAway) {
   EXPECT_TRUE(bench.messages<wire::Load>().empty());
 }
 
-TEST_F(PoolTest, WhatMadeRoomInVainAndHasFailedMeanwhileStaysFailed) {
+TEST_F(PoolTest, EvictedModel_WhenFailedMeanwhile_StaysFailed) {
   bench.advance_ms(kDwellMs);
   ask_for("b", "r1");
   bench.unloaded(kW1);
@@ -336,45 +337,45 @@ TEST_F(PoolTest, WhatMadeRoomInVainAndHasFailedMeanwhileStaysFailed) {
   bench.step(FromWorker{kW1, report});
   EXPECT_EQ(state("b"), ModelState::kFailed);
   EXPECT_EQ(state("a"), ModelState::kFailed);
-  EXPECT_FALSE(bench.machine.models().at("a").row.wanted);
+  EXPECT_FALSE(bench.machine.models().at("a").row.load_requested);
   EXPECT_EQ(bench.machine.models().at("a").row.reason, why);
 }
 
-/// What drains already is counted: nobody goes whose room is not needed, and who is needed goes
-/// now.
-TEST_F(PoolTest, RoomThatIsBeingMadeCountsForALargerOne) {
+/// A load that drains already is counted: no model goes whose room is not needed, and one whose
+/// room is needed goes now.
+TEST_F(PoolTest, DrainingLoad_WhenALargerModelWaits_IsCounted) {
   Config c = config();
   c.load_dwell_ms = 0;
   for (const std::int64_t weights : {100'000, 30'000}) {
-    Bench house(c);
-    house.boot();
-    house.add_model(1024, 4, 16, true, "a");  // 65,100 bytes each
-    house.add_model(1024, 4, 16, true, "b");
-    wire::Hello hello = house.hello("w1");
+    Bench local_bench(c);
+    local_bench.boot();
+    local_bench.add_model(1024, 4, 16, true, "a");  // 65,100 bytes each
+    local_bench.add_model(1024, 4, 16, true, "b");
+    wire::Hello hello = local_bench.hello("w1");
     hello.memory.total = hello.memory.free = 145'000;  // for two
-    house.step(FromWorker{kW1, hello});
-    house.make_ready(kW1);
-    wire::Submit submit = house.submission("r1");
+    local_bench.step(FromWorker{kW1, hello});
+    local_bench.make_ready(kW1);
+    wire::Submit submit = local_bench.submission("r1");
     submit.model = "a";
-    house.submit(submit);
-    ASSERT_EQ(house.dispatches(kW1).size(), 1u);
-    house.step(OpModel{Bench::kOperator, 1, "models.unload", "a"});
-    ASSERT_TRUE(house.messages<wire::Unload>().empty()) << "it still works";
-    house.add_model(1024, 4, 64, true, "c", weights);
-    const auto unloads = house.messages<wire::Unload>(kW1);
+    local_bench.submit(submit);
+    ASSERT_EQ(local_bench.dispatches(kW1).size(), 1u);
+    local_bench.step(OpModel{Bench::kOperator, 1, "models.unload", "a"});
+    ASSERT_TRUE(local_bench.messages<wire::Unload>().empty()) << "it still works";
+    local_bench.add_model(1024, 4, 64, true, "c", weights);
+    const auto unloads = local_bench.messages<wire::Unload>(kW1);
     if (weights == 30'000) {
       EXPECT_TRUE(unloads.empty()) << "the end of that one is enough";
       continue;
     }
     ASSERT_EQ(unloads.size(), 1u);
-    EXPECT_EQ(house.machine.loads().at(unloads[0].load_id).row.model, "b");
+    EXPECT_EQ(local_bench.machine.loads().at(unloads[0].load_id).row.model, "b");
   }
 }
 
-TEST_F(PoolTest, VerdictsOnADeviceHaveNames) {
+TEST_F(PoolTest, DeviceVerdicts_HaveNames) {
   EXPECT_EQ(verdict_name(Verdict::kLoaded), "loaded");
   EXPECT_EQ(verdict_name(Verdict::kFits), "fits");
-  EXPECT_EQ(verdict_name(Verdict::kNoRoom), "no room now");
+  EXPECT_EQ(verdict_name(Verdict::kNoFreeMemory), "no room now");
   EXPECT_EQ(verdict_name(Verdict::kTooLarge), "too large");
   EXPECT_EQ(verdict_name(Verdict::kClosed), "gets no work");
 }

@@ -1,6 +1,7 @@
 // Goal: pages of prompts are shared within a tenant, or within the group that tenants were put
-// into, and what is shared is counted for that group. Method: the machine by events; the scope of
-// each dispatch, from which the shell derives the root of its pages, and the counts of the metrics.
+// into, and what is shared is counted for that group.
+// Method: the machine by events; the scope of each dispatch, from which the shell derives the root
+// of its pages, and the counts of the metrics.
 #include <gtest/gtest.h>
 
 #include "tests/core/bench_machine.h"
@@ -63,7 +64,7 @@ TEST_F(PrefixGroup, Scope_WhenTenantsNameAGroup_IsTheGroups) {
   EXPECT_NE(scope_of("a"), scope_of("b"));
 }
 
-TEST_F(PrefixGroup, Scope_WhenAllShare_LeavesOutWhoNamesAnother) {
+TEST_F(PrefixGroup, Scope_WhenAllShare_ExcludesTenantsOfAnotherGroup) {
   share("*", "all");
   share("b", "own");
   EXPECT_EQ(scope_of("a"), scope_of("c"));

@@ -1,6 +1,7 @@
-// Goal: what is known of a model's file is kept as it was read and reaches the worker that loads
-// it; names have their bounds; what is wanted, loaded or part of an alias is not removed; a verdict
-// on a load reaches who waits for it. Method: events by hand, rows and messages field by field.
+// Goal: what is known of a model's file is stored as it was read and reaches the worker that loads
+// it; names have their bounds; a model that is requested, loaded or part of an alias is not
+// removed; a verdict on a load reaches everybody who waits for it.
+// Method: events by hand, rows and messages field by field.
 #include <gtest/gtest.h>
 
 #include "control/core/drift.h"
@@ -26,7 +27,7 @@ struct RegistrationTest : testing::Test {
     add.path = "/models/m.gguf";
     add.options = "{\"x\":1}";
   }
-  /// A file of which every number is another.
+  /// A file whose numbers all differ.
   static InspectedEvent file(const std::string& sha = "sha-m") {
     InspectedEvent event;
     event.peer = Bench::kHelper;
@@ -35,7 +36,7 @@ struct RegistrationTest : testing::Test {
     event.inspected.size = 123'456;
     event.inspected.mtime_ns = 789;
     event.inspected.tokenizer = "tokens";
-    event.inspected.pieces = "pieces";
+    event.inspected.detokenizer = "pieces";
     ModelRow& row = event.row;
     row.architecture = "llama";
     row.context = 1024;
@@ -61,7 +62,7 @@ struct RegistrationTest : testing::Test {
     bench.step(event);
     return answer() == Errc::kInternal;
   }
-  /// kInternal: done.
+  /// Error of the answer to the last verb; kInternal: it was done.
   Errc answer() {
     for (const Outgoing& o : bench.sent) {
       if (const auto* r = std::get_if<SendOpResult>(&o)) {
@@ -91,14 +92,14 @@ struct RegistrationTest : testing::Test {
   }
 };
 
-TEST_F(RegistrationTest, WhatWasReadIsKeptAndIsWhatTheWorkerIsTold) {
+TEST_F(RegistrationTest, FileMetadata_WhenRead_IsStoredAndSentToTheWorker) {
   add.load = true;
   bench.advance_ms(5);
   ASSERT_TRUE(read(file()));
   EXPECT_EQ(bench.durability, Durability::kFull);
   const auto blobs = bench.written<PutModelBlobs>();
   ASSERT_EQ(blobs.size(), 1u);
-  EXPECT_EQ(blobs[0].sha + blobs[0].tokenizer + blobs[0].pieces, "sha-mtokenspieces");
+  EXPECT_EQ(blobs[0].sha + blobs[0].tokenizer + blobs[0].detokenizer, "sha-mtokenspieces");
   const ModelRow stored = bench.written<PutModel>().front().row;
   ModelRow expected = file().row;
   expected.name = "m";
@@ -108,7 +109,7 @@ TEST_F(RegistrationTest, WhatWasReadIsKeptAndIsWhatTheWorkerIsTold) {
   expected.size = 123'456;
   expected.mtime_ns = 789;
   expected.created_ms = bench.now.wall_ms;
-  expected.wanted = true;
+  expected.load_requested = true;
   EXPECT_EQ(change_text(PutModel{stored}), change_text(PutModel{expected}));
   connect(kW1, "w1");
   const wire::Load load = bench.messages<wire::Load>(kW1).at(0);
@@ -126,7 +127,7 @@ TEST_F(RegistrationTest, WhatWasReadIsKeptAndIsWhatTheWorkerIsTold) {
   EXPECT_EQ(bench.written<PutLoad>().back().row.bytes, 9'000'000 + 40'000 + 500);
 }
 
-TEST_F(RegistrationTest, NamesHaveTheirBounds) {
+TEST_F(RegistrationTest, ModelAndAliasNames_WhenTooLong_AreRefused) {
   add.name = std::string(128, 'n');
   EXPECT_TRUE(read(file()));
   add.name += "n";
@@ -148,7 +149,7 @@ TEST_F(RegistrationTest, NamesHaveTheirBounds) {
   EXPECT_EQ(answer(), Errc::kUsage);
 }
 
-TEST_F(RegistrationTest, OnlyTheHelperThatWasAskedAnswersAndOnce) {
+TEST_F(RegistrationTest, Inspected_WhenFromAnotherHelperOrRepeated_IsIgnored) {
   bench.step(add);
   InspectedEvent event = file();
   event.inspected.job = bench.messages<wire::Inspect>(Bench::kHelper).at(0).job;
@@ -175,21 +176,21 @@ TEST_F(RegistrationTest, OnlyTheHelperThatWasAskedAnswersAndOnce) {
   EXPECT_EQ(bench.machine.preparing(), 2) << "nor a file a request's text";
 }
 
-TEST_F(RegistrationTest, WhatWasAskedIsKnownAsLongAsTheFileIsRead) {
-  EXPECT_EQ(bench.machine.inspect_wish(1), nullptr);
+TEST_F(RegistrationTest, InspectJob_WhileTheFileIsRead_HasItsRequest) {
+  EXPECT_EQ(bench.machine.inspect_request(1), nullptr);
   bench.step(add);
   InspectedEvent event = file();
   event.inspected.job = bench.messages<wire::Inspect>(Bench::kHelper).at(0).job;
-  ASSERT_NE(bench.machine.inspect_wish(event.inspected.job), nullptr);
-  EXPECT_EQ(bench.machine.inspect_wish(event.inspected.job)->name, "m");
+  ASSERT_NE(bench.machine.inspect_request(event.inspected.job), nullptr);
+  EXPECT_EQ(bench.machine.inspect_request(event.inspected.job)->name, "m");
   bench.step(event);
-  EXPECT_EQ(bench.machine.inspect_wish(event.inspected.job), nullptr);
+  EXPECT_EQ(bench.machine.inspect_request(event.inspected.job), nullptr);
   bench.submit(bench.text_submission("t1"));
   const auto text = bench.messages<wire::Prepare>(Bench::kHelper).at(0).job;
-  EXPECT_EQ(bench.machine.inspect_wish(text), nullptr) << "a text has no such wish";
+  EXPECT_EQ(bench.machine.inspect_request(text), nullptr) << "a text has no such wish";
 }
 
-TEST_F(RegistrationTest, RequestsThatEndedOrAreOfOthersHoldNoModel) {
+TEST_F(RegistrationTest, Model_WhenOnlyEndedOrOthersRequestsExist_CanBeReplaced) {
   ASSERT_TRUE(read(file()));
   bench.submit(bench.submission("r1"));
   ASSERT_FALSE(read(file("sha-other")));
@@ -207,7 +208,7 @@ TEST_F(RegistrationTest, RequestsThatEndedOrAreOfOthersHoldNoModel) {
   EXPECT_EQ(bench.state("r2"), RequestState::kQueued);
 }
 
-TEST_F(RegistrationTest, AFileThatCannotBeReadIsRefusedAsTheHelperSays) {
+TEST_F(RegistrationTest, AddModel_WhenTheFileCannotBeRead_IsRefusedWithTheHelpersCode) {
   InspectedEvent event = file();
   event.inspected.ok = false;
   event.inspected.refusal.code = Errc::kFileInvalid;
@@ -217,7 +218,7 @@ TEST_F(RegistrationTest, AFileThatCannotBeReadIsRefusedAsTheHelperSays) {
   EXPECT_TRUE(bench.written<PutModel>().empty());
 }
 
-TEST_F(RegistrationTest, TheSameFileAgainKeepsWhatTheModelIs) {
+TEST_F(RegistrationTest, Model_WhenTheSameFileIsAddedAgain_RetainsItsState) {
   add.load = true;
   ASSERT_TRUE(read(file()));
   connect(kW1, "w1");
@@ -234,7 +235,7 @@ TEST_F(RegistrationTest, TheSameFileAgainKeepsWhatTheModelIs) {
   EXPECT_EQ(row().reason, before.reason);
   EXPECT_EQ(row().created_ms, before.created_ms);
   EXPECT_EQ(row().last_used_ms, before.last_used_ms);
-  EXPECT_TRUE(row().wanted);
+  EXPECT_TRUE(row().load_requested);
   EXPECT_EQ(row().slots, 9) << "for its next load";
   EXPECT_EQ(bench.written<InsertTransition>().front().to, "registered");
   std::int64_t registered = 0;
@@ -242,7 +243,7 @@ TEST_F(RegistrationTest, TheSameFileAgainKeepsWhatTheModelIs) {
   EXPECT_EQ(registered, 1);
 }
 
-TEST_F(RegistrationTest, WhatIsInUseIsNotRemovedAndWhatIsNotLeavesNothing) {
+TEST_F(RegistrationTest, RemoveModel_WhileInUse_IsRefusedAndOtherwiseLeavesNothing) {
   ASSERT_TRUE(read(file()));
   EXPECT_EQ(operate("models.pin"), Errc::kInternal);
   connect(kW1, "w1");
@@ -251,7 +252,7 @@ TEST_F(RegistrationTest, WhatIsInUseIsNotRemovedAndWhatIsNotLeavesNothing) {
   EXPECT_EQ(operate("models.remove"), Errc::kConflict) << "it is being loaded";
   report(kW1, load, "ready");
   EXPECT_EQ(operate("models.unload"), Errc::kInternal);
-  EXPECT_FALSE(row().wanted);
+  EXPECT_FALSE(row().load_requested);
   report(kW1, load, "unloaded");
   EXPECT_EQ(row().state, ModelState::kUnloaded);
   EXPECT_EQ(operate("models.unload"), Errc::kInternal);
@@ -276,7 +277,7 @@ TEST_F(RegistrationTest, WhatIsInUseIsNotRemovedAndWhatIsNotLeavesNothing) {
   EXPECT_EQ(operate("models.load"), Errc::kModelNotFound);
 }
 
-TEST_F(RegistrationTest, StatesHaveNamesAndAnUnknownOneIsAFailure) {
+TEST_F(RegistrationTest, ModelStateName_WhenUnknown_ReadsAsFailed) {
   for (int i = 0; i <= static_cast<int>(ModelState::kFailed); ++i) {
     const auto state = static_cast<ModelState>(i);
     EXPECT_EQ(model_state_from_name(model_state_name(state)), state);
@@ -290,7 +291,7 @@ TEST_F(RegistrationTest, StatesHaveNamesAndAnUnknownOneIsAFailure) {
   EXPECT_EQ(canary_state_from_name("asleep"), CanaryState::kRolledBack);
 }
 
-TEST_F(RegistrationTest, AStartLeavesTheStateOfWhatNobodyLoads) {
+TEST_F(RegistrationTest, ModelState_AfterARestartWithoutALoad_StaysAsItWas) {
   for (const ModelState state :
        {ModelState::kRegistered, ModelState::kUnloaded, ModelState::kFailed}) {
     Boot database;
@@ -305,22 +306,22 @@ TEST_F(RegistrationTest, AStartLeavesTheStateOfWhatNobodyLoads) {
     EXPECT_EQ(after.machine.models().at("m").row.reason, "as it was");
     EXPECT_TRUE(after.written<PutModel>().empty());
   }
-  // What was being loaded is looked for a place again if it is wanted.
-  for (const bool wanted : {false, true}) {
+  // A model that was being loaded is placed again if it is requested.
+  for (const bool load_requested : {false, true}) {
     Boot database;
     ModelRow model = file().row;
     model.name = "m";
     model.state = ModelState::kLoading;
-    model.wanted = wanted;
+    model.load_requested = load_requested;
     database.models = {model};
     Bench after;
     after.boot(std::move(database), 2);
     EXPECT_EQ(after.machine.models().at("m").row.state,
-              wanted ? ModelState::kPlacing : ModelState::kUnloaded);
+              load_requested ? ModelState::kPlacing : ModelState::kUnloaded);
   }
 }
 
-TEST_F(RegistrationTest, ALoadThatIsGivenUpIsTriedAgainAndItsWorkGoesOn) {
+TEST_F(RegistrationTest, FailedLoad_WhileWorkRuns_IsRetriedAndItsWorkGoesOn) {
   add.load = true;
   ASSERT_TRUE(read(file()));
   connect(kW1, "w1");
@@ -341,7 +342,7 @@ TEST_F(RegistrationTest, ALoadThatIsGivenUpIsTriedAgainAndItsWorkGoesOn) {
   EXPECT_EQ(bench.machine.models().at("m").failures, 0);
 }
 
-TEST_F(RegistrationTest, WhereAnotherWorkerHoldsItAFailedLoadIsTheWorkersFault) {
+TEST_F(RegistrationTest, FailedLoad_WhenAnotherWorkerServesTheModel_BlamesTheWorker) {
   add.load = true;
   ASSERT_TRUE(read(file()));
   connect(kW1, "w1");
@@ -354,7 +355,7 @@ TEST_F(RegistrationTest, WhereAnotherWorkerHoldsItAFailedLoadIsTheWorkersFault) 
   EXPECT_EQ(row().state, ModelState::kReady);
 }
 
-TEST_F(RegistrationTest, WhatADeviceMeasuredIsComparedWithTheReservation) {
+TEST_F(RegistrationTest, MemoryDrift_BeyondTheTolerance_IsDetected) {
   Load load;
   const Config config;
   load.row.bytes = 100 << 20;

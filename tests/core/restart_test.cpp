@@ -36,7 +36,7 @@ struct RestartTest : testing::Test {
   }
 };
 
-TEST_F(RestartTest, WorkerIsAdoptedUnderANewFence) {
+TEST_F(RestartTest, Worker_AfterARestart_IsAdoptedUnderANewFence) {
   run_one();
   Bench after;
   after.boot(before.database(), 2);
@@ -51,7 +51,7 @@ TEST_F(RestartTest, WorkerIsAdoptedUnderANewFence) {
   EXPECT_EQ(after.machine.loads().begin()->second.pages_used, 1);
   EXPECT_TRUE(after.messages<wire::Drop>().empty());
   EXPECT_TRUE(after.dispatches().empty());  // nothing is computed twice
-  // What was on its way under the old fence changes nothing and kills nothing.
+  // Tokens on their way under the old fence change nothing and kill nothing.
   after.tokens(kW1, dispatched, 2, {3});
   EXPECT_TRUE(after.messages<wire::Drop>().empty());
   EXPECT_TRUE(after.written<InsertChunk>().empty());
@@ -63,7 +63,7 @@ TEST_F(RestartTest, WorkerIsAdoptedUnderANewFence) {
   EXPECT_EQ(after.written<InsertChunk>()[0].start, 2);
 }
 
-TEST_F(RestartTest, WhoseClientsAreGoneIsCancelledUnlessOneComesBack) {
+TEST_F(RestartTest, OrphanRequest_AfterARestartWithoutItsClient_IsCancelled) {
   before.boot();
   before.add_model();
   wire::Submit submit = before.submission("r1");
@@ -79,7 +79,7 @@ TEST_F(RestartTest, WhoseClientsAreGoneIsCancelledUnlessOneComesBack) {
   EXPECT_EQ(after.state("r2"), RequestState::kQueued);
 }
 
-TEST_F(RestartTest, WaitingInTheQueueHasItsLimitAlsoOverARestart) {
+TEST_F(RestartTest, QueueDeadline_AfterARestart_StillExpiresTheRequest) {
   before.boot();
   before.add_model();
   wire::Submit submit = before.submission("r1");
@@ -95,7 +95,7 @@ TEST_F(RestartTest, WaitingInTheQueueHasItsLimitAlsoOverARestart) {
   EXPECT_EQ(after.state("r1"), RequestState::kExpired);
 }
 
-TEST_F(RestartTest, WhatWasBegunGoesBeforeWhatIsOlderAndNew) {
+TEST_F(RestartTest, BegunRequest_AfterARestart_GoesBeforeOlderNewOnes) {
   before.boot();
   before.add_model();
   for (const char* id : {"old", "begun"}) before.submit(before.submission(id));
@@ -126,20 +126,20 @@ TEST_F(RestartTest, WhatWasBegunGoesBeforeWhatIsOlderAndNew) {
             "begun");
 }
 
-TEST_F(RestartTest, AStartBringsBackWhatWasAskedFor) {
+TEST_F(RestartTest, Restart_WithStoredRequests_RestoresEveryField) {
   run_one();
   Boot boot = before.database();
-  BootRequest& asked = boot.requests.at(0);
-  asked.sampling.seed = 99;
-  asked.sampling.top_k = 7;
-  asked.stops = {"x", "y"};
-  asked.echo = true;
-  asked.meta = "{\"a\":1}";
-  asked.prompt_tokens = {4};
-  asked.row.alias = "chat";
+  BootRequest& stored = boot.requests.at(0);
+  stored.sampling.seed = 99;
+  stored.sampling.top_k = 7;
+  stored.stops = {"x", "y"};
+  stored.echo = true;
+  stored.meta = "{\"a\":1}";
+  stored.prompt_tokens = {4};
+  stored.row.alias = "chat";
   Bench after;
   after.now.mono_us = 90'000'000;
-  after.now.wall_ms = asked.row.created_ms + 2'500;
+  after.now.wall_ms = stored.row.created_ms + 2'500;
   after.boot(boot, 2);
   const Request& in = *after.machine.request("r1");
   EXPECT_EQ(in.accepted_us, after.now.mono_us - 2'500'000) << "it is as old as it was";
@@ -149,30 +149,30 @@ TEST_F(RestartTest, AStartBringsBackWhatWasAskedFor) {
   EXPECT_EQ(info.request_id, "r1");
   EXPECT_EQ(info.model + info.model_sha + info.tenant + info.alias, "msha-mdefaultchat");
   EXPECT_EQ(info.state, RequestState::kRunning);
-  EXPECT_EQ(info.created_ms, asked.row.created_ms);
-  EXPECT_EQ(info.max_tokens, asked.row.max_tokens);
+  EXPECT_EQ(info.created_ms, stored.row.created_ms);
+  EXPECT_EQ(info.max_tokens, stored.row.max_tokens);
   EXPECT_EQ(info.sampling.seed, 99u);
-  EXPECT_EQ(info.stops, asked.stops);
+  EXPECT_EQ(info.stops, stored.stops);
   EXPECT_TRUE(info.echo);
-  EXPECT_EQ(info.meta, asked.meta);
-  EXPECT_EQ(info.prompt_tokens, asked.prompt_tokens);
+  EXPECT_EQ(info.meta, stored.meta);
+  EXPECT_EQ(info.prompt_tokens, stored.prompt_tokens);
   EXPECT_EQ(info.choices.at(0).next_index, 2);
   after.advance_ms(Config().adoption_window_ms);
   after.connect_worker(kW1, "w1");
   const wire::Dispatch d = after.dispatch(kW1);
   EXPECT_EQ(d.sampling.top_k, 7);
-  EXPECT_EQ(d.stops, asked.stops);
+  EXPECT_EQ(d.stops, stored.stops);
   EXPECT_EQ(d.committed_ids, (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(d.model_sha, "sha-m");
   EXPECT_EQ(d.time_left_ms, -1);
-  // A clock that was set back makes nobody younger than new.
+  // A clock that was set back makes no request younger than new.
   Bench early;
-  early.now.wall_ms = asked.row.created_ms - 5'000;
+  early.now.wall_ms = stored.row.created_ms - 5'000;
   early.boot(boot, 2);
   EXPECT_EQ(early.machine.request("r1")->accepted_us, early.now.mono_us);
 }
 
-TEST_F(RestartTest, WhatItsWorkerHeldIsLoadedElsewhereWhenItIsGivenUp) {
+TEST_F(RestartTest, Load_WhenItsWorkerDoesNotReturn_IsLoadedElsewhere) {
   run_one();
   Config config;
   config.placement_replicas = 1;
@@ -187,7 +187,7 @@ TEST_F(RestartTest, WhatItsWorkerHeldIsLoadedElsewhereWhenItIsGivenUp) {
   EXPECT_EQ(after.dispatch(kW1 + 1).request_id, "r1");
 }
 
-TEST_F(RestartTest, QuarantinedRequestsAreCounted) {
+TEST_F(RestartTest, QuarantinedRequests_AfterARestart_AreCounted) {
   run_one();
   Boot database = before.database();
   ASSERT_EQ(database.requests.size(), 1u);
@@ -197,7 +197,7 @@ TEST_F(RestartTest, QuarantinedRequestsAreCounted) {
   EXPECT_EQ(after.machine.quarantined(), 1);
 }
 
-TEST_F(RestartTest, AnotherFenceOrIncarnationIsDropped) {
+TEST_F(RestartTest, Adoption_WithAnotherFenceOrIncarnation_IsRefused) {
   run_one();
   Fence forged = dispatched.fence;
   ++forged.counter;
@@ -214,7 +214,7 @@ TEST_F(RestartTest, AnotherFenceOrIncarnationIsDropped) {
   }
 }
 
-TEST_F(RestartTest, NothingButTheSameWorkOfTheSameProcessIsAdopted) {
+TEST_F(RestartTest, Adoption_WhenWorkOrProcessDiffers_IsRefused) {
   run_one();
   const auto adopted = [&](const std::function<void(wire::Hello&)>& change) {
     wire::Hello hello = hello_with(2, 5, dispatched.fence);
@@ -224,7 +224,7 @@ TEST_F(RestartTest, NothingButTheSameWorkOfTheSameProcessIsAdopted) {
     after.step(FromWorker{kW1, hello});
     EXPECT_EQ(after.messages<wire::Adopt>().size() + after.messages<wire::Drop>().size(), 1u);
     const Request& request = *after.machine.request("r1");
-    EXPECT_EQ(request.running, after.machine.requests().census().all().running);
+    EXPECT_EQ(request.running, after.machine.requests().usage().all().running);
     return !after.messages<wire::Adopt>().empty();
   };
   EXPECT_TRUE(adopted([](wire::Hello&) {}));
@@ -239,7 +239,7 @@ TEST_F(RestartTest, NothingButTheSameWorkOfTheSameProcessIsAdopted) {
   EXPECT_FALSE(adopted([](wire::Hello& h) { h.models[0].numerics_class = "class-b"; }));
 }
 
-TEST_F(RestartTest, OfTwoConnectionsOfAProcessTheOldOneHasNoSay) {
+TEST_F(RestartTest, OldConnection_AfterItsProcessReconnected_IsIgnored) {
   run_one();
   constexpr PeerId kAgain = 150;
   before.step(FromWorker{kAgain, hello_with(2, 2, dispatched.fence)});
@@ -254,7 +254,7 @@ TEST_F(RestartTest, OfTwoConnectionsOfAProcessTheOldOneHasNoSay) {
   EXPECT_EQ(before.machine.counters().workers_lost, 0u);
 }
 
-TEST_F(RestartTest, RingThatDoesNotReachBackIsNotAdopted) {
+TEST_F(RestartTest, Adoption_WhenTheTokenRingDoesNotReachBack_IsRefused) {
   run_one();
   Bench after;
   after.boot(before.database(), 2);
@@ -263,7 +263,7 @@ TEST_F(RestartTest, RingThatDoesNotReachBackIsNotAdopted) {
   EXPECT_EQ(after.dispatches().size(), 1u);
 }
 
-TEST_F(RestartTest, WhatTheWorkerDoesNotListIsQueuedAtOnce) {
+TEST_F(RestartTest, Choice_WhenItsWorkerDoesNotListIt_IsRequeuedAtOnce) {
   run_one();
   wire::Hello hello = hello_with(0, 0, {});
   hello.active.clear();
@@ -273,7 +273,7 @@ TEST_F(RestartTest, WhatTheWorkerDoesNotListIsQueuedAtOnce) {
   EXPECT_EQ(after.dispatch(kW1).committed_ids, (std::vector<TokenId>{1, 2}));
 }
 
-TEST_F(RestartTest, WorkerThatNeverComesBackIsGivenUp) {
+TEST_F(RestartTest, Adoption_AfterItsWindow_IsRefused) {
   run_one();
   Bench after;
   after.boot(before.database(), 2);
@@ -287,7 +287,7 @@ TEST_F(RestartTest, WorkerThatNeverComesBackIsGivenUp) {
   EXPECT_EQ(after.messages<wire::Drop>(kW1).size(), 1u);
 }
 
-TEST_F(RestartTest, RestartOfARestartAdoptsFromTheNewestFence) {
+TEST_F(RestartTest, Adoption_AfterTwoRestarts_RequiresTheNewestFence) {
   run_one();
   Bench second;
   second.rows = before.rows;
@@ -301,7 +301,7 @@ TEST_F(RestartTest, RestartOfARestartAdoptsFromTheNewestFence) {
   EXPECT_GT(third.messages<wire::Adopt>()[0].fence, adopted);
 }
 
-TEST_F(RestartTest, RepeatedHelloMeansNothingNew) {
+TEST_F(RestartTest, Hello_WhenRepeated_ChangesNothing) {
   run_one();
   before.step(FromWorker{kW1, hello_with(2, 2, dispatched.fence)});
   EXPECT_EQ(before.messages<wire::Welcome>().size(), 1u);
@@ -309,7 +309,7 @@ TEST_F(RestartTest, RepeatedHelloMeansNothingNew) {
   EXPECT_EQ(before.state("r1"), RequestState::kRunning);
 }
 
-TEST_F(RestartTest, SameProcessOnANewConnectionGoesOn) {
+TEST_F(RestartTest, SameProcess_OnANewConnection_IsAdopted) {
   run_one();
   constexpr PeerId kAgain = 150;
   before.step(FromWorker{kAgain, hello_with(2, 5, dispatched.fence)});
@@ -318,9 +318,9 @@ TEST_F(RestartTest, SameProcessOnANewConnectionGoesOn) {
   EXPECT_EQ(before.state("r1"), RequestState::kRunning);
 }
 
-/// After a pause of the daemon the HELLO of a connection that is dead by now may be read behind
-/// that of the one which is alive: the worker has its welcome there and says nothing more.
-TEST_F(RestartTest, ADeadConnectionReadLastDoesNotHideTheOneThatIsAlive) {
+/// After a pause of the daemon the HELLO of a connection that is dead by now may be read after that
+/// of the live one: the worker has its welcome there and says nothing more.
+TEST_F(RestartTest, DeadConnection_WhenReadLast_DoesNotHideTheLiveOne) {
   run_one();
   const wire::Hello hello = hello_with(2, 3, dispatched.fence);
   constexpr PeerId kAlive = 201;
@@ -340,7 +340,7 @@ TEST_F(RestartTest, ADeadConnectionReadLastDoesNotHideTheOneThatIsAlive) {
   EXPECT_TRUE(before.machine.workers().empty());
 }
 
-TEST_F(RestartTest, CancelledStaysCancelled) {
+TEST_F(RestartTest, CancelledRequest_AfterARestart_StaysCancelled) {
   run_one();
   before.step(FromClient{1, wire::Cancel{1, "r1", ""}});
   const Boot boot = before.database();
@@ -351,7 +351,7 @@ TEST_F(RestartTest, CancelledStaysCancelled) {
   EXPECT_EQ(after.messages<wire::Drop>(kW1).size(), 1u);
 }
 
-TEST_F(RestartTest, DeadlinesGoOnOverTheRestart) {
+TEST_F(RestartTest, TotalDeadline_AfterARestart_StillExpiresTheRequest) {
   before.boot();
   before.add_model();
   wire::Submit submit = before.submission("r1");
@@ -366,7 +366,7 @@ TEST_F(RestartTest, DeadlinesGoOnOverTheRestart) {
   EXPECT_EQ(after.state("r1"), RequestState::kExpired);
 }
 
-TEST_F(RestartTest, TheClockOfDeadlinesIsKeptForEachBootOfTheMachine) {
+TEST_F(RestartTest, DeadlineClock_ForEachMachineBoot_IsStored) {
   Boot boot;
   boot.boot_id = "one";
   before.boot(boot);
@@ -387,7 +387,7 @@ TEST_F(RestartTest, TheClockOfDeadlinesIsKeptForEachBootOfTheMachine) {
   EXPECT_EQ(other.written<PutFlag>()[0].value, "two " + std::to_string(offset));
 }
 
-TEST_F(RestartTest, EndedRequestsAreRecalled) {
+TEST_F(RestartTest, EndedRequest_WhenRecalled_IsStreamedFromTheStore) {
   run_one();
   before.tokens(kW1, dispatched, 2, {3}, FinishReason::kStop);
   BootRequest ended;
@@ -407,7 +407,7 @@ TEST_F(RestartTest, EndedRequestsAreRecalled) {
   EXPECT_EQ(after.messages<wire::Fin>(1).size(), 1u);
 }
 
-TEST_F(RestartTest, RequestWithoutReadableChoicesFails) {
+TEST_F(RestartTest, Request_WithoutReadableChoices_Fails) {
   run_one();
   Boot boot = before.database();
   boot.requests[0].damaged = "read choices";
@@ -417,7 +417,7 @@ TEST_F(RestartTest, RequestWithoutReadableChoicesFails) {
   EXPECT_EQ(after.state("r1"), RequestState::kFailed);
 }
 
-TEST_F(RestartTest, DamagedRowsCostOneRequest) {
+TEST_F(RestartTest, DamagedRows_AtStart_FailOneRequest) {
   run_one();
   Boot boot = before.database();
   boot.requests[0].damaged = "read tokens: its checksum is wrong";
@@ -432,9 +432,9 @@ TEST_F(RestartTest, DamagedRowsCostOneRequest) {
   EXPECT_EQ(std::count_if(after.notes.begin(), after.notes.end(), told), 1);
 }
 
-/// A database that lost a model's row: what it serves goes on as far as its load does, and nothing
-/// of what its worker does or suffers needs the model.
-TEST_F(RestartTest, WorkOfAModelThatIsNotRegisteredGoesOnWhereItIs) {
+/// A database that lost a model's row: the model's requests go on as far as its load does, and
+/// nothing of what its worker does or suffers needs the row.
+TEST_F(RestartTest, Request_WhenItsModelIsNotRegistered_GoesOnAtItsLoad) {
   run_one();
   Boot database = before.database();
   database.models.clear();

@@ -1,4 +1,4 @@
-// Goal: ended requests leave when their time is over or room is wanted, and never a live one, one
+// Goal: ended requests leave when their time is over or room is needed, and never a live one, one
 // that is being streamed, or one whose key must still find it.
 // Method: Sweep events with rows of chosen ages.
 #include <gtest/gtest.h>
@@ -34,23 +34,23 @@ struct RetentionTest : testing::Test {
   std::int64_t hours_ago(std::int64_t hours) const { return bench.now.wall_ms - hours * kHourMs; }
 };
 
-TEST_F(RetentionTest, ByAge) {
+TEST_F(RetentionTest, Request_WhenOlderThanTheRetentionTime_IsDeleted) {
   EXPECT_EQ(sweep({{1, hours_ago(169)}, {2, hours_ago(167)}, {3, 0}, {4, hours_ago(168)}}),
             (std::vector<Seq>{1, 4}));
   EXPECT_EQ(bench.durability, Durability::kNormal);
 }
 
-TEST_F(RetentionTest, ByRoomButNotBeforeTheKeysTime) {
+TEST_F(RetentionTest, Request_WhenTheStoreIsTooLarge_IsDeletedAfterItsKeysTime) {
   EXPECT_EQ(sweep({{1, hours_ago(25)}, {2, hours_ago(23)}}, 9LL << 30), (std::vector<Seq>{1}));
   EXPECT_TRUE(sweep({{1, hours_ago(25)}}, 7LL << 30).empty());
 }
 
-TEST_F(RetentionTest, NeverByAgeWhenThatIsOff) {
+TEST_F(RetentionTest, Request_WhenRetentionByAgeIsOff_IsNotDeleted) {
   bench.step(OpConfig{Bench::kOperator, 1, "config.set", "ann", {{"retention.hours", "0"}}, {}});
   EXPECT_TRUE(sweep({{1, hours_ago(9999)}}).empty());
 }
 
-TEST_F(RetentionTest, WhatIsStreamedStaysAndWhatGoesIsForgotten) {
+TEST_F(RetentionTest, Request_WhileStreamed_IsNotDeleted) {
   const Seq streamed = run("streamed");
   const Seq other = run("other");
   wire::Attach attach;
@@ -67,7 +67,7 @@ TEST_F(RetentionTest, WhatIsStreamedStaysAndWhatGoesIsForgotten) {
   EXPECT_TRUE(bench.machine.knows_id("streamed"));
 }
 
-TEST_F(RetentionTest, LiveRequestsStayWhateverTheRowSays) {
+TEST_F(RetentionTest, LiveRequest_WithAnOldRow_IsNotDeleted) {
   bench.submit(bench.submission("live"));
   const Seq seq = bench.machine.request("live")->row.seq;
   EXPECT_TRUE(sweep({{seq, hours_ago(9999)}}).empty());

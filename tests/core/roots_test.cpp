@@ -14,7 +14,7 @@ OpConfig roots(const std::string& value) {
   return {Bench::kOperator, 1, "config.set", "ann", {{"models.roots", value}}, {}};
 }
 
-TEST(Roots, PathsGoDownFromADirectory) {
+TEST(Roots, AllowedByRoots_WhenThePathIsOutside_Refuses) {
   const std::string both = "/models:/srv/more/";
   for (const char* good : {"/models/a.gguf", "/models/deep/er/a.gguf", "/srv/more/a.gguf",
                            "/models/...gguf", "/models//a.gguf"}) {
@@ -30,7 +30,7 @@ TEST(Roots, PathsGoDownFromADirectory) {
   EXPECT_FALSE(allowed_by_roots("a.gguf", "/"));
 }
 
-TEST(Roots, AreAbsoluteDirectories) {
+TEST(Roots, GoodRoots_WhenNotAbsoluteDirectories_Refuses) {
   EXPECT_EQ(split_roots("/a:/b/c"), (std::vector<std::string>{"/a", "/b/c"}));
   EXPECT_TRUE(split_roots("").empty());
   for (const char* good : {"", "/", "/a", "/a/", "/a:/b c"}) EXPECT_TRUE(good_roots(good)) << good;
@@ -58,7 +58,7 @@ struct RootsTest : ::testing::Test {
   }
 };
 
-TEST_F(RootsTest, DecideWhatMayBeRegistered) {
+TEST_F(RootsTest, ModelRoots_WhenAFileIsOutside_RefuseItsRegistration) {
   bench.boot();
   bench.step(IngressUp{Bench::kHelper});
   bench.step(roots("/srv:/models"));
@@ -72,8 +72,8 @@ TEST_F(RootsTest, DecideWhatMayBeRegistered) {
   EXPECT_EQ(bench.messages<wire::Inspect>()[0].roots, "/srv:/models");
 }
 
-// They bound whom the network lets in as an operator, so they are not his to change.
-TEST_F(RootsTest, AreNotChangedOverTheNetwork) {
+// The roots bound operators from the network, so these cannot change them.
+TEST_F(RootsTest, ModelRoots_WhenSetOverTheNetwork_DoNotChange) {
   bench.boot();
   bench.step(roots("/srv"));
   const auto version = bench.machine.config_version().version;
@@ -102,7 +102,7 @@ TEST_F(RootsTest, AreNotChangedOverTheNetwork) {
   EXPECT_EQ(bench.machine.config().model_roots, "/models") << "on the machine they are";
 }
 
-TEST_F(RootsTest, DecideWhatMayBeLoadedAndLeaveWhatIs) {
+TEST_F(RootsTest, ModelRoots_WhenAFileIsOutside_RefuseItsLoad) {
   bench.boot();
   bench.add_model(1024, 4, 64, true, "early");
   bench.connect_worker(101, "w1");
@@ -123,7 +123,7 @@ TEST_F(RootsTest, DecideWhatMayBeLoadedAndLeaveWhatIs) {
   EXPECT_EQ(bench.messages<wire::Load>().size(), 1u);
 }
 
-TEST_F(RootsTest, HoldAfterARestartAndAreExplained) {
+TEST_F(RootsTest, ModelRoots_AfterARestart_StillHold) {
   bench.boot();
   bench.step(roots("/models"));
   bench.step(roots("../models"));

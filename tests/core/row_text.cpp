@@ -68,7 +68,7 @@ struct ChangeText {
   std::string operator()(const PutModelBlobs& c) {
     v("sha", c.sha);
     v("tokenizer", c.tokenizer);
-    v("pieces", c.pieces);
+    v("pieces", c.detokenizer);
     return "put blobs" + v.str();
   }
   std::string operator()(const DeleteModel& c) { return "delete model " + c.name; }

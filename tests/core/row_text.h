@@ -16,7 +16,7 @@
 
 namespace holdfast::core {
 
-/// Collects " name=value"; see shared/wire/fields.h for the visitor that it is.
+/// Visitor that collects " name=value" (see shared/wire/fields.h).
 class TextVisitor {
  public:
   template <class T>
@@ -30,7 +30,7 @@ class TextVisitor {
   }
   std::string str() const { return out_.str(); }
 
-  /// Empty for what is zero, false or empty.
+  /// Text of a value; empty for what is zero, false or empty.
   template <class T>
   static std::string value_text(const T& value);
 
@@ -101,7 +101,7 @@ void row_fields(V& v, const ModelRow& r) {
   v("scratch", r.scratch_bytes);
   v("options", r.options);
   v("shape", r.shape);
-  v("wanted", r.wanted);
+  v("wanted", r.load_requested);
   v("state", model_state_name(r.state));
   v("reason", r.reason);
   v("created", r.created_ms);
@@ -212,9 +212,9 @@ std::string TextVisitor::value_text(const T& value) {
   }
 }
 
-/// One change of a row, one line.
+/// Text of one row change, in one line.
 std::string change_text(const RowChange& change);
-/// One message, dispatch, piece of a stream or answer, one line.
+/// Text of one message, dispatch, token run or answer, in one line.
 std::string outgoing_text(const Outgoing& out);
 
 }  // namespace holdfast::core

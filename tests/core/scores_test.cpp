@@ -34,7 +34,7 @@ class ScoresMachine : public testing::Test {
   Bench bench;
 };
 
-TEST_F(ScoresMachine, AloneAreOneIndexAndNoToken) {
+TEST_F(ScoresMachine, PromptScores_WithoutOutputTokens_AreOneIndex) {
   bench.submit(scored("r1", 0));
   const auto accepted = bench.messages<wire::Accepted>();
   ASSERT_EQ(accepted.size(), 1u);
@@ -48,13 +48,13 @@ TEST_F(ScoresMachine, AloneAreOneIndexAndNoToken) {
   EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
 }
 
-TEST_F(ScoresMachine, WithoutThemNothingIsToBeDone) {
+TEST_F(ScoresMachine, MaxTokensZero_WithoutPromptScores_EndsAtOnce) {
   bench.submit(bench.submission("r1", 0));
   EXPECT_TRUE(bench.dispatches(kW1).empty());
   EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
 }
 
-TEST_F(ScoresMachine, SurviveARestartBeforeTheyCame) {
+TEST_F(ScoresMachine, PromptScores_AfterARestart_AreAdopted) {
   bench.submit(scored("r1", 0));
   Bench after;
   after.boot(bench.database(), 2);
@@ -67,7 +67,7 @@ TEST_F(ScoresMachine, SurviveARestartBeforeTheyCame) {
   EXPECT_EQ(after.messages<wire::Adopt>(kW1).size(), 1u) << "what it has is still wanted";
 }
 
-TEST_F(ScoresMachine, AreReadFromTheDatabaseForEveryReader) {
+TEST_F(ScoresMachine, PromptScores_WhenStreamed_AreReadFromTheDatabase) {
   bench.submit(scored("r1", 8));
   const wire::Dispatch dispatch = bench.dispatch(kW1);
   bench.tokens(kW1, dispatch, 0, {5, 6, 7});
@@ -81,7 +81,7 @@ TEST_F(ScoresMachine, AreReadFromTheDatabaseForEveryReader) {
   EXPECT_EQ(events[0].ids, std::vector<TokenId>{8}) << "the others have none";
 }
 
-TEST_F(ScoresMachine, ThatWouldBeTooLongAreRefusedWithTheNumbers) {
+TEST_F(ScoresMachine, PromptScores_WhenTooLarge_AreRefusedWithTheNumbers) {
   Config config;
   wire::Submit submit = scored("r", 1);
   submit.n = 3;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr PeerId kW1 = 101;
 
-TEST(MinuteRate, ForgetsAfterAMinute) {
+TEST(MinuteRate, MinuteRate_AfterAMinute_ForgetsOldEvents) {
   MinuteRate rate;
   const std::int64_t start = 100'000'000;
   for (int second = 0; second < 60; ++second) rate.add(start + second * 1'000'000, 10);
@@ -31,7 +31,7 @@ TEST(MinuteRate, ForgetsAfterAMinute) {
   EXPECT_NEAR(young.per_second(start + 2'000'000, start), 10, 0.01);
 }
 
-TEST(MinuteRate, WhatComesLateCountsAsNow) {
+TEST(MinuteRate, MinuteRate_WhenAnEventComesLate_CountsItAsNow) {
   MinuteRate rate;
   rate.add(100'000'000, 1);
   rate.add(90'000'000, 2);
@@ -40,7 +40,7 @@ TEST(MinuteRate, WhatComesLateCountsAsNow) {
   EXPECT_EQ(rate.count(160'000'000), 0u);
 }
 
-TEST(ModelStats, EveryWayToEndIsAddedUp) {
+TEST(ModelStats, Merge_AddsEveryFinishReasonAndEndState) {
   ModelStats one, two;
   for (std::size_t i = 0; i < one.finished.size(); ++i) one.finished[i] = i + 1;
   for (std::size_t i = 0; i < one.ended.size(); ++i) one.ended[i] = i + 10;
@@ -56,7 +56,7 @@ struct StatsTest : testing::Test {
   ModelStats times() const { return stats().all(); }
 };
 
-TEST_F(StatsTest, TimesOfARequest) {
+TEST_F(StatsTest, RequestTimes_WhenTokensArrive_AreMeasured) {
   bench.boot();
   bench.add_model();
   bench.submit(bench.submission("a"));
@@ -81,7 +81,7 @@ TEST_F(StatsTest, TimesOfARequest) {
   EXPECT_EQ(stats().ended.count(bench.now.mono_us), 1u);
 }
 
-TEST_F(StatsTest, EachModelHasItsOwnAndTheyAddUp) {
+TEST_F(StatsTest, ModelStats_WithSeveralModels_AddUp) {
   bench.boot();
   bench.add_model();
   bench.add_model(1024, 4, 64, false, "n");
@@ -110,7 +110,7 @@ TEST_F(StatsTest, EachModelHasItsOwnAndTheyAddUp) {
   EXPECT_EQ(times().prompt_tokens, m.prompt_tokens + stats().models.at("n").prompt_tokens);
 }
 
-TEST_F(StatsTest, OnlyWhatEndsByItselfHasADecodingTime) {
+TEST_F(StatsTest, DecodeTime_WhenCancelledOrFailed_IsNotMeasured) {
   bench.boot();
   bench.add_model();
   bench.connect_worker(kW1, "w1");
@@ -143,7 +143,7 @@ TEST_F(StatsTest, OnlyWhatEndsByItselfHasADecodingTime) {
   EXPECT_EQ(stats().models.at("m").end_to_end.count(), 2u);
 }
 
-TEST(Stats, NamesAreBoundedAndKept) {
+TEST(Stats, ModelNames_BeyondTheirBound_CountAsOther) {
   Stats stats;
   for (int i = 0; i < 100; ++i) ++stats.model("m" + std::to_string(i)).generated_tokens;
   ++stats.model("m0").generated_tokens;
@@ -153,7 +153,7 @@ TEST(Stats, NamesAreBoundedAndKept) {
   EXPECT_EQ(stats.all().generated_tokens, 101u);
 }
 
-TEST_F(StatsTest, WhatIsRecoveredAndReplayed) {
+TEST_F(StatsTest, RecoveredRequests_AfterARestart_AreCountedWithReplayedTokens) {
   bench.boot();
   bench.add_model();
   bench.connect_worker(kW1, "w1");
@@ -173,17 +173,17 @@ TEST_F(StatsTest, WhatIsRecoveredAndReplayed) {
   EXPECT_EQ(later.machine.counters().resumed, 1u);
 }
 
-TEST_F(StatsTest, PreparationCountsForTheClientNotForTheQueue) {
+TEST_F(StatsTest, PreparationTime_CountsForTtftNotForQueueWait) {
   bench.boot();
   bench.add_model();
   bench.connect_worker(kW1, "w1");
   bench.submit(bench.text_submission("a"));
-  const auto asked = bench.messages<wire::Prepare>();
-  ASSERT_EQ(asked.size(), 1u);
+  const auto prepares = bench.messages<wire::Prepare>();
+  ASSERT_EQ(prepares.size(), 1u);
   bench.advance_ms(40);
   PreparedEvent prepared;
   prepared.peer = Bench::kHelper;
-  prepared.prepared.job = asked[0].job;
+  prepared.prepared.job = prepares[0].job;
   prepared.prepared.ok = true;
   prepared.prepared.ids = {{1, 2}};
   bench.step(prepared);
@@ -193,7 +193,7 @@ TEST_F(StatsTest, PreparationCountsForTheClientNotForTheQueue) {
   EXPECT_EQ(times().first_token.max(), 40'000);
 }
 
-TEST_F(StatsTest, AFailedOverTokenHasItsPauseAndOneOfTheLastProcessHasNone) {
+TEST_F(StatsTest, TokenGap_AfterAFailover_IsMeasuredButNotAfterARestart) {
   bench.boot();
   bench.add_model();
   bench.connect_worker(kW1, "w1");
@@ -220,7 +220,7 @@ TEST_F(StatsTest, AFailedOverTokenHasItsPauseAndOneOfTheLastProcessHasNone) {
   EXPECT_EQ(later.machine.stats().all().end_to_end.max(), 7'200'000);
 }
 
-TEST_F(StatsTest, HowLongAModelThatIsWantedIsNotThere) {
+TEST_F(StatsTest, ModelSwitch_WhenALoadIsRequested_MeasuresTheTimeUntilReady) {
   bench.boot();
   bench.add_model(1024, 4, 64, true);
   bench.advance_ms(300);
@@ -246,7 +246,7 @@ TEST_F(StatsTest, HowLongAModelThatIsWantedIsNotThere) {
   EXPECT_EQ(stats().model_switch.sum(), 600'000);
 }
 
-TEST_F(StatsTest, RefusalsByReason) {
+TEST_F(StatsTest, Refusals_AreCountedByReason) {
   bench.boot();
   bench.add_model(64);
   wire::Submit unknown = bench.submission("a");
@@ -260,7 +260,7 @@ TEST_F(StatsTest, RefusalsByReason) {
   EXPECT_EQ(bench.machine.counters().refused, 3u);
 }
 
-TEST_F(StatsTest, QueueByModelTenantAndClass) {
+TEST_F(StatsTest, QueueLines_AreByModelTenantAndPriority) {
   bench.boot();
   bench.add_model(1024, 1);
   bench.add_model(1024, 1, 64, false, "n");
@@ -294,7 +294,7 @@ TEST_F(StatsTest, QueueByModelTenantAndClass) {
   EXPECT_EQ(find("x", wire::PriorityClass::kNormal).waiting, 0);
   EXPECT_EQ(find("x", wire::PriorityClass::kBatch).waiting, 1);
   bench.tokens(kW1, bench.dispatches(kW1).at(0), 0, {1});
-  bench.step(PeerGone{kW1});  // resumed work waits apart and is counted with the rest
+  bench.step(PeerGone{kW1});  // resumed work waits and is counted with the rest
   EXPECT_EQ(find("z", wire::PriorityClass::kInteractive).waiting, 1);
   EXPECT_EQ(find("x", wire::PriorityClass::kNormal).waiting, 2);
   EXPECT_EQ(find("x", wire::PriorityClass::kNormal).running, 0);

@@ -1,5 +1,5 @@
 #pragma once
-// The stage of a story: what the machine does, to the last field, as somebody has read it and found
+// Base of the stories: what the machine does, to the last field, as somebody has read it and found
 // right. After a change that is meant, HOLDFAST_UPDATE_STORIES=1 writes the stories anew: then the
 // difference is to be read like code.
 
@@ -25,7 +25,7 @@ inline constexpr PeerId kOther = 2;
 inline constexpr PeerId kHelper = Bench::kHelper;
 inline constexpr PeerId kOperator = Bench::kOperator;
 
-/// Writes down what comes out of each step of a machine and compares it, at the end, with
+/// Records what comes out of each step of a machine and compares it, at the end, with
 /// tests/core/stories/NAME OF THE TEST.txt.
 class Story : public testing::Test {
  public:
@@ -114,14 +114,14 @@ class Story : public testing::Test {
       write(std::string(note.alarm ? "ALARM " : "note ") + note.event + ":" + v.str());
     }
     const auto next = of.machine.next_deadline_us();
-    const Census& census = of.machine.requests().census();
+    const UsageTracker& usage = of.machine.requests().usage();
     TextVisitor v;
     v("next", next);
     v("queued", of.machine.queued_choices());
-    v("running", census.all().running);
-    v("live", census.all().requests);
-    v("bytes", census.all().bytes);
-    v("pages", census.all().pages);
+    v("running", usage.all().running);
+    v("live", usage.all().requests);
+    v("bytes", usage.all().bytes);
+    v("pages", usage.all().pages);
     v("preparing", of.machine.preparing());
     v("streams", of.machine.streams());
     v("helpers", of.machine.helpers());

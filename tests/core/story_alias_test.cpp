@@ -47,7 +47,7 @@ struct AliasStory : Story {
     op.settings.percent = percent;
     bench.step(op);
   }
-  /// To whom it went.
+  /// Submits a request to the alias. Returns the dispatch, which says where it went.
   wire::Dispatch ask(const std::string& id) {
     wire::Submit submit = bench.submission(id, 3);
     submit.model = "chat";
@@ -70,7 +70,7 @@ struct AliasStory : Story {
   }
 };
 
-TEST_F(AliasStory, AnAliasIsMadeSharedAndTurned) {
+TEST_F(AliasStory, Alias_WhenCreatedSharedAndSwitched_MatchesTheStory) {
   models();
   tell("made, asked for, shared by weight");
   point({{"a", 1}});
@@ -89,7 +89,7 @@ TEST_F(AliasStory, AnAliasIsMadeSharedAndTurned) {
   point({});
 }
 
-TEST_F(AliasStory, AnAliasWaitsForItsModel) {
+TEST_F(AliasStory, Alias_WhileItWaitsForItsModel_MatchesTheStory) {
   models();
   bench.add_model(1024, 2, 32, false, "d");
   point({{"a", 1}});
@@ -106,7 +106,7 @@ TEST_F(AliasStory, AnAliasWaitsForItsModel) {
   bench.advance_ms(700'000);
 }
 
-TEST_F(AliasStory, ACanaryThatFailsGoes) {
+TEST_F(AliasStory, Canary_WhenItFails_MatchesTheStory) {
   models();
   point({{"a", 1}});
   tell("half of the work to a canary");
@@ -133,7 +133,7 @@ TEST_F(AliasStory, ACanaryThatFailsGoes) {
   bench.advance_ms(1001);
 }
 
-TEST_F(AliasStory, ACanaryIsEndedByHand) {
+TEST_F(AliasStory, Canary_WhenAnOperatorEndsIt_MatchesTheStory) {
   models();
   point({{"a", 1}});
   canary("c", 40);
@@ -153,7 +153,7 @@ TEST_F(AliasStory, ACanaryIsEndedByHand) {
   canary("", 0, OpCanary::End::kRollBack);
 }
 
-TEST_F(AliasStory, TheKnobs) {
+TEST_F(AliasStory, KnobTables_MatchTheStory) {
   const auto write_knob = [&](const std::string& name, const Knob& knob, const std::string& is) {
     write(name + " = " + (is.empty() ? "\"\"" : is) + ", " + std::to_string(knob.min) + " to " +
           std::to_string(knob.max) + " " + std::string(knob.unit) +

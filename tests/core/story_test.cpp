@@ -7,7 +7,7 @@
 namespace holdfast::core::story_test {
 namespace {
 
-TEST_F(Story, AModelIsRegisteredLoadedServesAndGoes) {
+TEST_F(Story, Model_FromRegistrationToRemoval_MatchesTheStory) {
   tell("start and registration");
   bench.boot();
   bench.add_model(1024, 4, 64, false);
@@ -40,7 +40,7 @@ TEST_F(Story, AModelIsRegisteredLoadedServesAndGoes) {
   operate("models.load", "nobody");
 }
 
-TEST_F(Story, ARequestFromTextToItsEnd) {
+TEST_F(Story, Request_FromTextToItsEnd_MatchesTheStory) {
   start();
   tell("text goes to a helper; the same again waits with it; others are told no");
   wire::Submit s = bench.text_submission("r1");
@@ -88,7 +88,7 @@ TEST_F(Story, ARequestFromTextToItsEnd) {
   bench.step(PeerGone{kClient});
 }
 
-TEST_F(Story, WhatIsRefusedOrCancelled) {
+TEST_F(Story, Request_WhenRefusedOrCancelled_MatchesTheStory) {
   start(1);
   tell("prepared badly");
   wire::Submit text = bench.text_submission("bad");
@@ -136,7 +136,7 @@ TEST_F(Story, WhatIsRefusedOrCancelled) {
   bench.step(FromClient{kClient, wire::Detach{70, "r3"}});
 }
 
-TEST_F(Story, Deadlines) {
+TEST_F(Story, Request_WhenDeadlinesPass_MatchesTheStory) {
   start(1);
   const auto with = [&](const std::string& id, std::int64_t queue, std::int64_t total,
                         wire::OnDisconnect policy = wire::OnDisconnect::kContinue) {
@@ -164,7 +164,7 @@ TEST_F(Story, Deadlines) {
   bench.advance_ms(1);
 }
 
-TEST_F(Story, WorkersThatDie) {
+TEST_F(Story, Request_WhenWorkersDie_MatchesTheStory) {
   start();
   bench.step(FromWorker{kW2, bench.hello("w2")});
   bench.make_ready(kW2);
@@ -198,7 +198,7 @@ TEST_F(Story, WorkersThatDie) {
   bench.step(PeerGone{other});
 }
 
-TEST_F(Story, ARequestThatKillsItsWorkers) {
+TEST_F(Story, Request_WhenItKillsItsWorkers_MatchesTheStory) {
   start();
   wire::Submit s = bench.submission("killer");
   s.n = 2;
@@ -221,7 +221,7 @@ TEST_F(Story, ARequestThatKillsItsWorkers) {
   bench.step(OpRequeue{kOperator, 7, "killer"});
 }
 
-TEST_F(Story, AStartAfterAStart) {
+TEST_F(Story, Daemon_AfterARestart_MatchesTheStory) {
   start();
   wire::Submit s = bench.submission("r1");
   s.n = 3;
@@ -267,7 +267,7 @@ TEST_F(Story, AStartAfterAStart) {
   again.step(RowsDamaged{2, "bad checksum"});
 }
 
-TEST_F(Story, BreakersAndQuarantinedWorkers) {
+TEST_F(Story, Worker_WhenItFailsOrContradictsItself_MatchesTheStory) {
   Config config;
   config.breaker_failures = 2;
   config.breaker_pause_ms = 1000;
@@ -308,7 +308,7 @@ TEST_F(Story, BreakersAndQuarantinedWorkers) {
   bench.step(OpWorker{kOperator, 9, "w8", false});
 }
 
-TEST_F(Story, RoomIsMadeAndMadeInVain) {
+TEST_F(Story, Eviction_WhenTheOthersLoadFails_IsUndone) {
   Config config;
   config.load_dwell_ms = 2000;
   config.load_tries = 2;
@@ -358,7 +358,7 @@ TEST_F(Story, RoomIsMadeAndMadeInVain) {
   bench.step(add);
 }
 
-TEST_F(Story, TheEndOfADaemon) {
+TEST_F(Story, Daemon_WhenItDrains_MatchesTheStory) {
   start(1);
   tell("the disk is nearly full, and has room again");
   bench.step(StorageLevel{true, 1000});

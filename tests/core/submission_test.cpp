@@ -1,6 +1,7 @@
 // Goal: a submission is what was sent, under its tenant, and is read by a helper where that is
 // needed; what its prompts are is checked against the model's vocabulary; what is refused carries
-// the numbers of the bound. Method: events by hand.
+// the numbers of the bound.
+// Method: events by hand.
 #include <gtest/gtest.h>
 
 #include "tests/core/bench_machine.h"
@@ -34,7 +35,7 @@ struct SubmissionTest : testing::Test {
   }
 };
 
-TEST_F(SubmissionTest, AnIdOrKeyOfAnotherTenantOrBodyIsNoRepeat) {
+TEST_F(SubmissionTest, IdempotencyKey_WithAnotherTenantOrBody_IsRefused) {
   wire::Submit submit = bench.submission("r1");
   submit.tenant = "t";
   bench.submit(submit);
@@ -59,7 +60,7 @@ TEST_F(SubmissionTest, AnIdOrKeyOfAnotherTenantOrBodyIsNoRepeat) {
   EXPECT_EQ(bench.machine.preparing(), 1);
 }
 
-TEST_F(SubmissionTest, WhoSaysNoHashIsToldApartByTheShells) {
+TEST_F(SubmissionTest, Submission_WithoutABodyHash_IsComparedByTheShellsHash) {
   SubmitEvent event;
   event.peer = Bench::kClient;
   event.submit = bench.submission("r1");
@@ -75,7 +76,7 @@ TEST_F(SubmissionTest, WhoSaysNoHashIsToldApartByTheShells) {
   EXPECT_EQ(refusal().code, Errc::kIdempotencyMismatch);
 }
 
-TEST_F(SubmissionTest, IdsAreTakenAsTheyAreUnlessSomethingIsToBeRead) {
+TEST_F(SubmissionTest, TokenIds_WithoutTextToPrepare_NeedNoHelper) {
   bench.submit(bench.submission("plain"));
   EXPECT_TRUE(accepted());
   EXPECT_TRUE(bench.messages<wire::Prepare>().empty());
@@ -97,7 +98,7 @@ TEST_F(SubmissionTest, IdsAreTakenAsTheyAreUnlessSomethingIsToBeRead) {
   EXPECT_EQ(bench.messages<wire::Prepare>(kHelper)[0].model_sha, "sha-m");
 }
 
-TEST_F(SubmissionTest, PromptsAreOfTheModelsVocabulary) {
+TEST_F(SubmissionTest, PromptIds_OutsideTheVocabulary_AreRefused) {
   int made = 0;
   const auto ask = [&](TokenId id) {
     wire::Submit submit = bench.submission("r" + std::to_string(++made));
@@ -126,38 +127,38 @@ TEST_F(SubmissionTest, PromptsAreOfTheModelsVocabulary) {
   EXPECT_EQ(bench.machine.request("t4")->prompt_tokens, std::vector<std::int64_t>{3});
 }
 
-TEST_F(SubmissionTest, AModelOfUnknownVocabularyTakesEveryId) {
+TEST_F(SubmissionTest, PromptIds_WhenTheVocabularyIsUnknown_AreAccepted) {
   Boot database = bench.database();
   database.models[0].vocab = 0;
-  Bench house;
-  house.boot(std::move(database), 2);
-  wire::Submit submit = house.submission("r1");
+  Bench local_bench;
+  local_bench.boot(std::move(database), 2);
+  wire::Submit submit = local_bench.submission("r1");
   submit.prompts[0].ids = std::vector<TokenId>{1'000'000};
-  house.submit(submit);
-  EXPECT_EQ(house.messages<wire::Accepted>().size(), 1u);
+  local_bench.submit(submit);
+  EXPECT_EQ(local_bench.messages<wire::Accepted>().size(), 1u);
 }
 
-TEST_F(SubmissionTest, OnlySoManyArePreparedAtOnce) {
+TEST_F(SubmissionTest, MaxPreparing_WhenReached_RefusesMore) {
   Config config;
   config.preparing_max = 2;
-  Bench house(config);
-  house.boot();
-  house.add_model();
+  Bench local_bench(config);
+  local_bench.boot();
+  local_bench.add_model();
   for (const char* id : {"t1", "t2"}) {
-    house.submit(house.text_submission(id));
-    EXPECT_TRUE(house.messages<wire::Refused>().empty());
+    local_bench.submit(local_bench.text_submission(id));
+    EXPECT_TRUE(local_bench.messages<wire::Refused>().empty());
   }
-  house.submit(house.text_submission("t3"));
-  const auto refused = house.messages<wire::Refused>();
+  local_bench.submit(local_bench.text_submission("t3"));
+  const auto refused = local_bench.messages<wire::Refused>();
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].refusal.code, Errc::kQueueFull);
   EXPECT_EQ(refused[0].refusal.needed, 3);
   EXPECT_EQ(refused[0].refusal.largest, 2);
   EXPECT_GT(refused[0].refusal.retry_after_ms, 0);
-  EXPECT_EQ(house.machine.preparing(), 2);
+  EXPECT_EQ(local_bench.machine.preparing(), 2);
 }
 
-TEST_F(SubmissionTest, AHelperThatNeverAnswersIsNamedWithTheTries) {
+TEST_F(SubmissionTest, Refusal_WhenTheHelperNeverAnswers_NamesTheTries) {
   bench.submit(bench.text_submission("t1"));
   const Config& config = bench.machine.config();
   for (int i = 0; i < config.ingress_tries; ++i) bench.advance_ms(config.ingress_timeout_ms);
@@ -181,7 +182,7 @@ TEST_F(SubmissionTest, AHelperThatNeverAnswersIsNamedWithTheTries) {
   EXPECT_EQ(bench.machine.preparing(), 0);
 }
 
-TEST_F(SubmissionTest, WhatIsAskedForIsStoredToTheLastField) {
+TEST_F(SubmissionTest, Submit_WhenAccepted_IsStoredToTheLastField) {
   bench.advance_ms(3);
   wire::Submit submit = bench.submission("r1", 21, 5);
   submit.tenant = "t";
@@ -223,7 +224,7 @@ TEST_F(SubmissionTest, WhatIsAskedForIsStoredToTheLastField) {
   EXPECT_EQ(in.payload_bytes, 5 * 4 + 2 + 1);
 }
 
-TEST_F(SubmissionTest, WhatWasCancelledWhileNoHelperWasThereIsNotPrepared) {
+TEST_F(SubmissionTest, TextPrompt_WhenCancelledBeforeAHelperComes_IsNotPrepared) {
   bench.step(PeerGone{kHelper});
   bench.submit(bench.text_submission("t1"));
   bench.submit(bench.text_submission("t2"));
@@ -237,7 +238,7 @@ TEST_F(SubmissionTest, WhatWasCancelledWhileNoHelperWasThereIsNotPrepared) {
   EXPECT_EQ(bench.machine.request("t1"), nullptr);
 }
 
-TEST_F(SubmissionTest, AModelThatIsRemovedWhileAPromptIsPreparedIsNotFound) {
+TEST_F(SubmissionTest, PreparedPrompt_WhenItsModelWasRemoved_IsRefusedAsNotFound) {
   bench.submit(bench.text_submission("t1"));
   const auto jobs = bench.messages<wire::Prepare>(kHelper);
   ASSERT_EQ(jobs.size(), 1u);

@@ -1,5 +1,5 @@
-// Goal: one table of a request's states, the same in the code and in docs/durability.md; nothing
-// leaves a terminal state. Method: reads the page as text.
+// Goal: one table of a request's states, the same in the code and in docs/inside/durability.md;
+// nothing leaves a terminal state. Method: reads the page as text.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -14,33 +14,33 @@ namespace {
 
 std::set<std::string> in_code() {
   std::set<std::string> lines;
-  for (const RequestArrow& arrow : request_arrows()) {
-    lines.insert(std::string(wire::state_name(arrow.from)) + " " +
-                 std::string(change_name(arrow.change)) + " " +
-                 std::string(wire::state_name(arrow.to)));
+  for (const RequestTransition& transition : request_transitions()) {
+    lines.insert(std::string(wire::state_name(transition.from)) + " " +
+                 std::string(change_name(transition.change)) + " " +
+                 std::string(wire::state_name(transition.to)));
   }
   return lines;
 }
 
-TEST(Transitions, TheDocumentShowsTheTable) {
-  std::ifstream file(std::string(HOLDFAST_SOURCE_DIR) + "/docs/durability.md");
+TEST(Transitions, Transitions_InTheDocument_AreThoseOfTheCode) {
+  std::ifstream file(std::string(HOLDFAST_SOURCE_DIR) + "/docs/inside/durability.md");
   ASSERT_TRUE(file.good());
   const std::regex row(R"(\| `([a-z]+)` \| ([a-z]+) \| `([a-z]+)` \|.*)");
-  std::set<std::string> shown;
+  std::set<std::string> documented;
   std::smatch m;
   for (std::string line; std::getline(file, line);) {
     if (std::regex_match(line, m, row)) {
-      shown.insert(m[1].str() + " " + m[2].str() + " " + m[3].str());
+      documented.insert(m[1].str() + " " + m[2].str() + " " + m[3].str());
     }
   }
-  EXPECT_EQ(shown, in_code());
+  EXPECT_EQ(documented, in_code());
 }
 
-TEST(Transitions, EachArrowOnceAndNoneLeavesAnEnd) {
-  EXPECT_EQ(in_code().size(), request_arrows().size());
-  for (const RequestArrow& arrow : request_arrows()) {
-    EXPECT_FALSE(wire::is_terminal(arrow.from));
-    EXPECT_EQ(next_state(arrow.from, arrow.change), arrow.to);
+TEST(Transitions, Transitions_WhenListed_AreUniqueAndLeaveNoTerminalState) {
+  EXPECT_EQ(in_code().size(), request_transitions().size());
+  for (const RequestTransition& transition : request_transitions()) {
+    EXPECT_FALSE(wire::is_terminal(transition.from));
+    EXPECT_EQ(next_state(transition.from, transition.change), transition.to);
   }
   for (const RequestState end : {RequestState::kSucceeded, RequestState::kFailed,
                                  RequestState::kCancelled, RequestState::kExpired}) {
@@ -50,13 +50,13 @@ TEST(Transitions, EachArrowOnceAndNoneLeavesAnEnd) {
   }
 }
 
-TEST(ModelArrows, AreTheOnlyChanges) {
+TEST(ModelTransitions, LegalChange_WhenNotListed_IsFalse) {
   for (int from = 0; from <= static_cast<int>(ModelState::kFailed); ++from) {
     for (int to = 0; to <= static_cast<int>(ModelState::kFailed); ++to) {
       bool listed = false;
-      for (const ModelArrow& arrow : model_arrows()) {
-        listed =
-            listed || (static_cast<int>(arrow.from) == from && static_cast<int>(arrow.to) == to);
+      for (const ModelTransition& transition : model_transitions()) {
+        listed = listed || (static_cast<int>(transition.from) == from &&
+                            static_cast<int>(transition.to) == to);
       }
       EXPECT_EQ(legal_change(static_cast<ModelState>(from), static_cast<ModelState>(to)), listed)
           << from << " to " << to;

@@ -1,6 +1,7 @@
-// Goal: only who runs a choice now speaks for it; a worker that goes, or is not believed any more,
-// takes neither its models nor its room along, and who is believed again serves at once. Method:
-// events by hand; what a second machine makes of the rows where a restart matters.
+// Goal: only the worker that runs a choice now speaks for it; a worker that goes, or is not
+// believed any more, takes neither its models nor its room along, and one that is believed again
+// serves at once.
+// Method: events by hand; what a second machine makes of the rows where a restart matters.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ struct TrustTest : testing::Test {
   ModelState state(const std::string& name = "m") {
     return bench.machine.models().at(name).row.state;
   }
-  /// What w1 says after a restart of the daemon.
+  /// HELLO of w1 after a restart of the daemon.
   wire::Hello holding_r1(Bench& after) const {
     wire::Hello hello = after.hello("w1");
     hello.models = {ready_model(d.load_id)};
@@ -47,7 +48,7 @@ struct TrustTest : testing::Test {
   void operate(const std::string& key, bool drain) {
     bench.step(OpWorker{Bench::kOperator, 1, key, drain});
   }
-  /// Two different ids for one index.
+  /// Sends two different ids for one index.
   void contradict(PeerId peer, const wire::Dispatch& of) {
     bench.tokens(peer, of, 0, {1, 2});
     bench.tokens(peer, of, 1, {9});
@@ -55,7 +56,7 @@ struct TrustTest : testing::Test {
   }
 };
 
-TEST_F(TrustTest, OnlyWhoRunsAChoiceMayReturnIt) {
+TEST_F(TrustTest, Returned_FromAnotherWorkerOrFence_IsIgnored) {
   run_one();
   bench.connect_worker(kW2, "w2");
   returned(kW2, d.fence);
@@ -65,7 +66,7 @@ TEST_F(TrustTest, OnlyWhoRunsAChoiceMayReturnIt) {
   returned(kW1, d.fence, 0, "nobody");
   EXPECT_EQ(taken_back(), 0u);
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
-  // It waits again, under no new fence yet: the old attempt has nothing to give back.
+  // The choice waits again, under no new fence yet: the old attempt has nothing to give back.
   bench.step(OpPause{Bench::kOperator, 1, true});
   bench.step(OpRequeue{Bench::kOperator, 2, "r1"});
   returned(kW1, d.fence);
@@ -83,7 +84,7 @@ TEST_F(TrustTest, OnlyWhoRunsAChoiceMayReturnIt) {
   EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
 }
 
-TEST_F(TrustTest, WhoReturnsSomethingIsLeftAloneForAMoment) {
+TEST_F(TrustTest, Worker_AfterReturningAChoice_RestsForTheHoldTime) {
   run_one();
   returned(kW1, d.fence);
   EXPECT_TRUE(bench.dispatches().empty());
@@ -93,7 +94,7 @@ TEST_F(TrustTest, WhoReturnsSomethingIsLeftAloneForAMoment) {
   EXPECT_GT(bench.dispatch(kW1).fence, d.fence);
 }
 
-TEST_F(TrustTest, WhoContradictsItselfLosesAllItsWorkAtOnce) {
+TEST_F(TrustTest, Worker_WhenItContradictsItself_LosesAllItsWork) {
   run_one();
   bench.submit(bench.submission("r2"));
   bench.submit(bench.submission("r3"));
@@ -110,7 +111,7 @@ TEST_F(TrustTest, WhoContradictsItselfLosesAllItsWorkAtOnce) {
   EXPECT_EQ(std::count_if(row.begin(), row.end(), told), 1);
 }
 
-TEST_F(TrustTest, WhoIsBelievedAgainServesWhatItHoldsAtOnce) {
+TEST_F(TrustTest, QuarantinedWorker_WhenReleased_ServesItsLoadsAtOnce) {
   run_one();
   contradict(kW1, d);
   bench.submit(bench.submission("r2"));
@@ -123,7 +124,7 @@ TEST_F(TrustTest, WhoIsBelievedAgainServesWhatItHoldsAtOnce) {
   EXPECT_TRUE(bench.dispatches().empty());
 }
 
-TEST_F(TrustTest, AModelThatWaitsIsToldAtOnceWhoIsClosed) {
+TEST_F(TrustTest, WaitingModel_WhenAWorkerIsQuarantined_GetsTheVerdictAtOnce) {
   bench.boot();
   bench.add_model();
   wire::Hello hello = bench.hello("w1");
@@ -134,15 +135,15 @@ TEST_F(TrustTest, AModelThatWaitsIsToldAtOnceWhoIsClosed) {
   bench.submit(bench.submission("r1"));
   d = bench.dispatch(kW1);
   const auto verdict = [&] { return bench.machine.models().at("n").devices.at(0); };
-  EXPECT_EQ(verdict().verdict, Verdict::kNoRoom);
+  EXPECT_EQ(verdict().verdict, Verdict::kNoFreeMemory);
   contradict(kW1, d);
   EXPECT_EQ(verdict().verdict, Verdict::kClosed);
   EXPECT_EQ(verdict().why, "quarantined");
   operate("w1", false);
-  EXPECT_EQ(verdict().verdict, Verdict::kNoRoom);
+  EXPECT_EQ(verdict().verdict, Verdict::kNoFreeMemory);
 }
 
-TEST_F(TrustTest, AWorkerThatIsGoneIsStillKnownToOperators) {
+TEST_F(TrustTest, DisconnectedWorker_WithStoredFlags_CanBeReleasedByAnOperator) {
   const auto refused = [&] {
     for (const Outgoing& out : bench.sent) {
       const auto* result = std::get_if<SendOpResult>(&out);
@@ -176,7 +177,7 @@ TEST_F(TrustTest, AWorkerThatIsGoneIsStillKnownToOperators) {
   EXPECT_FALSE(refused()) << "it was quarantined";
 }
 
-TEST_F(TrustTest, TheRoomOfAWorkerThatIsGoneIsFreeForItsNeighbour) {
+TEST_F(TrustTest, Memory_WhenItsWorkerIsGone_IsFreeForTheNeighbour) {
   bench.boot();
   bench.add_model();
   const auto connect = [&](PeerId peer, const char* key, const char* host) {
@@ -200,7 +201,7 @@ TEST_F(TrustTest, TheRoomOfAWorkerThatIsGoneIsFreeForItsNeighbour) {
   EXPECT_EQ(bench.messages<wire::Load>(kW2).size(), 1u);
 }
 
-TEST_F(TrustTest, WhatAWorkerReportsOfItselfIsKept) {
+TEST_F(TrustTest, WorkerStats_WhenReported_AreStored) {
   run_one();
   const auto at = [&]() -> const Worker& { return bench.machine.workers().at(kW1); };
   wire::WorkerStats stats;
@@ -219,7 +220,7 @@ TEST_F(TrustTest, WhatAWorkerReportsOfItselfIsKept) {
   EXPECT_EQ(bench.machine.workers().count(kW2), 0u);
 }
 
-TEST_F(TrustTest, TheDeathsOfSixtyFourWorkersAreRemembered) {
+TEST_F(TrustTest, LostWorkers_BeyondSixtyFour_ForgetTheOldest) {
   bench.boot();
   for (std::int64_t i = 0; i <= 64; ++i) {
     wire::Hello hello = bench.hello("w" + std::to_string(i));
@@ -237,7 +238,7 @@ TEST_F(TrustTest, TheDeathsOfSixtyFourWorkersAreRemembered) {
   EXPECT_EQ(bench.machine.counters().workers_lost, 65u);
 }
 
-TEST_F(TrustTest, AnAdoptedSuspectRunsAloneAndItsTimeIsNotKnown) {
+TEST_F(TrustTest, AdoptedSuspect_AfterARestart_RunsAloneWithUnknownDuration) {
   run_one();
   Boot database = bench.database();
   ChoiceRow& choice = database.requests.at(0).choices.at(0).row;
@@ -257,7 +258,7 @@ TEST_F(TrustTest, AnAdoptedSuspectRunsAloneAndItsTimeIsNotKnown) {
   EXPECT_EQ(after.machine.models().at("m").service_ms, 0);
 }
 
-TEST_F(TrustTest, WhatAWorkerRunsIsRunningWhateverItsRowSaid) {
+TEST_F(TrustTest, AdoptedRequest_WhenItsRowSaysQueued_IsRunning) {
   run_one();
   Boot database = bench.database();
   ASSERT_EQ(database.requests.size(), 1u);
@@ -275,7 +276,7 @@ TEST_F(TrustTest, WhatAWorkerRunsIsRunningWhateverItsRowSaid) {
   EXPECT_EQ(after.state("r1"), RequestState::kSucceeded);
 }
 
-TEST_F(TrustTest, TokensOfNoChoiceOfARequestAreDropped) {
+TEST_F(TrustTest, Tokens_OfAnUnknownChoice_AreDropped) {
   run_one();
   for (const std::int32_t choice : {-1, 1}) {
     wire::Dispatch other = d;
@@ -290,7 +291,7 @@ TEST_F(TrustTest, TokensOfNoChoiceOfARequestAreDropped) {
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
 }
 
-TEST_F(TrustTest, TokensBeforeTheFirstIndexEndTheAttempt) {
+TEST_F(TrustTest, Tokens_BeforeTheFirstIndex_EndTheAttempt) {
   run_one();
   bench.tokens(kW1, d, -1, {1, 2});
   EXPECT_EQ(bench.messages<wire::Drop>(kW1).at(0).reason, "gap");
@@ -299,7 +300,7 @@ TEST_F(TrustTest, TokensBeforeTheFirstIndexEndTheAttempt) {
   EXPECT_GT(bench.dispatch(kW1).fence, d.fence);
 }
 
-TEST_F(TrustTest, OnlyWhoHoldsALoadSpeaksForIt) {
+TEST_F(TrustTest, LoadReport_FromAnotherWorker_IsAnsweredWithUnload) {
   run_one();
   wire::Hello hello = bench.hello("w2");
   hello.models = {ready_model(d.load_id)};
@@ -321,7 +322,7 @@ TEST_F(TrustTest, OnlyWhoHoldsALoadSpeaksForIt) {
   EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
 }
 
-TEST_F(TrustTest, ANewProcessOnTheSameConnectionIsANewWorker) {
+TEST_F(TrustTest, NewProcess_OnTheSameConnection_IsANewWorker) {
   run_one();
   bench.step(FromWorker{kW1, bench.hello("w1", "i2")});
   EXPECT_EQ(bench.machine.workers().at(kW1).hello.incarnation, "i2");
@@ -332,8 +333,8 @@ TEST_F(TrustTest, ANewProcessOnTheSameConnectionIsANewWorker) {
   EXPECT_GT(bench.dispatch(kW1).fence, d.fence);
 }
 
-/// The word of the supervisor comes when the model that was being loaded is gone.
-TEST_F(TrustTest, ADeathWhileLoadingCountsForTheWorkerWhereTheModelIsGone) {
+/// The supervisor's word comes when the model that was being loaded is gone.
+TEST_F(TrustTest, WorkerDeath_WhileLoadingARemovedModel_CountsForTheWorker) {
   bench.boot();
   bench.add_model();
   bench.step(FromWorker{kW1, bench.hello("w1")});

@@ -1,7 +1,8 @@
 // Goal: a daemon that is still reading its queue serves everybody, and nothing of the queue is
-// lost, done twice or forgotten by the bounds meanwhile. Method: the rows of one machine are turned
-// into what a database would hold; a second machine starts from a part of them and gets the rest as
-// BootMore, with clients and workers in between.
+// lost, done twice or forgotten by the bounds meanwhile.
+// Method: the rows of one machine are turned into what a database would hold; a second machine
+// starts from a part of them and gets the rest as BootQueuePage, with clients and workers in
+// between.
 #include <gtest/gtest.h>
 
 #include "tests/core/bench_machine.h"
@@ -16,20 +17,20 @@ struct UnreadTest : testing::Test {
   Bench after;
   std::vector<BootRequest> rest;
 
-  /// `n` queued requests, of which the new machine knows the first `known`.
-  void restart(int n, std::size_t known, Config config = {}) {
+  /// Queues `n` requests, of which the new machine knows the first `loaded`.
+  void restart(int n, std::size_t loaded, Config config = {}) {
     before.boot();
     before.add_model();
     for (int i = 1; i <= n; ++i) before.submit(before.submission("r" + std::to_string(i)));
     Boot boot = before.database();
     ASSERT_EQ(boot.requests.size(), static_cast<std::size_t>(n));
-    rest.assign(boot.requests.begin() + static_cast<std::ptrdiff_t>(known), boot.requests.end());
-    boot.requests.resize(known);
+    rest.assign(boot.requests.begin() + static_cast<std::ptrdiff_t>(loaded), boot.requests.end());
+    boot.requests.resize(loaded);
     boot.unread = static_cast<std::int64_t>(rest.size());
     after.machine = Machine(config);
     after.boot(std::move(boot), 2);
   }
-  void read_rest() { after.step(BootMore{rest, true}); }
+  void read_rest() { after.step(BootQueuePage{rest, true}); }
   std::vector<std::string> dispatched() const {
     std::vector<std::string> ids;
     for (const wire::Dispatch& d : after.dispatches()) ids.push_back(d.request_id);
@@ -37,7 +38,7 @@ struct UnreadTest : testing::Test {
   }
 };
 
-TEST_F(UnreadTest, TheRestIsServedInItsOrder) {
+TEST_F(UnreadTest, UnreadRequests_WhenRead_AreServedInOrder) {
   restart(4, 1);
   EXPECT_EQ(after.machine.queued_choices(), 4);
   EXPECT_EQ(after.machine.unread(), 3);
@@ -48,7 +49,7 @@ TEST_F(UnreadTest, TheRestIsServedInItsOrder) {
   EXPECT_EQ(dispatched(), (std::vector<std::string>{"r1", "r2", "r3", "r4"}));
 }
 
-TEST_F(UnreadTest, WhoAsksForAnUnreadRequestGetsIt) {
+TEST_F(UnreadTest, UnreadRequest_WhenAClientNamesIt_IsRecalled) {
   restart(3, 0);
   after.step(Recall{rest[1]});  // the shell read it because r2 was named
   EXPECT_EQ(after.machine.unread(), 2);
@@ -65,7 +66,7 @@ TEST_F(UnreadTest, WhoAsksForAnUnreadRequestGetsIt) {
   EXPECT_TRUE(after.written<InsertRequest>().empty());
 }
 
-TEST_F(UnreadTest, WhatIsKnownIsNotTakenInTwice) {
+TEST_F(UnreadTest, LoadedRequest_WhenRecalledAgain_IsNotDuplicated) {
   restart(2, 1);
   after.step(Recall{rest[0]});
   after.step(FromClient{Bench::kClient, wire::Cancel{7, "r2", ""}});
@@ -76,7 +77,7 @@ TEST_F(UnreadTest, WhatIsKnownIsNotTakenInTwice) {
   EXPECT_EQ(after.machine.queued_choices(), 1);
 }
 
-TEST_F(UnreadTest, DamagedRowsOfARequestThatIsNotThereChangeNothing) {
+TEST_F(UnreadTest, DamagedRows_OfAnUnknownRequest_ChangeNothing) {
   restart(1, 1);
   const std::size_t rows = after.rows.size();
   after.step(RowsDamaged{99, "its checksum is wrong"});
@@ -85,7 +86,7 @@ TEST_F(UnreadTest, DamagedRowsOfARequestThatIsNotThereChangeNothing) {
   EXPECT_EQ(after.state("r1"), RequestState::kQueued);
 }
 
-TEST_F(UnreadTest, WhatEndedBeforeItWasReadStaysEnded) {
+TEST_F(UnreadTest, CancelledRequest_WhenReadLater_StaysEnded) {
   restart(2, 0);
   after.step(Recall{rest[0]});
   after.step(FromClient{Bench::kClient, wire::Cancel{7, "r1", ""}});
@@ -97,7 +98,7 @@ TEST_F(UnreadTest, WhatEndedBeforeItWasReadStaysEnded) {
   EXPECT_EQ(dispatched(), std::vector<std::string>{"r2"});
 }
 
-TEST_F(UnreadTest, TheBoundOfTheQueueCountsWhatIsUnread) {
+TEST_F(UnreadTest, QueueLimit_WhileRequestsAreUnread_CountsThem) {
   Config config;
   config.queue_max_requests = 4;
   restart(3, 1, config);
@@ -108,7 +109,7 @@ TEST_F(UnreadTest, TheBoundOfTheQueueCountsWhatIsUnread) {
   EXPECT_EQ(after.messages<wire::Refused>()[0].refusal.code, Errc::kQueueFull);
 }
 
-TEST_F(UnreadTest, AModelThatUnreadRequestsMayWantIsNotRemoved) {
+TEST_F(UnreadTest, RemoveModel_WhileRequestsAreUnread_IsRefused) {
   restart(2, 0);
   after.step(OpModel{Bench::kOperator, 5, "models.remove", "m"});
   bool refused = false;
@@ -122,7 +123,7 @@ TEST_F(UnreadTest, AModelThatUnreadRequestsMayWantIsNotRemoved) {
   EXPECT_EQ(dispatched().size(), 2u);
 }
 
-TEST_F(UnreadTest, WhoseChoicesCannotBeReadEndsForGood) {
+TEST_F(UnreadTest, UnreadRequest_WithoutReadableChoices_Fails) {
   restart(1, 0);
   rest[0].damaged = "read choices";
   rest[0].choices.clear();
@@ -132,7 +133,7 @@ TEST_F(UnreadTest, WhoseChoicesCannotBeReadEndsForGood) {
   EXPECT_EQ(after.durability, Durability::kFull);
 }
 
-TEST_F(UnreadTest, AQueuedRowWithAnOpenAttemptIsRunAgain) {
+TEST_F(UnreadTest, UnreadRequest_WithAnOpenAttempt_IsRunAgain) {
   restart(1, 0);
   rest[0].row.started_ms = 1;
   rest[0].choices[0].has_attempt = true;

@@ -32,7 +32,7 @@ struct WaitingTest : testing::Test {
   }
 };
 
-TEST_F(WaitingTest, ThePlaceIsThatOfTheChoiceThatWaits) {
+TEST_F(WaitingTest, QueuePosition_WhenSomeChoicesRun_IsThatOfTheWaitingOne) {
   ready(1);
   wire::Submit submit = bench.submission("r1");
   submit.n = 3;
@@ -51,21 +51,21 @@ TEST_F(WaitingTest, ThePlaceIsThatOfTheChoiceThatWaits) {
   EXPECT_EQ(bench.machine.info(*bench.machine.request("r2")).eta_ms, 3 * 40);
 }
 
-TEST_F(WaitingTest, PagesAreThoseOfItsTokensAndTheNextOne) {
+TEST_F(WaitingTest, UsedPages_WithAnyPromptLength_CoverTokensAndTheNextOne) {
   for (const std::int64_t prompt : {1, 62, 63, 64, 127, 128}) {
-    Bench house;
-    house.boot();
-    house.add_model();
-    house.connect_worker(kW1, "w1");
-    const auto used = [&] { return house.machine.loads().begin()->second.pages_used; };
-    house.submit(house.submission("r1", 100, prompt));
-    const wire::Dispatch d = house.dispatch();
+    Bench local_bench;
+    local_bench.boot();
+    local_bench.add_model();
+    local_bench.connect_worker(kW1, "w1");
+    const auto used = [&] { return local_bench.machine.loads().begin()->second.pages_used; };
+    local_bench.submit(local_bench.submission("r1", 100, prompt));
+    const wire::Dispatch d = local_bench.dispatch();
     EXPECT_EQ(used(), (prompt + 1 + 63) / 64) << prompt;
     for (std::int64_t i = 0; i < 3; ++i) {
-      house.tokens(kW1, d, i, {1});
+      local_bench.tokens(kW1, d, i, {1});
       EXPECT_EQ(used(), (prompt + i + 2 + 63) / 64) << prompt << " and " << i + 1;
       Bench after;
-      after.boot(house.database(), 2);
+      after.boot(local_bench.database(), 2);
       wire::Hello hello = after.hello("w1");
       hello.models = {ready_model(d.load_id)};
       hello.active = {{"r1", 0, d.fence, i + 1, i + 1, false}};
@@ -75,12 +75,12 @@ TEST_F(WaitingTest, PagesAreThoseOfItsTokensAndTheNextOne) {
       const Load& load = after.machine.loads().begin()->second;
       EXPECT_EQ(load.running, (std::set<ChoiceRef>{{1, 0}}));
     }
-    house.step(OpRequeue{Bench::kOperator, 1, "r1"});  // given back, and taken again
+    local_bench.step(OpRequeue{Bench::kOperator, 1, "r1"});  // given back, and taken again
     EXPECT_EQ(used(), (prompt + 4 + 63) / 64) << prompt << " again";
   }
 }
 
-TEST_F(WaitingTest, WhatWasBegunNeedsThePagesOfWhatItHasMade) {
+TEST_F(WaitingTest, ResumedRequest_WhenDispatched_NeedsPagesForItsTokens) {
   bench.boot();
   bench.add_model(1024, 4, 64);
   bench.step(FromWorker{kW1, bench.hello("w1")});
@@ -101,28 +101,28 @@ TEST_F(WaitingTest, WhatWasBegunNeedsThePagesOfWhatItHasMade) {
   EXPECT_EQ(bench.dispatch().committed_ids.size(), 120u);
 }
 
-TEST_F(WaitingTest, WhoWaitsForASlotOfItsModelHoldsUpNobodyElse) {
+TEST_F(WaitingTest, Request_WhileItWaitsForAModelSlot_DoesNotBlockOtherModels) {
   Config config;
   config.queue_max_pages = 8;
-  Bench house(config);
-  house.boot();
+  Bench local_bench(config);
+  local_bench.boot();
   for (const char* name : {"a", "b"}) {
-    house.add_model(1024, 1, 64, true, name);
+    local_bench.add_model(1024, 1, 64, true, name);
   }
-  house.step(FromWorker{kW1, house.hello("w1")});
-  while (!house.messages<wire::Load>().empty()) house.make_ready(kW1, "class-a", 1);
+  local_bench.step(FromWorker{kW1, local_bench.hello("w1")});
+  while (!local_bench.messages<wire::Load>().empty()) local_bench.make_ready(kW1, "class-a", 1);
   const auto ask = [&](const char* id, const char* model, std::int64_t tokens) {
-    wire::Submit submit = house.submission(id, tokens);
+    wire::Submit submit = local_bench.submission(id, tokens);
     submit.model = model;
-    house.submit(submit);
-    return house.dispatches().size();
+    local_bench.submit(submit);
+    return local_bench.dispatches().size();
   };
   EXPECT_EQ(ask("runs", "a", 8), 1u);
   EXPECT_EQ(ask("large", "a", 500), 0u) << "all eight pages, and the slot is taken";
   EXPECT_EQ(ask("small", "b", 8), 1u);
 }
 
-TEST_F(WaitingTest, TheBoundCountsWhatIsStillPrepared) {
+TEST_F(WaitingTest, QueueLimit_WhileRequestsArePrepared_CountsThem) {
   Config config;
   config.queue_max_requests = 2;
   bench = Bench(config);
@@ -144,35 +144,35 @@ TEST_F(WaitingTest, TheBoundCountsWhatIsStillPrepared) {
   }
 }
 
-TEST_F(WaitingTest, AQuarantinedRequestThatExpiresStillSaysWhyItWasThere) {
+TEST_F(WaitingTest, QuarantinedRequest_WhenItExpiresOrIsCancelled_RetainsItsReason) {
   for (const bool cancelled : {false, true}) {
     Config config;
     config.blame_alone_after = 100;
     config.blame_quarantine_after = 1;
-    Bench house(config);
-    house.boot();
-    house.add_model();
-    house.connect_worker(kW1, "w1");
-    wire::Submit submit = house.submission("r1");
+    Bench local_bench(config);
+    local_bench.boot();
+    local_bench.add_model();
+    local_bench.connect_worker(kW1, "w1");
+    wire::Submit submit = local_bench.submission("r1");
     submit.total_timeout_ms = 60'000;
-    house.submit(submit);
-    house.step(WorkerExit{house.hello("w1").pid, 0, 11, false});
-    ASSERT_EQ(house.state("r1"), RequestState::kQuarantined);
+    local_bench.submit(submit);
+    local_bench.step(WorkerExit{local_bench.hello("w1").pid, 0, 11, false});
+    ASSERT_EQ(local_bench.state("r1"), RequestState::kQuarantined);
     if (cancelled) {
-      house.step(FromClient{Bench::kClient, wire::Cancel{9, "r1", ""}});
-      EXPECT_EQ(house.state("r1"), RequestState::kCancelled);
+      local_bench.step(FromClient{Bench::kClient, wire::Cancel{9, "r1", ""}});
+      EXPECT_EQ(local_bench.state("r1"), RequestState::kCancelled);
     } else {
-      house.advance_ms(60'000);
-      EXPECT_EQ(house.state("r1"), RequestState::kExpired);
+      local_bench.advance_ms(60'000);
+      EXPECT_EQ(local_bench.state("r1"), RequestState::kExpired);
     }
-    const UpdateRequest last = house.written<UpdateRequest>().back();
+    const UpdateRequest last = local_bench.written<UpdateRequest>().back();
     EXPECT_EQ(last.error_code, "quarantined");
     EXPECT_EQ(last.error, "workers died each time that they ran it");
-    EXPECT_EQ(house.machine.quarantined(), 0);
+    EXPECT_EQ(local_bench.machine.quarantined(), 0);
   }
 }
 
-TEST_F(WaitingTest, AnEndHasItsReasonAndItsTime) {
+TEST_F(WaitingTest, EndedRequest_WhenExpiredOrCancelled_HasReasonAndTime) {
   ready(1);
   wire::Submit late = bench.submission("late");
   late.total_timeout_ms = 50;
@@ -192,7 +192,7 @@ TEST_F(WaitingTest, AnEndHasItsReasonAndItsTime) {
   EXPECT_EQ(bench.machine.request("late")->choices[0].row.error_code, "");
 }
 
-TEST_F(WaitingTest, WhatIsReadInPiecesIsCountedDown) {
+TEST_F(WaitingTest, Unread_WhenTheQueueIsReadInBatches_CountsDown) {
   ready();
   bench.step(OpPause{Bench::kOperator, 1, true});
   for (int i = 0; i < 5; ++i) bench.submit(bench.submission("r" + std::to_string(i)));
@@ -205,13 +205,13 @@ TEST_F(WaitingTest, WhatIsReadInPiecesIsCountedDown) {
   EXPECT_EQ(after.machine.unread(), 5);
   after.step(Recall{all[3]});
   EXPECT_EQ(after.machine.unread(), 4);
-  after.step(BootMore{{all[0], all[1]}, false});
+  after.step(BootQueuePage{{all[0], all[1]}, false});
   EXPECT_EQ(after.machine.unread(), 2);
   EXPECT_EQ(after.machine.queued_choices(), 5);
-  after.step(BootMore{{all[2], all[3]}, false});
+  after.step(BootQueuePage{{all[2], all[3]}, false});
   EXPECT_EQ(after.machine.unread(), 1) << "one of them was here already";
   EXPECT_EQ(after.machine.counters().recovered, 4u);
-  after.step(BootMore{{all[4]}, true});
+  after.step(BootQueuePage{{all[4]}, true});
   EXPECT_EQ(after.machine.unread(), 0);
   EXPECT_EQ(after.machine.queued_choices(), 5);
 }

@@ -1,7 +1,7 @@
-// Goal: guesses are what followed where most of the last tokens came before, as long as pays, and
-// get rare where they are wrong.
-// Method: texts made for each rule, and random ones of few tokens beside the rule written down once
-// more.
+// Goal: draft tokens are what followed where most of the last tokens came before, as long as that
+// pays, and get rare where they are rejected.
+// Method: texts made for each rule, and random ones of few tokens against a second version of the
+// rule.
 #include "worker/engine/draft.h"
 
 #include <gtest/gtest.h>
@@ -15,37 +15,37 @@ using Tokens = std::vector<Drafter::TokenId>;
 
 constexpr Drafter::Price kCheap = {0.01, 1};
 
-Tokens guess_of(Drafter& drafter, const Tokens& tokens, std::int64_t most = 7,
+Tokens draft_of(Drafter& drafter, const Tokens& tokens, std::int64_t most = 7,
                 Drafter::Price price = kCheap, std::size_t lead = 1) {
-  const auto guessed = drafter.guess(tokens, lead, most, price);
-  return {guessed.begin(), guessed.end()};
+  const auto drafted = drafter.propose(tokens, lead, most, price);
+  return {drafted.begin(), drafted.end()};
 }
 
-TEST(Drafter, GuessesWhatFollowedTheLongestLikeness) {
+TEST(Drafter, Propose_WhenTheSuffixCameBefore_GivesWhatFollowedItsLongestMatch) {
   Drafter drafter;
-  // "3 4 5" came twice, once behind a 2 as now.
-  EXPECT_EQ(guess_of(drafter, {2, 3, 4, 5, 60, 61, 62, 9, 3, 4, 5, 70, 71, 72, 2, 3, 4, 5}, 3),
+  // "3 4 5" came twice, once after a 2 as now.
+  EXPECT_EQ(draft_of(drafter, {2, 3, 4, 5, 60, 61, 62, 9, 3, 4, 5, 70, 71, 72, 2, 3, 4, 5}, 3),
             (Tokens{5, 60, 61, 62}));
-  // Of two places that are equally like, the later one.
-  EXPECT_EQ(guess_of(drafter, {8, 3, 4, 5, 60, 61, 62, 9, 3, 4, 5, 70, 71, 72, 2, 3, 4, 5}, 3),
+  // The later one of two matches of the same length.
+  EXPECT_EQ(draft_of(drafter, {8, 3, 4, 5, 60, 61, 62, 9, 3, 4, 5, 70, 71, 72, 2, 3, 4, 5}, 3),
             (Tokens{5, 70, 71, 72}));
-  EXPECT_EQ(guess_of(drafter, {1, 2, 3, 4}), Tokens{}) << "nothing came before";
-  EXPECT_EQ(guess_of(drafter, {5}), Tokens{});
-  EXPECT_EQ(guess_of(drafter, {2, 3, 4, 2, 3, 4}, 0), Tokens{}) << "nothing is asked for";
+  EXPECT_EQ(draft_of(drafter, {1, 2, 3, 4}), Tokens{}) << "nothing came before";
+  EXPECT_EQ(draft_of(drafter, {5}), Tokens{});
+  EXPECT_EQ(draft_of(drafter, {2, 3, 4, 2, 3, 4}, 0), Tokens{}) << "nothing is asked for";
 }
 
-TEST(Drafter, GoesOnInACircle) {
+TEST(Drafter, Propose_WhenTheTextRepeats_ContinuesBeyondItsEnd) {
   Tokens tokens;
   for (int i = 0; i < 23; ++i) tokens.push_back(i % 5);
   Drafter drafter;
-  EXPECT_EQ(guess_of(drafter, tokens, 7, kCheap, 4), (Tokens{4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
-  const Tokens one = guess_of(drafter, {7, 7}, 7);
+  EXPECT_EQ(draft_of(drafter, tokens, 7, kCheap, 4), (Tokens{4, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+  const Tokens one = draft_of(drafter, {7, 7}, 7);
   EXPECT_GT(one.size(), 1u);
   for (const Drafter::TokenId id : one) EXPECT_EQ(id, 7);
 }
 
-/// By looking at every place.
-Tokens slow_guess(const Tokens& tokens, std::size_t n) {
+/// A draft found by looking at every position.
+Tokens reference_draft(const Tokens& tokens, std::size_t n) {
   std::size_t best_end = 0, best = 0;
   for (std::size_t end = 1; end < tokens.size(); ++end) {
     std::size_t same = 0;
@@ -60,7 +60,7 @@ Tokens slow_guess(const Tokens& tokens, std::size_t n) {
   return {text.end() - static_cast<std::ptrdiff_t>(n) - 1, text.end()};
 }
 
-TEST(Drafter, FindsThePlaceThatLookingAtEachFinds) {
+TEST(Drafter, Lookup_WhenComparedWithLinearSearch_FindsTheSameMatch) {
   std::int64_t drawn = 0;
   const auto draw = [&](std::uint64_t below) {
     return random_bits(1, 0, drawn++, RandomPurpose::kNeighbour) % below;
@@ -75,13 +75,13 @@ TEST(Drafter, FindsThePlaceThatLookingAtEachFinds) {
                                : static_cast<Drafter::TokenId>(draw(letters)));
     }
     Drafter drafter;
-    const Tokens guessed = guess_of(drafter, tokens);
-    if (guessed.empty()) {
-      EXPECT_EQ(slow_guess(tokens, 0), Tokens{});
+    const Tokens drafted = draft_of(drafter, tokens);
+    if (drafted.empty()) {
+      EXPECT_EQ(reference_draft(tokens, 0), Tokens{});
       continue;
     }
     ++found;
-    ASSERT_EQ(guessed, slow_guess(tokens, guessed.size() - 1)) << round;
+    ASSERT_EQ(drafted, reference_draft(tokens, drafted.size() - 1)) << round;
   }
   EXPECT_GT(found, 2000);
 }
@@ -92,77 +92,78 @@ Tokens circle() {
   return tokens;
 }
 
-TEST(Drafter, IsLongWhileItIsRightAndRareWhileItIsWrong) {
+TEST(Drafter, DraftTokens_WhenRejected_BecomeRareAndRecoverWhenAccepted) {
   const Tokens tokens = circle();
   constexpr Drafter::Price kUsual = {0.1, 1};
   Drafter drafter;
-  std::vector<int> guesses(6);
-  for (std::size_t hundred = 0; hundred < guesses.size(); ++hundred) {
+  std::vector<int> proposals(6);
+  for (std::size_t hundred = 0; hundred < proposals.size(); ++hundred) {
     for (int i = 0; i < 100; ++i) {
-      const Tokens guessed = guess_of(drafter, tokens, 7, kUsual);
-      if (guessed.empty()) continue;
-      ++guesses[hundred];
-      drafter.learn(static_cast<std::int32_t>(guessed.size()) - 1, 0);
+      const Tokens drafted = draft_of(drafter, tokens, 7, kUsual);
+      if (drafted.empty()) continue;
+      ++proposals[hundred];
+      drafter.learn(static_cast<std::int32_t>(drafted.size()) - 1, 0);
     }
   }
-  EXPECT_LT(guesses[0], 40);
-  EXPECT_LT(guesses[5], 25);
-  EXPECT_GT(guesses[5], 0) << "it is tried again";
+  EXPECT_LT(proposals[0], 40);
+  EXPECT_LT(proposals[5], 25);
+  EXPECT_GT(proposals[5], 0) << "it is tried again";
   for (int i = 0; i < 60; ++i) {
-    const auto n = static_cast<std::int32_t>(guess_of(drafter, tokens, 7, {0.01, 1}).size());
+    const auto n = static_cast<std::int32_t>(draft_of(drafter, tokens, 7, {0.01, 1}).size());
     if (n > 0) drafter.learn(n - 1, n - 1);
   }
-  EXPECT_EQ(guess_of(drafter, tokens, 7, kUsual).size(), 8u);
+  EXPECT_EQ(draft_of(drafter, tokens, 7, kUsual).size(), 8u);
   for (int i = 0; i < 60; ++i) drafter.learn(1, 0);
-  EXPECT_LT(guess_of(drafter, tokens, 7, kUsual).size(), 8u);
+  EXPECT_LT(draft_of(drafter, tokens, 7, kUsual).size(), 8u);
   drafter.restart();
-  EXPECT_EQ(guess_of(drafter, tokens, 7, kUsual).size(), 8u) << "what is taken of a long likeness";
+  EXPECT_EQ(draft_of(drafter, tokens, 7, kUsual).size(), 8u) << "what is taken of a long likeness";
 }
 
-// Of seven guesses the first three: three of four were right, and of the others nothing is known.
-TEST(Drafter, CountsWhatWasTried) {
+// The first three of seven draft tokens are accepted: four were verified, and of the others nothing
+// is known.
+TEST(Drafter, AcceptanceRate_WhenADraftIsPartlyAccepted_CountsVerifiedTokens) {
   const Tokens tokens = circle();
   Drafter drafter;
-  EXPECT_EQ(guess_of(drafter, tokens).size(), 8u);
+  EXPECT_EQ(draft_of(drafter, tokens).size(), 8u);
   for (int i = 0; i < 60; ++i) drafter.learn(7, 3);
-  EXPECT_EQ(guess_of(drafter, tokens, 7, {0.02, 1}).size(), 8u);
+  EXPECT_EQ(draft_of(drafter, tokens, 7, {0.02, 1}).size(), 8u);
   for (int i = 0; i < 200; ++i) drafter.learn(7, 1);
-  EXPECT_EQ(guess_of(drafter, tokens, 7, {0.02, 1}).size(), 4u);
+  EXPECT_EQ(draft_of(drafter, tokens, 7, {0.02, 1}).size(), 4u);
 }
 
-// What a grammar says comes before what the text says, and has a record of its own.
-TEST(Drafter, GuessesWhatIsForced) {
+// A grammar's tokens come before those of the text, and have a record of their own.
+TEST(Drafter, Propose_WhenTheGrammarForcesTokens_GivesThoseFirst) {
   const Tokens tokens = circle(), forced = {91, 92, 93, 94};
   Drafter drafter;
-  const auto guess = [&](std::int64_t most, Drafter::Price price) {
-    const auto guessed = drafter.guess(tokens, 2, most, price, forced);
-    return Tokens(guessed.begin(), guessed.end());
+  const auto propose = [&](std::int64_t most, Drafter::Price price) {
+    const auto drafted = drafter.propose(tokens, 2, most, price, forced);
+    return Tokens(drafted.begin(), drafted.end());
   };
-  EXPECT_EQ(guess(7, kCheap), (Tokens{48, 49, 91, 92, 93, 94}));
-  EXPECT_EQ(guess(2, kCheap), (Tokens{48, 49, 91, 92}));
-  EXPECT_EQ(guess(0, kCheap), Tokens{});
-  // Behind them goes on what did so before, if two tokens are the same there.
+  EXPECT_EQ(propose(7, kCheap), (Tokens{48, 49, 91, 92, 93, 94}));
+  EXPECT_EQ(propose(2, kCheap), (Tokens{48, 49, 91, 92}));
+  EXPECT_EQ(propose(0, kCheap), Tokens{});
+  // After them goes on what followed them before, if two tokens are the same there.
   const Tokens again = {91, 92, 70, 71, 93, 72, 5};
-  const auto go_on = [&](const Tokens& known, std::int64_t most) {
-    const auto guessed = drafter.guess(again, 1, most, kCheap, known);
-    return Tokens(guessed.begin(), guessed.end());
+  const auto go_on = [&](const Tokens& forced_ids, std::int64_t most) {
+    const auto drafted = drafter.propose(again, 1, most, kCheap, forced_ids);
+    return Tokens(drafted.begin(), drafted.end());
   };
   EXPECT_EQ(go_on({91, 92}, 7), (Tokens{5, 91, 92, 70, 71, 93, 72, 5}));
   EXPECT_EQ(go_on({91, 92}, 3), (Tokens{5, 91, 92, 70}));
   EXPECT_EQ(go_on({93}, 7), (Tokens{5, 93}));
   EXPECT_EQ(go_on({72, 5, 72}, 7), (Tokens{5, 72, 5, 72, 5, 72, 5, 72}));  // a circle
   for (int i = 0; i < 60; ++i) drafter.learn(1, 0);
-  EXPECT_EQ(guess(7, {0.1, 1}), Tokens{}) << "the model writes it otherwise";
-  EXPECT_EQ(guess_of(drafter, tokens, 7, {0.1, 1}).size(), 8u);
-  EXPECT_EQ(guess_of(drafter, {1, 2, 3}), Tokens{});
+  EXPECT_EQ(propose(7, {0.1, 1}), Tokens{}) << "the model writes it otherwise";
+  EXPECT_EQ(draft_of(drafter, tokens, 7, {0.1, 1}).size(), 8u);
+  EXPECT_EQ(draft_of(drafter, {1, 2, 3}), Tokens{});
 }
 
-TEST(Drafter, IsAsLongAsPays) {
+TEST(Drafter, DraftLength_WhenRowCostAndOddsDiffer_IsAsLongAsItPays) {
   Drafter drafter;
   const Tokens likely = circle();
   const Tokens doubtful = {5, 60, 61, 62, 63, 64, 65, 66, 9, 5};  // one token is the same
   const auto length = [&](const Tokens& tokens, Drafter::Price price, std::int64_t most = 7) {
-    return std::max<std::size_t>(guess_of(drafter, tokens, most, price).size(), 1) - 1;
+    return std::max<std::size_t>(draft_of(drafter, tokens, most, price).size(), 1) - 1;
   };
   EXPECT_EQ(length(likely, {0.01, 1}), 7u);
   EXPECT_EQ(length(likely, {0.35, 1}), 7u);

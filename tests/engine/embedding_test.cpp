@@ -45,7 +45,7 @@ Produced result_of(Engine& engine, SequenceKey key) {
   return {};
 }
 
-/// The pooled rows of the reference, of length 1 if wanted.
+/// The pooled rows of the reference, of length 1 if requested.
 std::vector<double> pooled(const reference::Rows& rows, Pooling pooling, bool normalize) {
   reference::Rows parts;
   if (pooling == Pooling::kNone) parts = rows;
@@ -91,7 +91,7 @@ Opened open_tiny(const std::string& arch, std::uint64_t seed, std::int32_t threa
   return out;
 }
 
-TEST(Embedding, AgreesWithTheReferenceForEveryPooling) {
+TEST(Embedding, Vector_WithEveryPooling_AgreesWithFloat64Reference) {
   for (const char* arch : {"bert", "qwen3", "gemma3", "gpt2"}) {
     for (std::uint64_t seed = 0; seed < 3; ++seed) {
       const Opened o = open_tiny(arch, seed, 2);
@@ -112,7 +112,7 @@ TEST(Embedding, AgreesWithTheReferenceForEveryPooling) {
           error += d * d;
           norm += want[i] * want[i];
         }
-        // Attention by tiles leaves out what is below 2^-16 of a number.
+        // Attention by AMX tiles leaves out what is below 2^-16 of a number.
         const bool tiles = o.engine->describe().numerics_class.find("amx") != std::string::npos;
         EXPECT_LT(std::sqrt(error / norm), tiles ? 1e-4 : 1e-5) << arch << " " << seed;
       }
@@ -120,7 +120,7 @@ TEST(Embedding, AgreesWithTheReferenceForEveryPooling) {
   }
 }
 
-TEST(Embedding, TheFileNamesThePooling) {
+TEST(Embedding, Pooling_WhenTheRequestNamesNone_IsThatOfTheFile) {
   // synth writes pooling_type (seed + 1) % 4.
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     const Opened o = open_tiny("bert", seed, 1);
@@ -137,39 +137,39 @@ TEST(Embedding, TheFileNamesThePooling) {
   EXPECT_EQ(unnamed.embedding, result_of(*o.engine, 1).embedding);
 }
 
-/// What a request of the queue asks for, which wants exactly one vector.
-SequenceSpec request_of(const std::string& wish, std::vector<TokenId> committed = {}) {
+/// A request of the queue, which asks for exactly one vector.
+SequenceSpec request_of(const std::string& options, std::vector<TokenId> committed = {}) {
   SequenceSpec spec;
   spec.key = 5;
   spec.prompt = tokens_of(40);
   spec.committed = std::move(committed);
   spec.max_tokens = 1;
-  spec.sampling.extra = "{\"embedding\":" + wish + "}";
+  spec.sampling.extra = "{\"embedding\":" + options + "}";
   return spec;
 }
 
-TEST(Embedding, ARequestGetsOneVector) {
+TEST(Embedding, Request_WithAnyPooling_GetsOneVector) {
   for (std::uint64_t seed = 0; seed < 4; ++seed) {
     const Opened o = open_tiny("bert", seed, 1);
     const auto named = static_cast<Pooling>((seed + 1) % 4);
-    const std::pair<const char*, Pooling> wishes[] = {
+    const std::pair<const char*, Pooling> cases[] = {
         {"{}", named == Pooling::kNone ? Pooling::kMean : named},
         {R"({"pooling":"cls"})", Pooling::kCls},
         {R"({"pooling":"last","normalize":false})", Pooling::kLast},
         {R"({"pooling":"mean"})", Pooling::kMean}};
-    for (const auto& [wish, pooling] : wishes) {
-      ASSERT_TRUE(o.engine->add(request_of(wish)).has_value()) << wish;
+    for (const auto& [options, pooling] : cases) {
+      ASSERT_TRUE(o.engine->add(request_of(options)).has_value()) << options;
       const Produced have = result_of(*o.engine, 5);
       EmbedSpec same = spec_of(6, tokens_of(40), pooling);
-      same.normalize = std::string(wish).find("false") == std::string::npos;
+      same.normalize = std::string(options).find("false") == std::string::npos;
       ASSERT_TRUE(o.engine->add_embedding(same).has_value());
-      EXPECT_EQ(have.embedding, result_of(*o.engine, 6).embedding) << seed << wish;
+      EXPECT_EQ(have.embedding, result_of(*o.engine, 6).embedding) << seed << options;
       EXPECT_EQ(have.vectors, 1);
     }
   }
 }
 
-TEST(Embedding, OneThatIsCommittedIsNotMadeAgain) {
+TEST(Embedding, Request_WhenItsVectorIsCommitted_IsNotComputedAgain) {
   const Opened o = open_tiny("qwen2", 1, 1);
   ASSERT_TRUE(o.engine->add(request_of("{}", {-1})).has_value());
   const Produced p = result_of(*o.engine, 5);
@@ -179,7 +179,7 @@ TEST(Embedding, OneThatIsCommittedIsNotMadeAgain) {
   EXPECT_EQ(o.engine->usage().pages_used, 0);
 }
 
-TEST(Embedding, SameBitsWhateverRunsBeside) {
+TEST(Embedding, Vector_WhenOtherSequencesRun_HasTheSameBits) {
   for (const char* arch : {"bert", "qwen2"}) {
     const Opened alone = open_tiny(arch, 1, 1);
     const Opened busy = open_tiny(arch, 1, 2);
@@ -205,7 +205,7 @@ TEST(Embedding, SameBitsWhateverRunsBeside) {
   }
 }
 
-TEST(Embedding, EncodersMakeNoTextAndOthersRefuseWhatCannotFit) {
+TEST(Embedding, Request_WhenTheModelCannotServeIt_IsRefusedWithTypedError) {
   const Opened o = open_tiny("bert", 0, 1);
   SequenceSpec text;
   text.key = 1;
@@ -228,7 +228,7 @@ TEST(Embedding, EncodersMakeNoTextAndOthersRefuseWhatCannotFit) {
   EXPECT_EQ(open_fake_engine("{}", {}).value()->add_embedding({}).error().code, Errc::kUnsupported);
 }
 
-TEST(Embedding, ATextThatNeedsMorePagesThanThereAreIsRefused) {
+TEST(Embedding, Text_WhenItNeedsMoreKvPagesThanThePool_IsRefused) {
   ModelEngineConfig config = test_config();
   config.pages = 2;
   TestEngine t(config);
@@ -239,7 +239,7 @@ TEST(Embedding, ATextThatNeedsMorePagesThanThereAreIsRefused) {
   EXPECT_EQ(result_of(*t.engine, 1).finish, wire::FinishReason::kStop);
 }
 
-TEST(Embedding, APreemptedTextBeginsAgain) {
+TEST(Embedding, Text_AfterPreemption_IsComputedAgainWithTheSameVector) {
   ModelEngineConfig config = test_config();
   config.pages = 5;
   config.prefill_chunk = config.prefill_chunk_busy = 40;

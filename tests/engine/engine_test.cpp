@@ -1,5 +1,5 @@
 // Goal: what a sequence produces depends on its own ids and parameters alone: not on neighbours,
-// chunking, preemption, pauses, or where it was resumed; and nothing is left behind by any end.
+// chunking, preemption, pauses, or where it was resumed; and no end leaves anything allocated.
 // Method: a device double whose logits hash the token prefix as read back through the page tables,
 // so one wrong page, position or token changes every id after it; a sequence run alone is the
 // truth.
@@ -39,7 +39,7 @@ std::vector<Outcome> run_together(TestEngine& t, const std::vector<SequenceSpec>
   return out;
 }
 
-/// The same tokens, and the same said of them.
+/// Expects the same tokens, and the same said of them.
 void expect_same(const std::vector<Outcome>& out, const std::vector<Outcome>& expected) {
   ASSERT_EQ(out.size(), expected.size());
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -54,7 +54,7 @@ std::vector<SequenceSpec> varied(std::size_t n, std::uint64_t seed = 0) {
   return specs;
 }
 
-TEST(Engine, BatchCompositionChangesNothing) {
+TEST(Engine, Tokens_WhenBatchCompositionDiffers_AreTheSame) {
   const auto specs = varied(60);
   TestEngine t;
   const auto together = run_together(t, specs);
@@ -69,7 +69,7 @@ TEST(Engine, BatchCompositionChangesNothing) {
   EXPECT_EQ(t.engine->usage().preemptions, 0u);
 }
 
-TEST(Engine, ChunkingChangesNothing) {
+TEST(Engine, Tokens_WhenPrefillChunksDiffer_AreTheSame) {
   const auto specs = varied(20);
   TestEngine reference;
   const auto expected = run_together(reference, specs);
@@ -82,8 +82,8 @@ TEST(Engine, ChunkingChangesNothing) {
   }
 }
 
-// Tokens are picked by several threads, or by one.
-TEST(Engine, SamplingOnSeveralThreadsChangesNothing) {
+// Several threads sample the tokens, or one.
+TEST(Engine, Tokens_WhenSampledBySeveralThreads_AreTheSame) {
   const auto specs = varied(40);
   std::vector<Outcome> expected;
   for (const int workers : {1, 2, 3, 9}) {
@@ -95,7 +95,7 @@ TEST(Engine, SamplingOnSeveralThreadsChangesNothing) {
   }
 }
 
-TEST(Engine, PreemptionChangesNothing) {
+TEST(Engine, Tokens_AfterPreemption_AreTheSame) {
   const auto specs = varied(40, 500);
   TestEngine wide;
   const auto expected = run_together(wide, specs);
@@ -116,8 +116,8 @@ ModelEngineConfig recurrent_config() {
   return config;
 }
 
-// Of a model whose layers carry states, which neither go back nor are anywhere else.
-TEST(Engine, StatesGoOnWithTheirSequences) {
+// The layers of this model carry states, which neither go back nor are anywhere else.
+TEST(Engine, RecurrentState_WithPreemptionAndChunks_GivesTheSameTokens) {
   const auto specs = varied(40, 500);
   TestEngine wide;
   const auto expected = run_together(wide, specs);
@@ -135,7 +135,7 @@ TEST(Engine, StatesGoOnWithTheirSequences) {
   EXPECT_GT(preemptions, 0u);
 }
 
-TEST(Engine, PreemptionTakesLowestClassThenYoungest) {
+TEST(Engine, Preemption_WhenKvPagesRunOut_TakesLowestPriorityThenYoungest) {
   ModelEngineConfig config = test_config();
   config.pages = 6;
   TestEngine t(config);
@@ -149,7 +149,7 @@ TEST(Engine, PreemptionTakesLowestClassThenYoungest) {
     s.priority = i == 0 ? 2 : 1;
     specs.push_back(s);
   }
-  // 0 is the oldest, but of the lowest class: it goes first, then 2, the younger of the others.
+  // 0 is the oldest, but of the lowest priority: it goes first, then 2, the younger of the others.
   std::vector<Outcome> out(3);
   for (const auto& s : specs) ASSERT_TRUE(t.engine->add(s).has_value());
   std::vector<SequenceKey> ended;
@@ -166,8 +166,8 @@ TEST(Engine, PreemptionTakesLowestClassThenYoungest) {
 }
 
 // For measuring: only the last token of a prompt is computed, in pages that belong to it alone, and
-// every step behind it is one that decodes.
-TEST(Engine, AssumedPromptsAreNotComputed) {
+// every step after it is one that decodes.
+TEST(Engine, Prefill_WhenPromptsAreAssumed_IsSkipped) {
   ModelEngineConfig config = test_config();
   config.prefix_cache = false;
   config.drafts = 0;
@@ -192,12 +192,12 @@ TEST(Engine, AssumedPromptsAreNotComputed) {
   EXPECT_EQ(t.engine->usage().pages_used, 0);
 }
 
-// Pages are kept back for sequences that run and may want more, and for no others.
-TEST(Engine, SequencesThatNeedNoMorePagesKeepNoneBack) {
+// Admission reserves pages for sequences that run and may want more, and for no others.
+TEST(Engine, Admission_WhenRunningSequencesCannotGrow_ReservesNoPages) {
   ModelEngineConfig config = test_config();
   config.pages = 4;
   config.prefill_chunk = config.prefill_chunk_busy = 256;  // all of them in a step
-  // The last token needs no place: with the prompt they fill a page, or begin another.
+  // The last token needs no position: with the prompt they fill a page, or begin another.
   for (const std::int32_t max_tokens : {15, 16}) {
     TestEngine t(config);
     std::vector<Outcome> out(4);
@@ -216,7 +216,7 @@ TEST(Engine, SequencesThatNeedNoMorePagesKeepNoneBack) {
   }
 }
 
-TEST(Engine, HigherClassGetsPagesOfLowerOne) {
+TEST(Engine, HigherPriority_WhenKvPagesRunOut_TakesPagesOfLowerPriority) {
   ModelEngineConfig config = test_config();
   config.pages = 5;
   TestEngine t(config);
@@ -242,7 +242,7 @@ TEST(Engine, HigherClassGetsPagesOfLowerOne) {
   EXPECT_EQ(out[1], run_alone(high));
 }
 
-TEST(Engine, EveryRunningSequenceGetsATokenWhileOthersPrefill) {
+TEST(Engine, DecodingSequence_WhileOthersPrefill_GetsATokenEachStep) {
   ModelEngineConfig config = test_config();
   config.prefill_chunk = 64;
   config.prefill_chunk_busy = 16;
@@ -269,7 +269,7 @@ TEST(Engine, EveryRunningSequenceGetsATokenWhileOthersPrefill) {
   EXPECT_EQ(t.engine->step().size(), 2u);  // 192 + 8: its first token
 }
 
-TEST(Engine, CancelAtEveryStepLeavesNothing) {
+TEST(Engine, Cancel_AtEveryStep_FreesPagesAndChangesNoOtherSequence) {
   const auto specs = varied(4, 40);
   TestEngine reference;
   const auto expected = run_together(reference, specs);
@@ -288,7 +288,7 @@ TEST(Engine, CancelAtEveryStepLeavesNothing) {
   }
 }
 
-TEST(Engine, PausedSequenceWaitsAndGoesOn) {
+TEST(Engine, PausedSequence_AfterResume_GivesTheSameTokens) {
   const auto specs = varied(3, 70);
   TestEngine t;
   std::vector<Outcome> out(specs.size());
@@ -305,7 +305,7 @@ TEST(Engine, PausedSequenceWaitsAndGoesOn) {
   for (std::size_t i = 0; i < specs.size(); ++i) EXPECT_EQ(out[i], run_alone(specs[i])) << i;
 }
 
-TEST(Engine, PausedPagesDoNotStarveOthers) {
+TEST(Engine, PausedSequence_WhenOthersNeedKvPages_ReleasesItsPages) {
   ModelEngineConfig config = test_config();
   config.pages = 5;
   TestEngine t(config);
@@ -330,7 +330,7 @@ TEST(Engine, PausedPagesDoNotStarveOthers) {
   EXPECT_EQ(out[0], run_alone(a));
 }
 
-TEST(Engine, ResumeAtEveryIndexGivesTheSameIds) {
+TEST(Engine, Resume_AtEveryIndex_GivesTheSameIds) {
   for (std::uint64_t n = 200; n < 214; ++n) {
     const SequenceSpec spec = varied_spec(1, n);
     const Outcome whole = run_alone(spec);
@@ -347,7 +347,7 @@ TEST(Engine, ResumeAtEveryIndexGivesTheSameIds) {
   }
 }
 
-TEST(Engine, EndsAreTyped) {
+TEST(Engine, Sequence_AtItsEndOrRefusal_HasATypedReason) {
   SequenceSpec spec = varied_spec(1, 1);
   spec.sampling.ignore_eos = true;
   spec.stops.clear();
@@ -394,7 +394,7 @@ TEST(Engine, EndsAreTyped) {
   EXPECT_EQ(small.engine->add(spec).error().code, Errc::kMemoryExhausted);
 }
 
-TEST(Engine, WhatIsOutOfRangeIsNamed) {
+TEST(Engine, Parameter_WhenOutOfRange_IsRefusedByName) {
   using Change = void (*)(SequenceSpec&);
   const std::pair<const char*, Change> changes[] = {
       {"temperature", [](SequenceSpec& s) { s.sampling.temperature = -1; }},
@@ -429,7 +429,7 @@ TEST(Engine, WhatIsOutOfRangeIsNamed) {
   EXPECT_TRUE(t.engine->idle());
 }
 
-TEST(Engine, StopsWithoutTokenizerAreRefused) {
+TEST(Engine, StopStrings_WithoutTokenizer_AreRefused) {
   ModelEngineConfig config = test_config();
   config.vocabulary = {nullptr, kTestEnd};
   TestEngine t(config);
@@ -438,7 +438,7 @@ TEST(Engine, StopsWithoutTokenizerAreRefused) {
   EXPECT_EQ(t.engine->add(spec).error().code, Errc::kUnsupported);
 }
 
-TEST(Engine, BadNumbersEndOneSequenceAlone) {
+TEST(Engine, Sequence_WhenItsLogitsAreNotFinite_EndsAlone) {
   for (const int way : {0, 1, 2, 3}) {
     const bool whole_forward = way % 2 == 1;
     auto specs = varied(5, 300);
@@ -455,7 +455,7 @@ TEST(Engine, BadNumbersEndOneSequenceAlone) {
     EXPECT_EQ(out[2].error, Errc::kNumericsNan);
     EXPECT_TRUE(out[2].ids.empty());
     for (std::size_t i = 0; i < specs.size(); ++i) {
-      if (i == 2 || out[i].finish == FinishReason::kError) continue;  // may sample 60 themselves
+      if (i == 2 || out[i].finish == FinishReason::kError) continue;  // may sample 60 as well
       EXPECT_EQ(out[i], expected[i]) << i;
     }
   }
@@ -467,8 +467,8 @@ std::ptrdiff_t lost(const std::vector<Produced>& produced) {
   });
 }
 
-// A device that failed is asked nothing more: neither for each sequence alone nor in later steps.
-TEST(Engine, ALostDeviceEndsAllAtOnceAndIsNotAskedAgain) {
+// A device that failed gets no further call: neither for each sequence alone nor in later steps.
+TEST(Engine, Device_WhenLost_EndsAllSequencesAndGetsNoFurtherCall) {
   TestEngine t;
   auto specs = varied(5, 300);
   t.log->error = Errc::kModelFailed;
@@ -488,9 +488,9 @@ TEST(Engine, ALostDeviceEndsAllAtOnceAndIsNotAskedAgain) {
   EXPECT_EQ(t.log->calls.size(), calls + 1);
 }
 
-// A forward of all failed for its numbers; then each goes alone, or its state is made again for
-// that.
-TEST(Engine, ADeviceIsLostWhileSequencesGoAlone) {
+// A forward of all failed for its numbers; then each sequence runs alone, or its state is computed
+// again for that.
+TEST(Engine, Device_WhenLostDuringSingleSequenceRetry_EndsAllSequences) {
   for (const bool recurrent : {false, true}) {
     auto specs = varied(4, 300);
     TestEngine t(recurrent ? recurrent_config() : test_config());
@@ -510,8 +510,8 @@ TEST(Engine, ADeviceIsLostWhileSequencesGoAlone) {
   }
 }
 
-// The same, where the rows of a prompt's scores are what fails.
-TEST(Engine, ALostDeviceEndsAllInTheMiddleOfScores) {
+// The rows of a prompt's scores are what fails here.
+TEST(Engine, Device_WhenLostDuringPromptScores_EndsAllSequences) {
   TestEngine t;
   auto specs = varied(3, 300);
   t.log->error = Errc::kModelFailed;
@@ -524,9 +524,9 @@ TEST(Engine, ALostDeviceEndsAllInTheMiddleOfScores) {
   EXPECT_EQ(t.log->calls.size(), 1u);
 }
 
-// Where an executor tells the greatest logit alone, greedy sequences give the same tokens, beside
-// sampled ones, with guesses, and where something else is wanted of their rows.
-TEST(Engine, GreedySequencesNeedNoRows) {
+// The executor gives the greatest logit alone: greedy sequences give the same tokens, next to
+// sampled ones, with draft tokens, and where something else is requested of their rows.
+TEST(Engine, GreedySequences_WhenTheDeviceGivesArgmax_NeedNoLogitRows) {
   auto specs = varied(6, 40);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     wire::Sampling& s = specs[i].sampling;
@@ -546,13 +546,13 @@ TEST(Engine, GreedySequencesNeedNoRows) {
     EXPECT_EQ(all.log->best_rows, 0);
     EXPECT_GT(best.log->best_rows, 20);
     expect_same(out, expected);
-    EXPECT_EQ(best.engine->usage().drafts_right > 0, period > 0);
+    EXPECT_EQ(best.engine->usage().drafts_accepted > 0, period > 0);
   }
 }
 
-// So do sequences that look at the first few of a row, cut by top_p and min_p too; not those that
-// want more of them than there are, or that change the row.
-TEST(Engine, SequencesOfFewCandidatesNeedNoRows) {
+// Sequences that look at the first logits of a row, cut by top_p and min_p too, need no more; not
+// so those that need more of them than there are, or that change the row.
+TEST(Engine, Sequences_WhenTopKIsSmall_NeedNoLogitRows) {
   auto specs = varied(6, 40);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     wire::Sampling& s = specs[i].sampling;
@@ -567,20 +567,20 @@ TEST(Engine, SequencesOfFewCandidatesNeedNoRows) {
     if (i == 5) s.presence_penalty = 0.5f;
   }
   for (const std::int64_t period : {0, 5}) {
-    TestEngine all, few;
-    all.log->period = few.log->period = period;
-    few.log->top_most = 20;
+    TestEngine all, top_only;
+    all.log->period = top_only.log->period = period;
+    top_only.log->top_most = 20;
     const auto expected = run_together(all, specs);
-    const auto out = run_together(few, specs);
+    const auto out = run_together(top_only, specs);
     EXPECT_EQ(all.log->top_rows, 0);
-    EXPECT_GT(few.log->top_rows, 40);
+    EXPECT_GT(top_only.log->top_rows, 40);
     expect_same(out, expected);
   }
 }
 
-// Where an executor tells the maxima of its rows, all sequences give the same tokens and say the
-// same of them: sampled in any way, with guesses, with scores of their prompts.
-TEST(Engine, RowsWhoseMaximaAreKnownGiveTheSameTokens) {
+// The executor gives the maxima of its rows: all sequences give the same tokens and say the same of
+// them: sampled in any way, with draft tokens, with scores of their prompts.
+TEST(Engine, Tokens_WhenTheExecutorGivesRowMaxima_AreTheSame) {
   auto specs = varied(12, 40);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     wire::Sampling& s = specs[i].sampling;
@@ -594,13 +594,13 @@ TEST(Engine, RowsWhoseMaximaAreKnownGiveTheSameTokens) {
   config.vocab = 700;
   config.vocabulary.tokenizer = make_letter_tokenizer(config.vocab, kTestEnd);
   for (const std::int64_t period : {0, 5}) {
-    TestEngine plain(config), known(config);
-    plain.log->period = known.log->period = period;
-    known.log->tells_maxima = true;
+    TestEngine plain(config), with_maxima(config);
+    plain.log->period = with_maxima.log->period = period;
+    with_maxima.log->tells_maxima = true;
     const auto expected = run_together(plain, specs);
-    const auto out = run_together(known, specs);
-    EXPECT_EQ(plain.log->maxima_asked, 0);
-    EXPECT_GT(known.log->maxima_asked, 200);
+    const auto out = run_together(with_maxima, specs);
+    EXPECT_EQ(plain.log->maxima_calls, 0);
+    EXPECT_GT(with_maxima.log->maxima_calls, 200);
     expect_same(out, expected);
   }
 }
@@ -629,24 +629,24 @@ class Requests {
 };
 
 // Vectors keep the capacity of the largest request so far, each slot's by itself: the same requests
-// again need less and less more, until they need none. Whatever leaves something never does.
-TEST(Engine, AThousandRequestsLeaveNoMemoryBehind) {
+// again need less and less more, until they need none. A leak never does.
+TEST(Engine, ThousandRequests_WhenTheyEnd_LeaveNoMemoryAllocated) {
   Requests requests(1);
   std::int64_t left = 1;
   for (int i = 0; i < 10 && left > 0; ++i) left = requests.left_by_a_thousand();
   EXPECT_EQ(left, 0);
 }
 
-// What the library keeps for threads that come and go changes by a kilobyte, up and down. Whatever
-// leaves something does so every time, and the least piece of heap is 32 bytes.
-TEST(Engine, AThousandRequestsSampledByThreadsLeaveNoMemoryBehind) {
+// The memory that the library holds for threads that come and go changes by a kilobyte, up and
+// down. A leak recurs every time, and the least piece of heap is 32 bytes.
+TEST(Engine, ThousandRequests_WhenThreadsSample_LeaveNoMemoryAllocated) {
   Requests requests(3);
   std::int64_t left = requests.left_by_a_thousand();
   for (int i = 0; i < 5 && left >= 1'000; ++i) left = requests.left_by_a_thousand();
   EXPECT_LT(left, 1'000);
 }
 
-TEST(Engine, LogprobsComeWithEachToken) {
+TEST(Engine, Logprobs_WhenRequested_ComeWithEachToken) {
   SequenceSpec spec = varied_spec(1, 4);
   spec.sampling.logprobs = 2;
   const Outcome out = run_alone(spec);

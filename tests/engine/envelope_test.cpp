@@ -27,16 +27,16 @@ struct Case {
 plan::Envelope compare(const std::string& path, const Case& c, const std::string& name) {
   const auto file = gguf::File::open(path).value();
   const plan::ModelShape shape = plan::read_shape(*file).value();
-  plan::LoadWish wish;
-  wish.context = c.context;
-  wish.slots = c.slots;
-  wish.prefill_chunk = c.chunk;
-  wish.threads = c.threads;
-  wish.kv_type = c.kv;
-  const plan::Envelope envelope = plan::memory_envelope(shape, wish);
-  // What the daemon computes from its row must be the same.
+  plan::LoadRequest load_request;
+  load_request.context = c.context;
+  load_request.slots = c.slots;
+  load_request.prefill_chunk = c.chunk;
+  load_request.threads = c.threads;
+  load_request.kv_type = c.kv;
+  const plan::Envelope envelope = plan::memory_envelope(shape, load_request);
+  // The daemon computes the same from its row.
   const auto row = plan::shape_from_json(plan::shape_to_json(shape));
-  EXPECT_EQ(plan::memory_envelope(row.value(), wish).total(), envelope.total()) << name;
+  EXPECT_EQ(plan::memory_envelope(row.value(), load_request).total(), envelope.total()) << name;
   EngineOptions options;
   options.device = "cpu";
   options.context = c.context;
@@ -53,7 +53,7 @@ plan::Envelope compare(const std::string& path, const Case& c, const std::string
   return envelope;
 }
 
-TEST(Envelope, IsWhatTheCpuBackendTakes) {
+TEST(Envelope, MemoryEnvelope_ForTheDemoModel_EqualsMemoryTakenOnCpu) {
   const std::string path = HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf";
   for (const Case& c : {Case{256, 1, 64, 1, "f16"}, Case{512, 4, 512, 2, "f16"},
                         Case{512, 16, 128, 3, "f32"}, Case{64, 33, 8, 1, "f32"}}) {
@@ -61,7 +61,7 @@ TEST(Envelope, IsWhatTheCpuBackendTakes) {
   }
 }
 
-TEST(Envelope, OfEveryArchitectureToo) {
+TEST(Envelope, MemoryEnvelope_ForEveryArchitecture_EqualsMemoryTakenOnCpu) {
   for (const std::string& name : cli::synth_architectures()) {
     for (const std::uint64_t seed : {std::uint64_t{0}, std::uint64_t{3}}) {
       const std::string path = (std::filesystem::temp_directory_path() /

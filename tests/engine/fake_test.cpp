@@ -1,8 +1,7 @@
 // Goal: the fake engine does what its options say, so that a test that asks for a failure gets that
 // failure and no other; and it keeps the promise that others are tested with: the same tokens in
 // any company, after any interruption.
-// Method: options in, tokens and typed errors out; faults in a forked child, whose end is looked
-// at.
+// Method: options in, tokens and typed errors out; faults in a forked child, whose end is examined.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -40,7 +39,7 @@ std::vector<TokenId> run(Engine& engine, SequenceKey key) {
   return ids;
 }
 
-/// How a child ends that loads and runs one request: a wait status.
+/// The end of a child that loads and runs one request: a wait status.
 int end_of_child(const std::string& options) {
   const pid_t pid = fork();
   if (pid == 0) {
@@ -60,7 +59,7 @@ int end_of_child(const std::string& options) {
 int loads_until_failure(int nth) {
   const pid_t pid = fork();
   if (pid == 0) {
-    // What the parent loaded before the fork counts too.
+    // Loads of the parent before the fork count too.
     const int before = fake_loads_so_far();
     const std::string options = R"({"fail_load_nth":)" + std::to_string(before + nth) + "}";
     for (int load = 1; load <= 5; ++load) {
@@ -73,12 +72,13 @@ int loads_until_failure(int nth) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST(FakeEngine, TokensDependOnNothingButTheRequest) {
+TEST(FakeEngine, Tokens_WhenCrowdedOrResumed_DependOnTheRequestAlone) {
   auto alone = open("{}");
   ASSERT_TRUE(alone->add(spec(3)));
   const auto expected = run(*alone, 3);
   ASSERT_EQ(expected.size(), 32U);
-  // In company, with few pages, so that sequences are preempted; and resumed from committed ids.
+  // In company, with too few pages for all, so that sequences are preempted; and resumed from
+  // committed ids.
   auto crowded = open(R"({"slots":8,"pages":2,"prefill_chunk":2})");
   for (SequenceKey key = 1; key <= 6; ++key) ASSERT_TRUE(crowded->add(spec(key)));
   EXPECT_EQ(run(*crowded, 3), expected);
@@ -89,7 +89,7 @@ TEST(FakeEngine, TokensDependOnNothingButTheRequest) {
   EXPECT_EQ(run(*resumed, 3), std::vector<TokenId>(expected.begin() + 16, expected.end()));
 }
 
-TEST(FakeEngine, EachFaultEndsTheProcessInItsOwnWay) {
+TEST(FakeEngine, Fault_WhenItsTriggerIsReached_EndsTheProcessAsConfigured) {
   EXPECT_EQ(end_of_child("{}"), 0);
   const int aborted = end_of_child(R"({"crash_on_step":3})");
   EXPECT_TRUE(WIFSIGNALED(aborted) && WTERMSIG(aborted) == SIGABRT);
@@ -104,7 +104,7 @@ TEST(FakeEngine, EachFaultEndsTheProcessInItsOwnWay) {
   EXPECT_EQ(end_of_child(R"({"crash_on_prompt_token":9})"), 0);
 }
 
-TEST(FakeEngine, AHangStaysInItsStep) {
+TEST(FakeEngine, Hang_WhenItsStepIsReached_NeverReturns) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t pid = fork();
@@ -125,7 +125,7 @@ TEST(FakeEngine, AHangStaysInItsStep) {
   close(ends[1]);
 }
 
-TEST(FakeEngine, LoadsFailWhenTheyAreToldTo) {
+TEST(FakeEngine, Load_WhenConfiguredToFail_Fails) {
   EXPECT_EQ(open_fake_engine(R"({"fail_load":"weights missing"})", {}).error().code,
             Errc::kModelFailed);
   EXPECT_TRUE(open_fake_engine(R"({"fail_load":false})", {}));
@@ -135,7 +135,7 @@ TEST(FakeEngine, LoadsFailWhenTheyAreToldTo) {
   EXPECT_EQ(loads_until_failure(100), 0);  // not among its five
 }
 
-TEST(FakeEngine, ALoadThatIsLargerThanItsDeviceIsRefused) {
+TEST(FakeEngine, Load_WhenLargerThanItsDevice_IsRefused) {
   const FakeDevice small = parse_fake_device(R"({"name":"gpu-a","memory_bytes":1000})").value();
   EXPECT_EQ(small.name, "gpu-a");
   EXPECT_TRUE(open_fake_engine(R"({"memory_bytes":1000})", {}, small));
@@ -147,7 +147,7 @@ TEST(FakeEngine, ALoadThatIsLargerThanItsDeviceIsRefused) {
   }
 }
 
-TEST(FakeEngine, WrongOptionsAreNamed) {
+TEST(FakeEngine, Options_WhenInvalid_AreRefused) {
   for (const char* bad : {"[]", "{", R"({"vocab":"many"})", R"({"crash":"explode"})",
                           R"({"crash":"exit:256"})", R"({"crash":"exit:"})", R"({"slots":0})"}) {
     const auto engine = open_fake_engine(bad, {});
@@ -158,7 +158,7 @@ TEST(FakeEngine, WrongOptionsAreNamed) {
             FakeFault::Kind::kOutOfMemory);
 }
 
-TEST(FakeEngine, StampsSayHowOldTheyAre) {
+TEST(FakeEngine, StampIds_WhenRead_GiveTheirAge) {
   EXPECT_EQ(stamp_age_us(stamp_id(5'000), 5'400), 400);
   // Over the end of the counter.
   const std::int64_t late = kStampMask - 10;

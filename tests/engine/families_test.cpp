@@ -1,5 +1,5 @@
 // Goal: every architecture computes what its papers and published code say, and keeps the contract
-// of numerics: a row's bits do not depend on families, threads, chunks and neighbours.
+// of numerics: a row's bits do not depend on kernel families, threads, chunks and neighbours.
 // Method: tiny random models (`holdfast synth --arch`) of drawn sizes, odd ones among them, with
 // biases, caps, windows shorter than the text, experts, and every way of stretching positions;
 // logits against an independent float64 model (reference_model.h).
@@ -32,7 +32,7 @@ double error_of(const FamilyModel& m, const RunOptions& options) {
 
 class Families : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Families, AgreesWithTheReference) {
+TEST_P(Families, Logits_WithEveryRopeScaling_AgreeWithFloat64Reference) {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {  // each way of stretching positions once
     const FamilyModel m = make_family(GetParam(), seed, kTokens);
     ASSERT_FALSE(m.tokens.empty()) << seed;
@@ -44,14 +44,14 @@ TEST_P(Families, AgreesWithTheReference) {
   }
 }
 
-TEST_P(Families, SameBitsForKernelsThreadsChunksAndNeighbours) {
+TEST_P(Families, Logits_WhenKernelsThreadsChunksOrNeighboursDiffer_HaveTheSameBits) {
   const FamilyModel m = make_family(GetParam(), 7, 70, "q8_0");
   ASSERT_FALSE(m.tokens.empty());
   RunOptions first;
   first.kv = "f16";
   std::vector<std::string> families = backend::cpu_families();
   if (cpu::select_family("amx-emulated").has_value()) families.emplace_back("amx-emulated");
-  std::map<std::string, std::vector<float>> wants;  // by numeric class
+  std::map<std::string, std::vector<float>> wants;  // by numerics class
   for (const std::string& kernels : families) {
     std::vector<float>& want = wants[cpu::select_family(kernels).value()->numerics];
     first.kernels = kernels;
@@ -72,8 +72,9 @@ TEST_P(Families, SameBitsForKernelsThreadsChunksAndNeighbours) {
 }
 
 // From 320 rows on threads divide them, and each group has all of the weights' panels.
-TEST_P(Families, SameBitsWhereThreadsDivideTheRows) {
-  // Those with a table of positions have 256: bert has a long neighbour, gpt2 what the others have.
+TEST_P(Families, Logits_WhenThreadsDivideTheRows_HaveTheSameBits) {
+  // Models with a table of positions have 256: bert has a long neighbour, gpt2 one like the
+  // others'.
   const bool short_context = GetParam() == std::string("gpt2") || GetParam() == std::string("bert");
   const FamilyModel m = make_family(GetParam(), 7, short_context ? 250 : 345, "q8_0");
   ASSERT_FALSE(m.tokens.empty());
@@ -96,8 +97,8 @@ TEST_P(Families, SameBitsWhereThreadsDivideTheRows) {
   }
 }
 
-// What nobody wants anything of is left out of the last layers.
-TEST_P(Families, SameBitsWhereFewLogitsAreWanted) {
+// The last layers leave out rows of which nothing is requested.
+TEST_P(Families, Logits_WhenRequestedForSomeRows_HaveTheSameBits) {
   std::uint64_t seed = 7;  // or the next whose last layer has attention
   FamilyModel m = make_family(GetParam(), seed, 70, "q8_0");
   const plan::ModelShape& shape = m.program.shape;
@@ -110,11 +111,11 @@ TEST_P(Families, SameBitsWhereFewLogitsAreWanted) {
   const std::vector<float> want = run_family(m, all);
   for (const int chunk : {1, 5, 9, 33, 70}) {
     RunOptions o = all;
-    o.few = true;
+    o.sparse_logits = true;
     o.chunk = chunk;
     o.threads = chunk == 1 ? 3 : 1 + chunk % 2;  // three share the vocabulary anywhere
     o.neighbour = chunk % 3 == 0;
-    EXPECT_TRUE(same_wanted_rows(m, o, run_family(m, o), want)) << "chunk " << chunk;
+    EXPECT_TRUE(same_requested_rows(m, o, run_family(m, o), want)) << "chunk " << chunk;
   }
 }
 
@@ -124,7 +125,7 @@ bool has_type(const FamilyModel& m, gguf::TensorType type) {
                      [&](const gguf::TensorInfo& tensor) { return tensor.type == type; });
 }
 
-/// `m` with some of its weights as `other` has them, so that an operation has both types.
+/// `m` with some of its weights as `other` has them, so that an operation has both weight types.
 void mix_weights(FamilyModel& m, const FamilyModel& other) {
   for (std::size_t i = 0; i < m.program.ops.size(); ++i) {
     model::Op& op = m.program.ops[i];
@@ -134,9 +135,9 @@ void mix_weights(FamilyModel& m, const FamilyModel& other) {
   }
 }
 
-/// Relative, of the nearest row: where rounding makes a token take another expert, its row is
-/// another one, and so are those of the tokens that look at it. Wrong products would be in all of
-/// them.
+/// The relative distance of the nearest row. Where rounding makes a token take another expert, its
+/// row is another one, and so are those of the tokens that look at it; wrong products would be in
+/// all rows.
 double distance(const std::vector<float>& a, const std::vector<float>& b, std::size_t columns) {
   double nearest = 1e9;
   for (std::size_t at = 0; at < a.size(); at += columns) {
@@ -150,7 +151,7 @@ double distance(const std::vector<float>& a, const std::vector<float>& b, std::s
   return nearest;
 }
 
-TEST_P(Families, PairsOfBf16HaveTheirBitsAlsoBesideQuantisedWeights) {
+TEST_P(Families, Bf16Pairs_WhenMixedWithQuantisedWeights_HaveTheirBits) {
   const std::string emulated = "avx512bf16-emulated";
   if (!cpu::select_family(emulated).has_value()) {
     GTEST_SKIP() << "this processor has no AVX-512";
@@ -184,31 +185,32 @@ TEST_P(Families, PairsOfBf16HaveTheirBitsAlsoBesideQuantisedWeights) {
   }
 }
 
-/// Each kind of sequence has the bits of its own kernels, whatever kind is beside it.
-void expect_own_bits(const FamilyModel& m, const std::string& reading) {
+/// Expects each kind of sequence to have the bits of its own kernels, whatever kind runs with it.
+void expect_own_bits(const FamilyModel& m, const std::string& prefill_kernels) {
   RunOptions alone;
   alone.kv = "f16";
-  for (const bool reads : {false, true}) {
-    alone.kernels = reads ? reading : "avx512";
+  for (const bool prefill_heavy : {false, true}) {
+    alone.kernels = prefill_heavy ? prefill_kernels : "avx512";
     const std::vector<float> want = run_family(m, alone);
     for (const int chunk : {1, 9, 64}) {
       RunOptions o = alone;
-      o.kernels = "avx512+" + reading;
+      o.kernels = "avx512+" + prefill_kernels;
       o.threads = 1 + chunk % 2;
       o.chunk = chunk;
-      o.reads = reads;
+      o.prefill_heavy = prefill_heavy;
       o.neighbour = true;
-      o.neighbour_reads = chunk == 1 ? reads : !reads;
-      for (const bool few : {false, true}) {
-        o.few = few;
-        EXPECT_TRUE(same_wanted_rows(m, o, run_family(m, o), want))
-            << reading << " reads " << reads << " chunk " << chunk << " few " << few;
+      o.neighbour_prefill_heavy = chunk == 1 ? prefill_heavy : !prefill_heavy;
+      for (const bool sparse_logits : {false, true}) {
+        o.sparse_logits = sparse_logits;
+        EXPECT_TRUE(same_requested_rows(m, o, run_family(m, o), want))
+            << prefill_kernels << " reads " << prefill_heavy << " chunk " << chunk << " few "
+            << sparse_logits;
       }
     }
   }
 }
 
-TEST_P(Families, ReadersAndWritersHaveTheirOwnBitsInOneBatch) {
+TEST_P(Families, KernelClasses_WhenInOneBatch_HaveTheirBitsAlone) {
   if (!cpu::select_family("avx512+amx-emulated").has_value()) {
     GTEST_SKIP() << "this processor has no AVX-512";
   }
@@ -220,8 +222,8 @@ TEST_P(Families, ReadersAndWritersHaveTheirOwnBitsInOneBatch) {
   expect_own_bits(m, "avx512bf16-emulated");
 }
 
-// Which sequences read decides their bits, so the rule is part of the class that requests keep.
-TEST(Classes, NameTheRuleOfWhoReads) {
+// The rule for prefill-heavy sequences decides their bits, so it is part of their numerics class.
+TEST(NumericsClass, NumericsClass_WhenKernelClassesDiffer_NamesTheRatio) {
   const FamilyModel m = make_family("llama", 0, 8, "q8_0");
   for (const auto& [kernels, end] :
        {std::pair{"avx512+amx-emulated", ":12"}, std::pair{"avx512+avx512bf16-emulated", ":16"},

@@ -1,6 +1,6 @@
 // Goal: headers as they come: keys that are missing, arrays where a number would do, patterns of
-// windows by layer, scalings by key. What is computed follows the header; what cannot be computed
-// is refused by the key's name.
+// windows by layer, scalings by key. The computation follows the header; what cannot be computed is
+// refused by the key's name.
 // Method: a tiny model's header changed key by key, against the float64 reference, which reads the
 // same header by itself; and where a change must matter, that it does.
 
@@ -76,7 +76,7 @@ bool check(const Case& c, const std::string& what) {
   return have != run(before);
 }
 
-TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
+TEST(Headers, GgufKeys_WhenMissing_HaveTheFamilysDefaults) {
   const Case cases[] = {
       {"gemma2", {"attn_logit_softcapping", "final_logit_softcapping"}, {}},
       {"gemma2", {"attention.sliding_window"}, {}},
@@ -121,7 +121,7 @@ TEST(Headers, MissingKeysHaveTheFamilysDefaults) {
   for (const Case& c : same) EXPECT_FALSE(check(c, c.arch)) << c.arch << " " << *c.gone.begin();
 }
 
-TEST(Headers, NumbersByLayer) {
+TEST(Headers, PerLayerArrays_WhenInTheHeader_SetEachLayer) {
   const auto layers_of = [](const char* arch) {
     return static_cast<std::size_t>(make_family(arch, 2, 1).program.shape.layers);
   };
@@ -156,7 +156,7 @@ TEST(Headers, NumbersByLayer) {
       {"qwen3", {}, array_of("qwen3", "feed_forward_length", same(m.program.shape.ff))}, "ff"));
 }
 
-TEST(Headers, KeysThatChangeWhatIsComputed) {
+TEST(Headers, GgufKeys_WhenChanged_ChangeTheLogits) {
   const auto set_f32 = [](const char* key, float v) -> Change {
     return [=](Writer& w, const std::string& prefix) { w.set_f32(prefix + key, v); };
   };
@@ -201,7 +201,7 @@ TEST(Headers, KeysThatChangeWhatIsComputed) {
   for (const Case& c : cases) EXPECT_TRUE(check(c, c.arch)) << c.arch << " " << &c - cases;
 }
 
-TEST(Headers, TheLargestGemmasDivideScoresByTheWidthOfAHeadAsIfHeadsFilledTheRow) {
+TEST(Headers, AttentionScale_ForTheLargestGemmas_UsesRowWidthOverHeads) {
   for (const auto& [arch, layers] : {std::pair{"gemma2", 46}, std::pair{"gemma3", 62}}) {
     const FamilyModel m = make_family(arch, 2, 1);
     plan::ModelShape shape = m.program.shape;
@@ -213,22 +213,23 @@ TEST(Headers, TheLargestGemmasDivideScoresByTheWidthOfAHeadAsIfHeadsFilledTheRow
   }
 }
 
-/// Layers that guess ahead are counted with the others and take no memory; their tensors may be
-/// anything.
-TEST(Headers, LayersBehindTheOthersAreLeftOut) {
+/// Layers that predict further tokens (nextn) are counted with the others and take no memory; their
+/// tensors may be anything.
+TEST(Headers, NextnLayers_WhenTheFileHasThem_AreNotComputed) {
   const FamilyModel with = make_family("glm4moe", 3, kTokens), bare = make_family("glm4moe", 2, 1);
   const plan::ModelShape& s = with.program.shape;
   ASSERT_EQ(s.left_layers, 1);
   EXPECT_EQ(bare.program.shape.left_layers, 0);
-  const std::string own = "blk." + std::to_string(s.layers) + ".nextn.eh_proj.weight";
-  ASSERT_NE(with.file->tensor(own), nullptr);
+  const std::string nextn_name = "blk." + std::to_string(s.layers) + ".nextn.eh_proj.weight";
+  ASSERT_NE(with.file->tensor(nextn_name), nullptr);
   const auto number = [](std::int64_t layers, std::int64_t left) -> Change {
     return [=](Writer& w, const std::string& prefix) {
       w.set_u32(prefix + "block_count", static_cast<std::uint32_t>(layers));
       w.set_u32(prefix + "nextn_predict_layers", static_cast<std::uint32_t>(left));
     };
   };
-  const FamilyModel without = family_of(changed(*with.file, {own}, number(s.layers, 0)), kTokens);
+  const FamilyModel without =
+      family_of(changed(*with.file, {nextn_name}, number(s.layers, 0)), kTokens);
   EXPECT_EQ(without.program.shape.weights_bytes, s.weights_bytes);
   EXPECT_EQ(without.program.shape.parameters, s.parameters);
   EXPECT_EQ(run(without), run(with));
@@ -237,7 +238,7 @@ TEST(Headers, LayersBehindTheOthersAreLeftOut) {
 }
 
 /// Published checkpoints may hold keys and values of layers that read those of others.
-TEST(Headers, KeysAndValuesOfLayersThatReadOthersAreLeftOut) {
+TEST(Headers, SharedKvTensors_WhenTheFileHasThem_AreNotLoaded) {
   const auto more = [](std::uint32_t sharing) -> Change {
     return [=](Writer& w, const std::string& prefix) {
       w.set_u32(prefix + "attention.shared_kv_layers", sharing);
@@ -260,7 +261,7 @@ TEST(Headers, KeysAndValuesOfLayersThatReadOthersAreLeftOut) {
   EXPECT_TRUE(check({"gemma4", {}, more(n + 1), "none", 6}, "more layers that read others"));
 }
 
-TEST(Headers, LayersOfSeveralKindsAreCheckedByTheKeysName) {
+TEST(Headers, PerLayerKeys_WhenInconsistent_AreRefusedByName) {
   const FamilyModel m = make_family("gemma4", 2, 1);
   const auto layers = static_cast<std::size_t>(m.program.shape.layers);
   const auto refused = [&](const std::string& key, const std::string& why, const Change& change) {
@@ -310,7 +311,7 @@ TEST(Headers, LayersOfSeveralKindsAreCheckedByTheKeysName) {
   }
 }
 
-TEST(Headers, WhatIsNotComputedIsRefusedByName) {
+TEST(Headers, GgufKeys_WhenUnsupported_AreRefusedByName) {
   const auto refused = [](const char* arch, const std::string& key, const Change& change) {
     const FamilyModel m = make_family(arch, 2, 1, "f32", "none");
     const auto shape = plan::read_shape(*changed(*m.file, {}, change));

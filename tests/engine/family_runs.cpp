@@ -84,12 +84,12 @@ bool wants_row(const FamilyModel& m, const RunOptions& o, std::int32_t i) {
   const auto n = static_cast<std::int32_t>(m.tokens.size());
   const std::int32_t chunk = chunk_of(m, o);
   const std::int32_t end = std::min(n, (i / chunk + 1) * chunk);
-  if (o.few && !m.program.shape.causal) return i == n / 2;
-  return !o.few || end - i <= (end == n ? 1 : i / chunk % 3);
+  if (o.sparse_logits && !m.program.shape.causal) return i == n / 2;
+  return !o.sparse_logits || end - i <= (end == n ? 1 : i / chunk % 3);
 }
 
-bool same_wanted_rows(const FamilyModel& m, const RunOptions& o, const std::vector<float>& have,
-                      const std::vector<float>& want) {
+bool same_requested_rows(const FamilyModel& m, const RunOptions& o, const std::vector<float>& have,
+                         const std::vector<float>& want) {
   if (have.size() != want.size() || have.size() != m.tokens.size() * m.columns()) return false;
   for (std::size_t i = 0; i < m.tokens.size(); ++i) {
     const std::size_t at = i * m.columns();
@@ -103,12 +103,12 @@ bool same_wanted_rows(const FamilyModel& m, const RunOptions& o, const std::vect
 
 namespace {
 
-/// A chunk of m's tokens from `at` on, in its pages, and the other sequence beside it.
+/// A chunk of m's tokens from `at` on, in its pages, and the other sequence next to it.
 struct Step {
   std::vector<backend::Segment> segments;
-  std::size_t mine = 0;     // of them
+  std::size_t mine = 0;     // its index
   std::int32_t before = 0;  // tokens of the batch before it
-  std::int32_t rows = 0;    // of logits before its own
+  std::int32_t rows = 0;    // logit rows before its own
 };
 Step step_of(const FamilyModel& m, const RunOptions& o, std::int32_t at,
              const std::vector<std::int32_t>& other, const std::vector<std::int32_t> (&pages)[2]) {
@@ -118,31 +118,31 @@ Step step_of(const FamilyModel& m, const RunOptions& o, std::int32_t at,
   backend::Segment mine{m.tokens.data() + at, now, at, pages[0].data()};
   for (std::int32_t i = at; i < at + now && causal; ++i) mine.n_logits += wants_row(m, o, i);
   mine.hidden = !causal;
-  if (o.few && !causal) mine.hidden_at = n / 2;
-  mine.reads = o.reads;
+  if (o.sparse_logits && !causal) mine.hidden_at = n / 2;
+  mine.prefill_heavy = o.prefill_heavy;
   Step step;
   step.segments.push_back(mine);
   if (!o.neighbour) return step;
-  // A state goes on where it ended; it begins anew with each chunk instead.
+  // A state goes on where it ended; the neighbour's begins anew with each chunk instead.
   const std::int32_t there = causal && m.program.shape.attention_step == 0 ? at : 0;
   const std::int32_t theirs = causal ? std::min(5, n - at) : n / 2 + 1;
-  backend::Segment beside{other.data() + there, theirs, there, pages[1].data()};
-  beside.n_logits = causal && o.few ? 1 : 0;
-  beside.hidden = !causal;
-  beside.reads = o.neighbour_reads;
-  beside.state = 1;
-  if (o.neighbour_reads && !o.reads) {
-    step.segments.push_back(beside);
+  backend::Segment other_segment{other.data() + there, theirs, there, pages[1].data()};
+  other_segment.n_logits = causal && o.sparse_logits ? 1 : 0;
+  other_segment.hidden = !causal;
+  other_segment.prefill_heavy = o.neighbour_prefill_heavy;
+  other_segment.state = 1;
+  if (o.neighbour_prefill_heavy && !o.prefill_heavy) {
+    step.segments.push_back(other_segment);
     return step;
   }
-  step.segments.insert(step.segments.begin(), beside);
+  step.segments.insert(step.segments.begin(), other_segment);
   step.mine = 1;
-  step.before = beside.n;
-  step.rows = beside.n_logits;
+  step.before = other_segment.n;
+  step.rows = other_segment.n_logits;
   return step;
 }
 
-/// What an executor says beside a row of logits is so.
+/// Expects that what an executor says of a row of logits is so.
 void expect_maxima(const backend::Executor& executor, std::int32_t row, const float* logits,
                    std::int64_t vocab) {
   const float* maxima = executor.maxima(row);

@@ -29,22 +29,22 @@ struct RunOptions {
   int threads = 1;
   std::int32_t chunk = 0;  // 0 = all at once
   std::string kv = "f32";
-  std::int64_t context = 0;  // 0 = enough for the tokens
-  bool neighbour = false;    // another sequence in front of each chunk
-  bool reads = false;        // backend::Segment
-  bool neighbour_reads = false;
-  bool few = false;  // logits of few tokens alone (wants_row)
+  std::int64_t context = 0;    // 0 = enough for the tokens
+  bool neighbour = false;      // another sequence in front of each chunk
+  bool prefill_heavy = false;  // backend::Segment
+  bool neighbour_prefill_heavy = false;
+  bool sparse_logits = false;  // logits of some tokens only (wants_row)
 };
 backend::LoadOptions load_options(const FamilyModel& m, const RunOptions& options);
-/// Whether token `i` of `m` is one of those whose logits are wanted where `few` are: in turn none,
-/// the last one and the last two of a chunk, and the last one of all; an encoder's one in the
+/// True if the logits of token `i` of `m` are requested. With sparse_logits these are none, the
+/// last one and the last two of a chunk, in turn, and the last one of all; an encoder's one in the
 /// middle.
 bool wants_row(const FamilyModel& m, const RunOptions& options, std::int32_t i);
-/// Whether the rows that `options` want have the same bits in both.
-bool same_wanted_rows(const FamilyModel& m, const RunOptions& options,
-                      const std::vector<float>& have, const std::vector<float>& want);
-/// Logits of every token (zeros of those that are not wanted), or an encoder's vectors. The
-/// executor has load_options' limits.
+/// True if the rows that `options` request have the same bits in both.
+bool same_requested_rows(const FamilyModel& m, const RunOptions& options,
+                         const std::vector<float>& have, const std::vector<float>& want);
+/// Logits of every token (zeros where none are requested), or an encoder's vectors. The executor
+/// has load_options' limits.
 std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m,
                           const RunOptions& options);
 /// The same on an executor of its own.

@@ -1,5 +1,5 @@
 // Goal: a sequence with a grammar produces a text of it, whatever the sampling; it depends on its
-// own ids and parameters alone, so it goes on from any committed prefix, beside any neighbours and
+// own ids and parameters alone, so it goes on from any committed prefix, with any neighbours and
 // after preemption, with the same ids; sequences without one are not touched. Method: the device
 // double and the letter tokenizer of the engine's tests; a sequence run alone is the truth.
 
@@ -36,11 +36,11 @@ SequenceSpec make_spec(SequenceKey key, std::size_t n, float temperature = 0.9f)
   return spec;
 }
 
-/// The pieces of the ids without the end token.
+/// The token bytes of the ids without the end token.
 std::string text_of(const std::vector<TokenId>& ids) {
   const auto tokenizer = make_letter_tokenizer(97, kTestEnd);
   std::string text;
-  for (const TokenId id : ids) text += tokenizer->is_end(id) ? "" : tokenizer->piece(id);
+  for (const TokenId id : ids) text += tokenizer->is_end(id) ? "" : tokenizer->token_bytes(id);
   return text;
 }
 
@@ -58,16 +58,16 @@ void expect_of_grammar(const SequenceSpec& spec, const Outcome& out) {
 }
 
 // Each letter may be read in more ways than the one before.
-TEST(EngineGrammar, ATextOfTooManyWaysEndsItsSequenceAlone) {
+TEST(EngineGrammar, Sequence_WhenItsGrammarIsTooAmbiguous_EndsAlone) {
   SequenceSpec spec = make_spec(1, 0);
   spec.sampling.extra = grammar::extra_of(
       grammar::GrammarRequest{"gbnf", "root ::= \"a\" root? root? root? root? root? root? root?"});
   spec.sampling.min_tokens = spec.max_tokens = 300;
-  const SequenceSpec beside = make_spec(2, 1);
-  const Outcome alone = run_alone(beside);
+  const SequenceSpec plain_spec = make_spec(2, 1);
+  const Outcome alone = run_alone(plain_spec);
   TestEngine t;
   ASSERT_TRUE(t.engine->add(spec).has_value());
-  ASSERT_TRUE(t.engine->add(beside).has_value());
+  ASSERT_TRUE(t.engine->add(plain_spec).has_value());
   std::vector<Outcome> out(2);
   while (!t.engine->idle()) gather(t.engine->step(), 1, out);
   EXPECT_EQ(out[0].finish, FinishReason::kError);
@@ -77,7 +77,7 @@ TEST(EngineGrammar, ATextOfTooManyWaysEndsItsSequenceAlone) {
   EXPECT_EQ(out[1], alone);
 }
 
-TEST(EngineGrammar, TextsAreOfTheirGrammar) {
+TEST(EngineGrammar, Text_WithAGrammar_MatchesIt) {
   int stopped = 0;
   for (std::size_t n = 0; n < 40; ++n) {
     const SequenceSpec spec = make_spec(1, n, n % 5 == 0 ? 0.0f : 0.3f * static_cast<float>(n % 7));
@@ -90,7 +90,7 @@ TEST(EngineGrammar, TextsAreOfTheirGrammar) {
 
 // A grammar leaves one letter of thirteen open, and says no three the same way twice. Each letter
 // is several tokens, of which these texts mostly have the first.
-TEST(EngineGrammar, GuessesOfWhatItForcesChangeNoToken) {
+TEST(EngineGrammar, DraftTokens_WhenTheGrammarForcesThem_ChangeNoToken) {
   nlohmann::json bias;
   for (TokenId id = 0; id < 26; ++id) bias[std::to_string(id == 1 ? 27 : id)] = 7;
   std::vector<SequenceSpec> specs;
@@ -113,9 +113,9 @@ TEST(EngineGrammar, GuessesOfWhatItForcesChangeNoToken) {
     config.drafts = 0;
     TestEngine plain(config);
     config.drafts = kDraftsMax;
-    TestEngine guessing(config);
+    TestEngine drafting(config);
     std::vector<Outcome> expected(specs.size()), out(specs.size());
-    for (TestEngine* t : {&plain, &guessing}) {
+    for (TestEngine* t : {&plain, &drafting}) {
       std::size_t next = 0;
       while (next < specs.size() || !t->engine->idle()) {
         while (next < specs.size() && t->engine->add(specs[next]).has_value()) ++next;
@@ -124,13 +124,13 @@ TEST(EngineGrammar, GuessesOfWhatItForcesChangeNoToken) {
     }
     EXPECT_EQ(out, expected) << recurrent;
     for (std::size_t n = 0; n < specs.size(); ++n) expect_of_grammar(specs[n], out[n]);
-    const Usage usage = guessing.engine->usage();
-    EXPECT_GT(usage.drafts_right, 500u) << recurrent;
+    const Usage usage = drafting.engine->usage();
+    EXPECT_GT(usage.drafts_accepted, 500u) << recurrent;
     EXPECT_LT(usage.steps, plain.engine->usage().steps * 2 / 3) << recurrent;
   }
 }
 
-TEST(EngineGrammar, EverySamplingParameterKeepsToIt) {
+TEST(EngineGrammar, Grammar_WithEverySamplingParameter_IsObeyed) {
   for (std::size_t n = 0; n < 24; ++n) {
     SequenceSpec spec = make_spec(1, n, 1.2f);
     switch (n % 6) {
@@ -159,9 +159,9 @@ TEST(EngineGrammar, EverySamplingParameterKeepsToIt) {
   }
 }
 
-// With "finish" every text that has room for its shortest form ends, and from any prefix with the
-// same ids; without need for it, ids are those without it. An end token counts as a token.
-TEST(EngineGrammar, FinishesWithinMaxTokens) {
+// With "finish" every text that has enough tokens for its shortest form ends, and from any prefix
+// with the same ids; without need for it, ids are those without it. An end token counts as a token.
+TEST(EngineGrammar, Text_WithTheFinishOption_EndsWithinMaxTokens) {
   struct Shape {
     grammar::GrammarRequest request;
     std::int64_t shortest;  // tokens, the end among them
@@ -199,8 +199,8 @@ TEST(EngineGrammar, FinishesWithinMaxTokens) {
   EXPECT_EQ(run_alone(spec).finish, FinishReason::kLength);
 }
 
-// A bias for tokens that may not come has no effect; for one that may, it has.
-TEST(EngineGrammar, BiasesAreBehindTheMask) {
+// A bias has no effect on tokens that may not come; on one that may, it has.
+TEST(EngineGrammar, LogitBias_WhenTheGrammarForbidsTheToken_DoesNotAllowIt) {
   SequenceSpec spec = make_spec(1, 2);  // [a-m]*n
   spec.sampling.extra = R"({"grammar":{"kind":"regex","source":"[a-m]*n"},)"
                         R"("logit_bias":{"39":1000,"25":1000}})";  // "n" and "z"
@@ -208,7 +208,7 @@ TEST(EngineGrammar, BiasesAreBehindTheMask) {
   EXPECT_EQ(text_of(out.ids), "n");
 }
 
-TEST(EngineGrammar, GoesOnFromAnyCommittedPrefix) {
+TEST(EngineGrammar, Resume_FromAnyCommittedPrefix_GivesTheSameIds) {
   for (std::size_t n = 0; n < 8; ++n) {
     const SequenceSpec spec = make_spec(1, n);
     const Outcome whole = run_alone(spec);
@@ -224,7 +224,7 @@ TEST(EngineGrammar, GoesOnFromAnyCommittedPrefix) {
   }
 }
 
-TEST(EngineGrammar, NeighboursAndPreemptionChangeNothing) {
+TEST(EngineGrammar, Tokens_WithNeighboursAndPreemption_AreTheSame) {
   std::vector<SequenceSpec> specs;
   for (std::size_t n = 0; n < 24; ++n) {
     specs.push_back(n % 3 == 0 ? varied_spec(100 + n, n) : make_spec(100 + n, n));
@@ -249,7 +249,7 @@ TEST(EngineGrammar, NeighboursAndPreemptionChangeNothing) {
 }
 
 // Compiling is held up until the others are done; then the texts are what they always are.
-TEST(EngineGrammar, CompilingHoldsUpNobody) {
+TEST(EngineGrammar, GrammarCompilation_WhileItIsSlow_DelaysNoOtherSequence) {
   std::mutex mutex;
   std::condition_variable opened;
   bool open = false;
@@ -285,7 +285,7 @@ TEST(EngineGrammar, CompilingHoldsUpNobody) {
   for (std::size_t n = 0; n < specs.size(); ++n) EXPECT_EQ(out[n], alone[n]) << n;
 }
 
-TEST(EngineGrammar, WhatCannotBeIsATypedError) {
+TEST(EngineGrammar, Grammar_WhenInvalidOrUnsatisfiable_IsATypedError) {
   TestEngine t;
   const auto code = [&](SequenceSpec spec) {
     const auto added = t.engine->add(std::move(spec));

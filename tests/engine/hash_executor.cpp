@@ -13,7 +13,8 @@ namespace holdfast::engine {
 namespace {
 
 constexpr std::int64_t kPage = 64;
-constexpr TokenId kReader = 1 << 20;  // added to what a sequence that reads has in its pages
+constexpr TokenId kPrefillHeavyOffset =
+    1 << 20;  // added to the pages' tokens of a prefill-heavy sequence
 
 constexpr std::uint64_t kNothing = 99;  // the hash of no tokens
 
@@ -40,7 +41,7 @@ class HashExecutor final : public backend::Executor {
     last_ = segments;
     for (const backend::Segment& s : segments) {
       for (std::int32_t i = 0; i < s.n; ++i) {
-        cell(s, s.start + i) = s.tokens[i] + (s.reads ? kReader : 0);
+        cell(s, s.start + i) = s.tokens[i] + (s.prefill_heavy ? kPrefillHeavyOffset : 0);
       }
     }
     advance_states(segments);
@@ -52,8 +53,8 @@ class HashExecutor final : public backend::Executor {
     best_.clear();
     top_.clear();
     for (const backend::Segment& s : segments) {
-      const TokenId* wanted = s.tokens + s.n - s.n_logits;
-      if (std::find(wanted, s.tokens + s.n, log_->error_after) != s.tokens + s.n) {
+      const TokenId* requested = s.tokens + s.n - s.n_logits;
+      if (std::find(requested, s.tokens + s.n, log_->error_after) != s.tokens + s.n) {
         failed_ = true;
         return Error{log_->error, "forward: segment is not finite"};
       }
@@ -71,10 +72,10 @@ class HashExecutor final : public backend::Executor {
     find_maxima();
     return logits_.data();
   }
-  Result<const float*> more_logits(std::int32_t first, std::int32_t n) override {
+  Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override {
     CHECK(n > 0 && n <= limits_.logit_rows);
-    CHECK(std::any_of(last_.begin(), last_.end(), [](const auto& s) { return s.more; }));
-    std::fill(logits_.begin(), logits_.end(), -777.0f);  // what forward gave is gone
+    CHECK(std::any_of(last_.begin(), last_.end(), [](const auto& s) { return s.deferred_logits; }));
+    std::fill(logits_.begin(), logits_.end(), -777.0f);  // forward's rows are gone
     std::int32_t given = 0;
     for (const backend::Segment& s : last_) {
       for (std::int32_t i = 0; i < s.n; ++i, --first) {
@@ -91,12 +92,12 @@ class HashExecutor final : public backend::Executor {
   }
   const float* maxima(std::int32_t row) const override {
     if (!log_->tells_maxima) return nullptr;
-    ++log_->maxima_asked;
+    ++log_->maxima_calls;
     return maxima_.data() + row * backend::logit_blocks(static_cast<std::int32_t>(vocab_));
   }
   const float* hidden(std::int32_t i) const override { return hidden_.data() + i * kHashWidth; }
   backend::Memory memory() const override { return {1, 2, 3}; }
-  std::int64_t read_for_written() const override { return 16; }
+  std::int64_t prefill_heavy_ratio() const override { return 16; }
   bool gives_best() const override { return log_->gives_best; }
   std::int32_t best(std::int32_t row) const override {
     const std::int32_t id = best_[static_cast<std::size_t>(row)];
@@ -120,13 +121,13 @@ class HashExecutor final : public backend::Executor {
   std::uint64_t allocations() const override { return 7; }
 
  private:
-  /// The token, its position, and a sum over the prefix, all read back through the pages.
+  /// Adds the token, its position, and a sum over the prefix, all read back through the pages.
   void add_hidden(const backend::Segment& s, std::int64_t p) {
     std::int64_t sum = 0;
     for (std::int64_t i = 0; i <= p; ++i) sum = (sum * 31 + cell(s, i)) % 1009;
-    const bool wanted = s.wants_hidden(static_cast<std::int32_t>(p - s.start));
+    const bool requested = s.wants_hidden(static_cast<std::int32_t>(p - s.start));
     for (const std::int64_t v : {std::int64_t{cell(s, p)}, p, sum}) {
-      hidden_.push_back(wanted ? static_cast<float>(v) / 7 : -777.0f);
+      hidden_.push_back(requested ? static_cast<float>(v) / 7 : -777.0f);
     }
   }
 
@@ -141,7 +142,7 @@ class HashExecutor final : public backend::Executor {
     }
   }
 
-  /// Where the greatest logit is; the row is gone then.
+  /// The id of the greatest logit; the row is gone then.
   TokenId take_best(float* row) {
     ++log_->best_rows;
     const auto id = static_cast<TokenId>(std::max_element(row, row + vocab_) - row);
@@ -169,18 +170,19 @@ class HashExecutor final : public backend::Executor {
   void row(const backend::Segment& s, std::int64_t position, float* out) {
     std::uint64_t h = kNothing;
     for (std::int64_t p = 0; p <= position; ++p) h = mix(h, static_cast<std::uint64_t>(cell(s, p)));
-    if (!states_.empty()) {  // which must say the same, but that it was carried on
+    if (!states_.empty()) {  // the same, but carried on from step to step
       h = passed_[s.state][static_cast<std::size_t>(position - s.start)];
     }
     for (std::int32_t id = 0; id < vocab_; ++id) {
       out[id] = static_cast<float>(mix(h, static_cast<std::uint64_t>(id)) >> 54) * 0.01f;
     }
     const std::int64_t before = position + 1 - log_->period;
-    if (log_->period > 0 && before >= 0 && h % 8 != 0) out[cell(s, before) % kReader] = 100;
-    if (cell(s, position) % kReader == log_->nan_after)
+    if (log_->period > 0 && before >= 0 && h % 8 != 0)
+      out[cell(s, before) % kPrefillHeavyOffset] = 100;
+    if (cell(s, position) % kPrefillHeavyOffset == log_->nan_after)
       out[5] = std::numeric_limits<float>::quiet_NaN();
   }
-  /// Each goes on from where it is, and is lost to whoever thinks that it is elsewhere.
+  /// Moves each state on from where it is; CHECKs that its sequence is there too.
   void advance_states(const std::vector<backend::Segment>& segments) {
     passed_.clear();
     for (const backend::Segment& s : segments) {
@@ -197,27 +199,30 @@ class HashExecutor final : public backend::Executor {
       }
       state.at = s.start + s.n;
     }
-    for (const backend::Segment& s : segments) keep_state(segments, s);
+    for (const backend::Segment& s : segments) save_snapshot(segments, s);
   }
-  void keep_state(const std::vector<backend::Segment>& segments, const backend::Segment& s) {
-    if (s.keep == 0) return;
-    CHECK(s.keep > 0 && s.keep <= s.n && s.keep_as >= 0);
+  void save_snapshot(const std::vector<backend::Segment>& segments, const backend::Segment& s) {
+    if (s.snapshot_after == 0) return;
+    CHECK(s.snapshot_after > 0 && s.snapshot_after <= s.n && s.snapshot_state >= 0);
     for (const backend::Segment& other : segments) {
-      CHECK_MSG(other.state != s.keep_as && other.from != s.keep_as, "a state in use is written");
-      CHECK_MSG(&other == &s || other.keep_as != s.keep_as, "a state is kept twice");
+      CHECK_MSG(other.state != s.snapshot_state && other.from != s.snapshot_state,
+                "a state in use is written");
+      CHECK_MSG(&other == &s || other.snapshot_state != s.snapshot_state, "a state is kept twice");
     }
-    const auto last = static_cast<std::size_t>(s.keep - 1);
-    states_[static_cast<std::size_t>(s.keep_as)] = {passed_[s.state][last], s.start + s.keep};
+    const auto last = static_cast<std::size_t>(s.snapshot_after - 1);
+    states_[static_cast<std::size_t>(s.snapshot_state)] = {passed_[s.state][last],
+                                                           s.start + s.snapshot_after};
   }
   void check(const std::vector<backend::Segment>& segments) {
     HashCall call;
     std::int32_t tokens = 0;
     std::int32_t rows = 0;
-    std::map<std::int32_t, std::pair<int, bool>> held;  // by how many, whether one writes
+    std::map<std::int32_t, std::pair<int, bool>> held;  // by page: how many, whether one writes
     for (const backend::Segment& s : segments) {
       CHECK(s.n >= 1 && s.start >= 0 && s.start + s.n <= limits_.context);
       CHECK(s.n_logits >= 0 && s.n_logits <= s.n);
-      CHECK_MSG(&s == segments.data() || s.reads >= (&s - 1)->reads, "one that reads is not last");
+      CHECK_MSG(&s == segments.data() || s.prefill_heavy >= (&s - 1)->prefill_heavy,
+                "one that reads is not last");
       tokens += s.n;
       rows += s.n_logits;
       for (std::int64_t p = 0; p * kPage < s.start + s.n; ++p) {
@@ -253,9 +258,9 @@ class HashExecutor final : public backend::Executor {
   std::vector<float> logits_;
   bool failed_ = false;
   std::vector<float> maxima_;                      // of its rows
-  std::vector<TokenId> best_;                      // by row; -1: all of it was wanted
-  std::vector<std::vector<backend::Ranked>> top_;  // by row; empty: it was not wanted
-  std::vector<backend::Segment> last_;  // of the last forward; the engine keeps what they point to
+  std::vector<TokenId> best_;                      // by row; -1: the whole row was requested
+  std::vector<std::vector<backend::Ranked>> top_;  // by row; empty: not requested
+  std::vector<backend::Segment> last_;  // of the last forward; the engine owns their data
   std::vector<float> hidden_;           // [tokens][kHashWidth]
 };
 
@@ -278,7 +283,7 @@ class LetterTokenizer final : public text::Tokenizer {
     }
     return ids;
   }
-  std::string_view piece(TokenId id, bool) const override {
+  std::string_view token_bytes(TokenId id, bool) const override {
     if (id == end_) return {};
     return std::string_view(letters_).substr(static_cast<std::size_t>(id % 26), 1);
   }

@@ -1,6 +1,6 @@
 #pragma once
 // Doubles for the engine's tests: a device whose logits are a hash of the token prefix, read back
-// through the page table that the engine hands it, and a tokenizer of single letters.
+// through the page table that the engine passes, and a tokenizer of single letters.
 
 #include <memory>
 #include <optional>
@@ -13,42 +13,42 @@ namespace holdfast::engine {
 
 struct HashCall {
   std::int32_t segments = 0;
-  std::int32_t decode = 0;   // segments of one token that want logits
+  std::int32_t decode = 0;   // segments of one token that request logits
   std::int32_t prefill = 0;  // tokens of the others
 };
 
-/// What the double saw and what it shall do; shared with the test.
+/// Calls that the double saw, and options for what it does; shared with the test.
 struct HashLog {
   std::vector<HashCall> calls;
   TokenId nan_after = -1;           // a row whose last token is this one is NaN
-  std::int64_t period = 0;          // > 0: mostly the token so many places back comes again
-  TokenId error_after = -1;         // forward fails where the logits behind this one are wanted
-  Errc error = Errc::kNumericsNan;  // so
-  std::optional<Errc> then;         // and so does every forward behind one that failed
+  std::int64_t period = 0;          // > 0: mostly the token so many positions back comes again
+  TokenId error_after = -1;         // forward fails where the logits after this one are requested
+  Errc error = Errc::kNumericsNan;  // with this
+  std::optional<Errc> then;         // and so does every forward after one that failed
   bool gives_best = false;
   std::int32_t top_most = 0;
   bool tells_maxima = false;
-  std::int64_t maxima_asked = 0;
+  std::int64_t maxima_calls = 0;
   int workers = 3;
-  std::int64_t spread = 0;                    // times that something was done on all of them
-  std::int64_t best_rows = 0, top_rows = 0;   // of which nothing else was wanted
+  std::int64_t spread = 0;                    // times that work ran on all of them
+  std::int64_t best_rows = 0, top_rows = 0;   // of which nothing else was requested
   ManualClock clock;                          // moves with each forward, by:
   std::int64_t decode_us = 0, prompt_us = 0;  // each sequence that decodes, each prompt token
 };
 
-/// CHECKs every limit, that live segments share no page that one of them writes, and reads nothing
-/// but what was written through the page tables (pages start as garbage). It reads_apart():
-/// a sequence that met a page of the other kind has other logits.
+/// An executor that CHECKs every limit and that live segments share no page that one of them
+/// writes, and reads nothing but what was written through the page tables (pages start as garbage).
+/// It has_prefill_kernels(): a sequence that met a page of the other kind has other logits.
 std::unique_ptr<backend::Executor> make_hash_executor(const ModelEngineConfig& config,
                                                       std::shared_ptr<HashLog> log);
 
-/// Pieces "a".."z" by id % 26; the end token is `end`.
+/// A tokenizer with token bytes "a".."z" by id % 26; the end token is `end`.
 std::shared_ptr<const text::Tokenizer> make_letter_tokenizer(std::int32_t vocab, TokenId end);
 
 inline constexpr TokenId kTestEnd = 1;
-inline constexpr std::int64_t kHashWidth = 3;  // of its rows for embeddings
+inline constexpr std::int64_t kHashWidth = 3;  // width of its rows for embeddings
 
-/// vocab 97, context 320, 6 slots, 30 pages, chunks 64 and 64.
+/// A configuration of vocab 97, context 320, 6 slots, 30 pages, chunks 64 and 64.
 ModelEngineConfig test_config();
 
 struct TestEngine {

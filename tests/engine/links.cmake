@@ -1,3 +1,3 @@
-include(${CMAKE_CURRENT_LIST_DIR}/../gguf/links.cmake)  # hf_model_tools: `synth`
-set(libs hf_model_tools hf_engine nlohmann_json::nlohmann_json)
+include(${CMAKE_CURRENT_LIST_DIR}/../gguf/links.cmake)  # holdfast_model_tools: `synth`
+set(libs holdfast_model_tools holdfast_engine nlohmann_json::nlohmann_json)
 set(timeout_s 300)

@@ -1,4 +1,4 @@
-// Goal: rows asked of compute_logits are those of the positions asked for, whatever runs beside.
+// Goal: compute_logits gives the rows of the requested positions, whatever runs with it.
 // Method: the hashing device double; one row a forward is the truth.
 
 #include "worker/engine/logits.h"
@@ -16,7 +16,7 @@ std::vector<TokenId> tokens_of(std::size_t n) {
   return out;
 }
 
-TEST(Logits, RowsDoNotDependOnHowTheyAreReached) {
+TEST(Logits, LogitRows_WhenChunksAndNeighboursDiffer_AreTheSame) {
   const auto tokens = tokens_of(300);
   std::vector<std::int64_t> positions;
   for (std::int64_t i = 0; i < 300; ++i) positions.push_back(i);
@@ -38,19 +38,19 @@ TEST(Logits, RowsDoNotDependOnHowTheyAreReached) {
   }
 }
 
-TEST(Logits, RowsAreEnoughBesideNeighboursThatAreGivenGuesses) {
+TEST(Logits, LogitRows_WhenNeighboursHaveDraftTokens_AreEnough) {
   const auto tokens = tokens_of(300);
   std::vector<std::int64_t> positions;
   for (std::int64_t i = 0; i < 300; ++i) positions.push_back(i);
   TestEngine truth;
   TestEngine t;
-  truth.log->period = t.log->period = 5;  // what neighbours make repeats itself
+  truth.log->period = t.log->period = 5;  // the neighbours' texts repeat themselves
   const auto expected = compute_logits(*truth.engine, tokens, positions, {}).value();
   EXPECT_EQ(compute_logits(*t.engine, tokens, positions, {64, 5, false}).value(), expected);
   EXPECT_GT(t.engine->usage().drafts, 0u);
 }
 
-TEST(Logits, PositionsInAnyOrderAndTwice) {
+TEST(Logits, LogitRows_WhenPositionsAreUnsortedOrRepeated_FollowTheirOrder) {
   const auto tokens = tokens_of(200);
   TestEngine t;
   const auto all = compute_logits(*t.engine, tokens, {0, 3, 77, 199}, {}).value();
@@ -63,7 +63,7 @@ TEST(Logits, PositionsInAnyOrderAndTwice) {
   EXPECT_TRUE(compute_logits(*t.engine, tokens, {}, {}).value().empty());
 }
 
-TEST(Logits, Refusals) {
+TEST(Logits, ComputeLogits_WhenArgumentsAreInvalid_IsRefusedWithTypedError) {
   TestEngine t;
   const auto tokens = tokens_of(20);
   EXPECT_EQ(compute_logits(*t.engine, tokens, {20}, {}).error().code, Errc::kInvalidRequest);
@@ -73,9 +73,9 @@ TEST(Logits, Refusals) {
   EXPECT_EQ(compute_logits(*t.engine, tokens, {1}, {65, 0, false}).error().code,
             Errc::kInvalidRequest);
   EXPECT_TRUE(t.engine->idle());
-  ModelEngineConfig few = test_config();
-  few.pages = 2;
-  TestEngine small(few);
+  ModelEngineConfig small_config = test_config();
+  small_config.pages = 2;
+  TestEngine small(small_config);
   const auto refused = compute_logits(*small.engine, tokens_of(129), {1}, {});
   EXPECT_EQ(refused.error().code, Errc::kMemoryExhausted);
   EXPECT_NE(refused.error().what.find("needs 3 KV pages, the pool has 2"), std::string::npos);

@@ -1,6 +1,6 @@
-// Goal: on a machine with several memory nodes each thread stays on its own, and no bit is another.
-// Method: this machine's processors said to be nodes of one each; affinities as the kernel tells
-// them.
+// Goal: on a machine with several memory nodes each thread stays on its own node, and all bits are
+// the same. Method: this machine's processors said to be nodes of one each; affinities as the
+// kernel tells them.
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -25,14 +25,14 @@ std::string cpus_of(const fs::path& thread) {
   return "";
 }
 
-/// How many threads of this process may use just these processors.
+/// The number of threads of this process that may use just these processors.
 std::map<std::string, int> threads_by_cpus() {
   std::map<std::string, int> out;
   for (const auto& thread : fs::directory_iterator("/proc/self/task")) ++out[cpus_of(thread)];
   return out;
 }
 
-TEST(Nodes, EachThreadStaysOnItsOwn) {
+TEST(Nodes, WorkerThreads_WithTwoNumaNodes_AreBoundAndChangeNoBit) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
@@ -52,10 +52,10 @@ TEST(Nodes, EachThreadStaysOnItsOwn) {
     fs::create_directories(node);
     std::ofstream(node / "cpulist") << cpus[i] << "\n";
   }
-  // A sanitizer may have a thread of its own; this one is among those that are given places.
+  // A sanitizer may have a thread of its own; this one is among those that are bound to nodes.
   std::map<std::string, int> expected = threads_by_cpus();
-  const std::string own = cpus_of("/proc/thread-self");
-  if (--expected[own] == 0) expected.erase(own);
+  const std::string main_cpus = cpus_of("/proc/thread-self");
+  if (--expected[main_cpus] == 0) expected.erase(main_cpus);
   for (const std::string& cpu : cpus) ++expected[cpu];
   setenv("HOLDFAST_TEST_NODES", folder.c_str(), 1);
   auto executor = backend::load(options.device, m.program, load_options(m, options));

@@ -1,7 +1,7 @@
-// Goal: sequences that begin alike compute their beginning once, and guesses make steps fewer; both
-// change no token, and leave no page behind. Method: the device double of engine_test, whose logits
-// read the whole prefix back through the page tables: a page of other content changes every token
-// after it; the same specs without cache and guesses are the truth.
+// Goal: sequences that begin alike compute their prefix once, and draft tokens make steps fewer;
+// both change no token, and leave no page allocated. Method: the device double of engine_test,
+// whose logits read the whole prefix back through the page tables: a page of other content changes
+// every token after it; the same specs without cache and draft tokens are the truth.
 
 #include <gtest/gtest.h>
 
@@ -10,17 +10,17 @@
 namespace holdfast::engine::prefix_test {
 namespace {
 
-struct Ran {
+struct RunResult {
   std::vector<Outcome> outcomes;
   Usage usage;
 };
 
-Ran run(const ModelEngineConfig& config, const std::vector<SequenceSpec>& specs,
-        std::int64_t period = 0, bool one_by_one = false) {
+RunResult run(const ModelEngineConfig& config, const std::vector<SequenceSpec>& specs,
+              std::int64_t period = 0, bool one_by_one = false) {
   TestEngine t(config);
   t.log->period = period;
-  Ran ran;
-  ran.outcomes.resize(specs.size());
+  RunResult result;
+  result.outcomes.resize(specs.size());
   std::size_t next = 0;
   for (int steps = 0; steps < 100'000; ++steps) {
     while (next < specs.size() && (!one_by_one || t.engine->idle())) {
@@ -28,18 +28,18 @@ Ran run(const ModelEngineConfig& config, const std::vector<SequenceSpec>& specs,
       ++next;
     }
     if (t.engine->idle()) break;
-    gather(t.engine->step(), specs[0].key, ran.outcomes);
+    gather(t.engine->step(), specs[0].key, result.outcomes);
   }
   EXPECT_TRUE(t.engine->idle());
-  ran.usage = t.engine->usage();
-  EXPECT_EQ(ran.usage.pages_used, 0);
-  return ran;
+  result.usage = t.engine->usage();
+  EXPECT_EQ(result.usage.pages_used, 0);
+  return result;
 }
 
 ModelEngineConfig plain_config();
 
-/// What a sequence generates when nobody else is there, cut.
-std::vector<TokenId> ran_alone_ids(const SequenceSpec& spec, std::size_t n) {
+/// The first n ids that a sequence generates alone.
+std::vector<TokenId> run_alone_ids(const SequenceSpec& spec, std::size_t n) {
   std::vector<TokenId> ids = run_alone(spec, plain_config()).ids;
   ids.resize(std::min(ids.size(), n));
   return ids;
@@ -66,23 +66,23 @@ std::vector<SequenceSpec> alike(std::size_t n, std::size_t common) {
   return specs;
 }
 
-TEST(Prefix, IsComputedOnceByThoseWhoComeTogetherOrLater) {
+TEST(Prefix, CommonPrefix_WhenRequestsComeTogetherOrLater_IsComputedOnce) {
   constexpr std::size_t kCommon = 150;  // two whole pages
   for (const bool one_by_one : {false, true}) {
     const auto specs = alike(12, kCommon);
     ModelEngineConfig config = plain_config();
     config.prefill_chunk = config.prefill_chunk_busy = 1'000;  // all could begin in one step
-    const Ran expected = run(config, specs, 0, one_by_one);
+    const RunResult expected = run(config, specs, 0, one_by_one);
     config.prefix_cache = true;
-    const Ran ran = run(config, specs, 0, one_by_one);
-    EXPECT_EQ(ran.outcomes, expected.outcomes);
-    const std::uint64_t saved = expected.usage.prefill_tokens - ran.usage.prefill_tokens;
+    const RunResult result = run(config, specs, 0, one_by_one);
+    EXPECT_EQ(result.outcomes, expected.outcomes);
+    const std::uint64_t saved = expected.usage.prefill_tokens - result.usage.prefill_tokens;
     EXPECT_EQ(saved, 11u * 128u) << one_by_one;
   }
 }
 
-/// Three turns of a conversation: each computes what was not there, but for whole pages of prompt
-/// and answer but the answer's last token.
+/// Runs three turns of a conversation: each computes what was not cached, where whole pages of
+/// prompt and answer are, but for the answer's last token.
 void expect_conversation_goes_on(const ModelEngineConfig& config, std::int64_t period = 0) {
   TestEngine t(config);
   t.log->period = period;
@@ -99,20 +99,20 @@ void expect_conversation_goes_on(const ModelEngineConfig& config, std::int64_t p
     EXPECT_EQ(out[0], run(plain_config(), {spec}, period).outcomes[0]) << turn;
     const std::uint64_t computed = t.engine->usage().prefill_tokens - before;
     before += computed;
-    const std::size_t known = turn == 0 ? 0 : (spec.prompt.size() - 12) / 64 * 64;
-    EXPECT_EQ(computed, spec.prompt.size() - known) << turn;
+    const std::size_t matched = turn == 0 ? 0 : (spec.prompt.size() - 12) / 64 * 64;
+    EXPECT_EQ(computed, spec.prompt.size() - matched) << turn;
     spec.prompt.insert(spec.prompt.end(), out[0].ids.begin(), out[0].ids.end());
     for (int i = 0; i < 11; ++i) spec.prompt.push_back(3);
   }
 }
 
-TEST(Prefix, OfAConversationGoesOnWhereItEnded) {
+TEST(Prefix, Conversation_AtItsNextTurn_ReusesItsCachedPages) {
   ModelEngineConfig config = plain_config();
   config.prefix_cache = true;
   expect_conversation_goes_on(config);
 }
 
-TEST(Prefix, OfWholePagesIsComputedAgainToItsLastPage) {
+TEST(Prefix, Prompt_WhenItFillsWholePages_RecomputesOnlyTheLastPage) {
   ModelEngineConfig config = plain_config();
   config.prefix_cache = true;
   TestEngine t(config);
@@ -127,7 +127,7 @@ TEST(Prefix, OfWholePagesIsComputedAgainToItsLastPage) {
   }
 }
 
-TEST(Prefix, OfASequenceThatWasCancelledIsKnownAsFarAsItWasComputed) {
+TEST(Prefix, ACancelledSequence_WhenSubmittedAgain_ReusesItsComputedPages) {
   ModelEngineConfig config = plain_config();
   config.prefix_cache = true;
   config.prefill_chunk = 70;
@@ -146,27 +146,28 @@ TEST(Prefix, OfASequenceThatWasCancelledIsKnownAsFarAsItWasComputed) {
   }
 }
 
-TEST(Prefix, IsNotSharedBetweenSequencesThatReadAndThoseThatWrite) {
+TEST(Prefix, Prefix_WhenKernelClassesDiffer_IsNotShared) {
   ModelEngineConfig config = plain_config();
   config.prefix_cache = true;
   std::vector<SequenceSpec> specs;
   for (SequenceKey key = 1; key <= 6; ++key) {
     specs.push_back(varied_spec(key, 1));
     specs.back().prompt.assign(16 * 12, 7);
-    specs.back().max_tokens = key % 3 == 0 ? 13 : 12;  // the last that writes, the first that reads
+    specs.back().max_tokens = key % 3 == 0 ? 13 : 12;  // decode-heavy, prefill-heavy
   }
   for (const bool one_by_one : {false, true}) {
-    const Ran ran = run(config, specs, 0, one_by_one);
+    const RunResult result = run(config, specs, 0, one_by_one);
     for (std::size_t i = 0; i < specs.size(); ++i) {
-      EXPECT_EQ(ran.outcomes[i], run_alone(specs[i], plain_config())) << i;
+      EXPECT_EQ(result.outcomes[i], run_alone(specs[i], plain_config())) << i;
     }
-    EXPECT_EQ(ran.usage.prefill_tokens, 2 * 192u + 4 * 64u);  // their last page is computed by all
+    EXPECT_EQ(result.usage.prefill_tokens,
+              2 * 192u + 4 * 64u);  // their last page is computed by all
   }
-  EXPECT_NE(ran_alone_ids(specs[0], 12), ran_alone_ids(specs[2], 12));
+  EXPECT_NE(run_alone_ids(specs[0], 12), run_alone_ids(specs[2], 12));
 }
 
-/// As a pool of a server that ran for long: what was given back in any order is taken in its own.
-TEST(PagePool, TakesPagesInTheOrderOfMemoryWhereItCan) {
+/// A pool as after a long run: pages that were given back in any order are taken in their own.
+TEST(PagePool, Take_WhenTheFollowingPageIsFree_ReturnsIt) {
   std::uint32_t state = 7;
   const auto draw = [&](std::size_t n) {
     state = state * 1664525u + 1013904223u;
@@ -200,7 +201,7 @@ TEST(PagePool, TakesPagesInTheOrderOfMemoryWhereItCan) {
 }
 
 /// Holders of pages come and go at random; what the cache says of a page is what was written there.
-TEST(PrefixCache, SaysOfAPageWhatItHolds) {
+TEST(PrefixCache, Find_WhenPagesComeAndGoAtRandom_ReturnsOnlyMatchingPages) {
   constexpr std::size_t kPage = 64;
   std::uint32_t state = 1;
   const auto draw = [&](std::uint32_t n) {
@@ -222,7 +223,7 @@ TEST(PrefixCache, SaysOfAPageWhatItHolds) {
       holders.erase(holders.begin() + static_cast<std::ptrdiff_t>(at));
       continue;
     }
-    // Few letters, a page each: many sequences share beginnings, and middles behind others.
+    // Few letters, a page each: many sequences share prefixes, and middles after other prefixes.
     std::vector<TokenId> tokens;
     for (std::uint32_t p = 0, n = 1 + draw(4); p < n; ++p) {
       tokens.insert(tokens.end(), kPage, static_cast<TokenId>(draw(3)));
@@ -230,14 +231,14 @@ TEST(PrefixCache, SaysOfAPageWhatItHolds) {
     const auto pages = static_cast<std::int32_t>(tokens.size() / kPage);
     Holder holder;
     const PrefixRoot root = {{draw(2), draw(2)}, draw(4) == 0};
-    const std::int32_t known = cache.known(root, tokens, pages);
+    const std::int32_t matched = cache.match_pages(root, tokens, pages);
     cache.find(root, tokens, pages, holder.pages);
-    ASSERT_EQ(static_cast<std::int32_t>(holder.pages.size()), known);
+    ASSERT_EQ(static_cast<std::int32_t>(holder.pages.size()), matched);
     const auto up_to = [&](std::size_t page) {
       std::vector<TokenId> all(tokens.begin(),
                                tokens.begin() + static_cast<std::ptrdiff_t>((page + 1) * kPage));
       for (const std::uint64_t part : root.scope) all.push_back(static_cast<TokenId>(part));
-      all.push_back(root.reads ? 1 : 0);
+      all.push_back(root.prefill_heavy ? 1 : 0);
       return all;
     };
     for (std::size_t p = 0; p < holder.pages.size(); ++p) {
@@ -249,13 +250,14 @@ TEST(PrefixCache, SaysOfAPageWhatItHolds) {
       std::int32_t page = pool.take();
       if (page < 0 && cache.evict()) page = pool.take();
       if (page < 0) {
-        EXPECT_LT(could, pages - known);
+        EXPECT_LT(could, pages - matched);
         break;
       }
       content[static_cast<std::size_t>(page)] = up_to(p);
       const auto last = std::span<const TokenId>(tokens).subspan(p * kPage, kPage);
-      EXPECT_EQ(cache.keep(root, last, p == 0 ? PrefixCache::kNoParent : holder.pages.back(), page),
-                page);
+      EXPECT_EQ(
+          cache.insert(root, last, p == 0 ? PrefixCache::kNoParent : holder.pages.back(), page),
+          page);
       holder.pages.push_back(page);
     }
     holders.push_back(std::move(holder));
@@ -281,11 +283,11 @@ TEST(Prefix, Found_WhenRootsDiffer_IsNothingOfOthers) {
     }
     ModelEngineConfig config = plain_config();
     config.prefill_chunk = config.prefill_chunk_busy = 1'000;
-    const Ran expected = run(config, specs, 0, one_by_one);
+    const RunResult expected = run(config, specs, 0, one_by_one);
     config.prefix_cache = true;
-    const Ran ran = run(config, specs, 0, one_by_one);
-    EXPECT_EQ(ran.outcomes, expected.outcomes);
-    const std::uint64_t saved = expected.usage.prefill_tokens - ran.usage.prefill_tokens;
+    const RunResult result = run(config, specs, 0, one_by_one);
+    EXPECT_EQ(result.outcomes, expected.outcomes);
+    const std::uint64_t saved = expected.usage.prefill_tokens - result.usage.prefill_tokens;
     EXPECT_EQ(saved, (12u - 3u) * 128u) << one_by_one;
   }
 }
@@ -313,7 +315,7 @@ TEST(Prefix, Produced_WhenPagesAreCached_SaysHowManyTokensOnce) {
   EXPECT_EQ(t.engine->add(spec).error().code, Errc::kInvalidRequest);
 }
 
-TEST(Prefix, GivesWayToOthersAndChangesNothingUnderPressure) {
+TEST(Prefix, CachedPrefixes_WhenKvPagesRunOut_AreEvictedAndChangeNoToken) {
   std::vector<SequenceSpec> specs;
   for (std::size_t common : {70, 130, 200}) {
     for (SequenceSpec& spec : alike(12, common)) {
@@ -322,12 +324,12 @@ TEST(Prefix, GivesWayToOthersAndChangesNothingUnderPressure) {
       specs.push_back(std::move(spec));
     }
   }
-  const Ran expected = run(plain_config(), specs);
+  const RunResult expected = run(plain_config(), specs);
   for (const std::int32_t pages : {6, 7, 9, 14}) {
     ModelEngineConfig config = test_config();
     config.pages = pages;
-    const Ran ran = run(config, specs);
-    EXPECT_EQ(ran.outcomes, expected.outcomes) << pages;
+    const RunResult result = run(config, specs);
+    EXPECT_EQ(result.outcomes, expected.outcomes) << pages;
   }
 }
 
@@ -338,8 +340,8 @@ ModelEngineConfig recurrent_config() {
   return config;
 }
 
-// Where layers carry a state a beginning is of use as far as the state behind it was kept.
-TEST(States, AreKeptWhereTextsGoApart) {
+// Where layers carry a state a prefix is of use up to its last state snapshot.
+TEST(States, StateSnapshot_WhereTextsDiverge_IsCached) {
   constexpr std::size_t kCommon = 150;
   auto specs = alike(12, kCommon);
   for (std::size_t i = 0; i < specs.size(); ++i) {  // so that no prompt ends near the branch
@@ -352,23 +354,23 @@ TEST(States, AreKeptWhereTextsGoApart) {
   config.slots = 12;
   config.pages = 60;
   for (const bool one_by_one : {false, true}) {
-    const Ran expected = run(plain_config(), specs, 0, one_by_one);
-    const Ran ran = run(config, specs, 0, one_by_one);
-    EXPECT_EQ(ran.outcomes, expected.outcomes);
-    const std::uint64_t saved = expected.usage.prefill_tokens - ran.usage.prefill_tokens;
-    // Who waits says where; who comes later learns it from the one before it.
+    const RunResult expected = run(plain_config(), specs, 0, one_by_one);
+    const RunResult result = run(config, specs, 0, one_by_one);
+    EXPECT_EQ(result.outcomes, expected.outcomes);
+    const std::uint64_t saved = expected.usage.prefill_tokens - result.usage.prefill_tokens;
+    // A waiting sequence marks where it diverges; a later one learns it from the one before it.
     EXPECT_EQ(saved, (one_by_one ? 10u : 11u) * 128u) << one_by_one;
   }
 }
 
-// Also where guesses could pass the end of a page, behind which the state is wanted.
-TEST(States, OfAConversationGoOnWhereItEnded) {
+// Draft tokens could pass the end of a page, after which the state is wanted.
+TEST(States, Conversation_AtItsNextTurn_ResumesFromItsStateSnapshot) {
   for (const std::int64_t period : {0, 3, 5}) {
     expect_conversation_goes_on(recurrent_config(), period);
   }
 }
 
-TEST(States, OfAPreemptedSequenceGoOnFromItsLastPage) {
+TEST(States, PreemptedSequence_WhenReadmitted_ResumesFromItsLastPage) {
   ModelEngineConfig config = recurrent_config();
   config.pages = 9;
   TestEngine t(config);
@@ -399,16 +401,16 @@ void expect_nothing_changes(std::int64_t period) {
       specs.push_back(std::move(spec));
     }
   }
-  const Ran expected = run(plain_config(), specs, period);
+  const RunResult expected = run(plain_config(), specs, period);
   for (const std::int32_t pages : {6, 7, 9, 14, 60}) {
     for (const std::int32_t slots : {2, 6}) {
       ModelEngineConfig config = recurrent_config();
       config.pages = pages;
       config.slots = slots;
       config.prefill_chunk = config.prefill_chunk_busy = pages == 9 ? 50 : 1'000;
-      const Ran ran = run(config, specs, period);
-      EXPECT_EQ(ran.outcomes, expected.outcomes) << pages << " " << slots;
-      EXPECT_GE(ran.usage.drafts_right, period > 0 ? 10u : 0u) << pages << " " << slots;
+      const RunResult result = run(config, specs, period);
+      EXPECT_EQ(result.outcomes, expected.outcomes) << pages << " " << slots;
+      EXPECT_GE(result.usage.drafts_accepted, period > 0 ? 10u : 0u) << pages << " " << slots;
       TestEngine t(config);  // the same, with some that go away, go wrong or stand still
       t.log->error_after = 60;
       t.log->period = period;
@@ -429,22 +431,22 @@ void expect_nothing_changes(std::int64_t period) {
   }
 }
 
-TEST(States, ChangeNothingUnderPressureCancelsAndErrors) {
+TEST(States, Tokens_WithPagePressureCancelsAndErrors_AreTheSame) {
   expect_nothing_changes(0);
 }
 
-TEST(States, AreBehindWhatWasRightOfTheGuesses) {
+TEST(States, State_WhenDraftTokensAreRejected_GoesOnFromTheAccepted) {
   for (const std::int64_t period : {2, 4, 9}) expect_nothing_changes(period);
 }
 
-// A sequence whose state is behind its text as far as no step's budget goes.
-TEST(States, ThatAreFarBehindAreMadeInParts) {
+// The lag of this sequence's state exceeds the budget of any step.
+TEST(States, State_WhenItsLagExceedsTheBudget_CatchesUpInParts) {
   SequenceSpec spec = varied_spec(100, 3);
   spec.prompt.resize(5);
   spec.max_tokens = 200;
   spec.sampling.ignore_eos = true;
   spec.stops.clear();
-  const Ran expected = run(plain_config(), {spec}, 5);
+  const RunResult expected = run(plain_config(), {spec}, 5);
   TestEngine t(recurrent_config());
   t.log->period = 5;
   std::vector<Outcome> out(1);
@@ -457,33 +459,33 @@ TEST(States, ThatAreFarBehindAreMadeInParts) {
     parts += t.engine->usage().tokens == before && !out[0].ids.empty() ? 1 : 0;
   }
   EXPECT_EQ(out[0], expected.outcomes[0]);
-  EXPECT_GT(t.engine->usage().drafts_right, 20u);
+  EXPECT_GT(t.engine->usage().drafts_accepted, 20u);
   EXPECT_GT(parts, 3u);
 }
 
-TEST(Drafts, ChangeNoTokenAndSaveSteps) {
+TEST(Drafts, DraftTokens_WhenVerified_SaveStepsAndChangeNoToken) {
   std::vector<SequenceSpec> specs;
   for (std::size_t i = 0; i < 24; ++i) specs.push_back(varied_spec(100 + i, i));
   for (const std::int64_t period : {0, 4, 9}) {
     for (const bool one_by_one : {false, true}) {
-      const Ran expected = run(plain_config(), specs, period, one_by_one);
+      const RunResult expected = run(plain_config(), specs, period, one_by_one);
       for (const bool recurrent : {false, true}) {
         ModelEngineConfig config = plain_config();
         config.drafts = kDraftsMax;
         config.recurrent = recurrent;
-        const Ran ran = run(config, specs, period, one_by_one);
-        EXPECT_EQ(ran.outcomes, expected.outcomes) << period;
-        EXPECT_EQ(ran.usage.tokens, expected.usage.tokens);
-        EXPECT_LE(ran.usage.drafts_right, ran.usage.drafts);
+        const RunResult result = run(config, specs, period, one_by_one);
+        EXPECT_EQ(result.outcomes, expected.outcomes) << period;
+        EXPECT_EQ(result.usage.tokens, expected.usage.tokens);
+        EXPECT_LE(result.usage.drafts_accepted, result.usage.drafts);
         if (period == 0) continue;
-        EXPECT_GT(ran.usage.drafts_right, 50u) << one_by_one << recurrent;
-        EXPECT_LT(ran.usage.steps, expected.usage.steps);
+        EXPECT_GT(result.usage.drafts_accepted, 50u) << one_by_one << recurrent;
+        EXPECT_LT(result.usage.steps, expected.usage.steps);
       }
     }
   }
 }
 
-TEST(Drafts, AreLeftOutWhereTheirNumbersAreNotFinite) {
+TEST(Drafts, DraftTokens_WhenTheirLogitsAreNotFinite_AreDiscarded) {
   // Each repeats itself, and one of the tokens that come again ends it.
   std::vector<SequenceSpec> specs;
   for (std::size_t i = 0; i < 6; ++i) {
@@ -498,7 +500,7 @@ TEST(Drafts, AreLeftOutWhereTheirNumbersAreNotFinite) {
     specs.push_back(std::move(spec));
   }
   for (const TokenId bad : {40, 42, 44}) {
-    const auto ran_with = [&](std::int32_t drafts, bool recurrent, bool together) {
+    const auto run_with = [&](std::int32_t drafts, bool recurrent, bool together) {
       ModelEngineConfig config = plain_config();
       config.drafts = drafts;
       config.recurrent = recurrent;
@@ -513,10 +515,10 @@ TEST(Drafts, AreLeftOutWhereTheirNumbersAreNotFinite) {
       while (!t.engine->idle()) gather(t.engine->step(), specs[0].key, out);
       return out;
     };
-    const auto expected = ran_with(0, false, true);
+    const auto expected = run_with(0, false, true);
     for (const bool recurrent : {false, true}) {
       for (const bool together : {false, true}) {
-        EXPECT_EQ(ran_with(kDraftsMax, recurrent, together), expected) << bad << recurrent;
+        EXPECT_EQ(run_with(kDraftsMax, recurrent, together), expected) << bad << recurrent;
       }
     }
   }
@@ -524,7 +526,7 @@ TEST(Drafts, AreLeftOutWhereTheirNumbersAreNotFinite) {
 
 // More rows than a weight is read for at once are not nearly free. Tokens that a state goes over
 // once more are rows, too.
-TEST(Drafts, MakeNoMoreRowsThanAreNearlyFree) {
+TEST(Drafts, DraftRows_WhenVerified_NeverExceedTheMaximum) {
   for (const bool recurrent : {false, true}) {
     ModelEngineConfig config = plain_config();
     config.drafts = kDraftsMax;
@@ -537,7 +539,7 @@ TEST(Drafts, MakeNoMoreRowsThanAreNearlyFree) {
       spec.max_tokens = 300;
       spec.sampling.ignore_eos = true;
       spec.stops.clear();
-      spec.sampling.extra = R"({"logit_bias": {"7": 60, "8": 50}})";  // some guesses are right
+      spec.sampling.extra = R"({"logit_bias": {"7": 60, "8": 50}})";  // some drafts are accepted
       ASSERT_TRUE(t.engine->add(spec).has_value());
       while (!t.engine->idle()) gather(t.engine->step(), 100, out);
       EXPECT_EQ(out[i], run(plain_config(), {spec}).outcomes[0]) << i;
@@ -548,7 +550,7 @@ TEST(Drafts, MakeNoMoreRowsThanAreNearlyFree) {
   }
 }
 
-TEST(ModelOptions, AreReadOrRefused) {
+TEST(ModelOptions, Options_WhenGivenAsJson_AreReadOrRefused) {
   EngineOptions options;
   EXPECT_TRUE(read_options("", options).has_value());
   EXPECT_TRUE(read_options(R"({"prefix_cache":false,"drafts":3,"gap_ms":50,"step_us":5})", options)

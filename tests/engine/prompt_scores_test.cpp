@@ -1,6 +1,6 @@
-// Goal: the log-probabilities of a prompt are those of the raw logits behind each of its tokens,
-// bit for bit the same whatever runs beside and however the prompt is cut, preempted or known
-// already; and no token of anybody depends on whether they were asked for.
+// Goal: the log-probabilities of a prompt are those of the raw logits after each of its tokens, bit
+// for bit the same whatever runs with it and however the prompt is cut, preempted or cached
+// already; and no token of any sequence depends on whether they were requested.
 // Method: the device double, whose logits read the whole prefix back through the page tables, and
 // compute_logits on a fresh engine as the truth, in doubles; then the demo model on real kernels.
 
@@ -27,13 +27,13 @@ SequenceSpec scored(SequenceSpec spec, std::int32_t top) {
   return spec;
 }
 
-/// Specs of long and short prompts, the scored ones among others; all tokens are wanted from all.
+/// Specs of long and short prompts, the scored ones among others; all tokens are requested of all.
 std::vector<SequenceSpec> mixed(std::size_t n, std::int32_t every) {
   std::vector<SequenceSpec> specs;
   for (std::size_t i = 0; i < n; ++i) {
     SequenceSpec spec = varied_spec(100 + i, i * 3);  // n % 3 == 0: up to 200 tokens of prompt
     if (i % 4 == 1) spec.prompt.resize(1);
-    if (i % 4 == 2) spec.prompt = specs[i - 2].prompt;  // its pages may be known
+    if (i % 4 == 2) spec.prompt = specs[i - 2].prompt;  // its pages may be cached
     if (i % 5 == 4) spec.max_tokens = 0;
     const auto top = static_cast<std::int32_t>(i % 3) * 4;
     specs.push_back(static_cast<std::int32_t>(i) % every == 0 ? scored(spec, top) : spec);
@@ -54,7 +54,7 @@ std::vector<Outcome> run_together(TestEngine& t, const std::vector<SequenceSpec>
   return out;
 }
 
-/// Tokens, ends, and every byte of what was said of them.
+/// Expects the same tokens, ends, and every byte of what was said of them.
 void expect_same(const std::vector<Outcome>& got, const std::vector<Outcome>& expected,
                  const std::string& what) {
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -63,7 +63,7 @@ void expect_same(const std::vector<Outcome>& got, const std::vector<Outcome>& ex
   }
 }
 
-/// By the definition: log-softmax of the row, places by (logit, id).
+/// Expects the scores of the definition: log-softmax of the row, ranks by (logit, id).
 void expect_defined(const PromptScores& scores, const std::vector<TokenId>& prompt,
                     const std::vector<std::vector<float>>& rows, std::int32_t top) {
   ASSERT_EQ(scores.ids, prompt);
@@ -79,10 +79,10 @@ void expect_defined(const PromptScores& scores, const std::vector<TokenId>& prom
     const auto logit = [&](TokenId id) { return row[static_cast<std::size_t>(id)]; };
     std::stable_sort(order.begin(), order.end(),
                      [&](TokenId a, TokenId b) { return logit(a) > logit(b); });
-    const auto place = std::find(order.begin(), order.end(), prompt[i]) - order.begin();
+    const auto index = std::find(order.begin(), order.end(), prompt[i]) - order.begin();
     // The sum of a row in floats and then doubles: a few ulp of the result.
     EXPECT_NEAR(scores.scores[i - 1].logprob, logit(prompt[i]) - lse, 2e-6 * (1 + std::fabs(lse)));
-    EXPECT_EQ(scores.scores[i - 1].rank, place + 1);
+    EXPECT_EQ(scores.scores[i - 1].rank, index + 1);
     for (std::int32_t k = 0; k < scores.top; ++k) {
       const auto& [id, logprob] = scores.top_of(i)[k];
       EXPECT_EQ(id, order[static_cast<std::size_t>(k)]) << i;
@@ -97,7 +97,7 @@ std::vector<std::int64_t> all_positions(std::size_t n) {
   return positions;
 }
 
-TEST(PromptScores, AreThoseOfTheRawLogits) {
+TEST(PromptScores, PromptScores_WhenRequested_AreThoseOfTheRawLogits) {
   for (const SequenceSpec& spec : mixed(24, 1)) {
     const auto scores = scores_of(run_alone(spec));
     ASSERT_TRUE(scores.has_value());
@@ -108,7 +108,7 @@ TEST(PromptScores, AreThoseOfTheRawLogits) {
   }
 }
 
-TEST(PromptScores, ChangeNoTokenAndComeWithTheFirst) {
+TEST(PromptScores, PromptScores_WhenRequested_ChangeNoTokenAndComeWithTheFirst) {
   for (const SequenceSpec& spec : mixed(24, 1)) {
     SequenceSpec plain = spec;
     plain.sampling.prompt_logprobs = -1;
@@ -131,9 +131,9 @@ TEST(PromptScores, ChangeNoTokenAndComeWithTheFirst) {
   }
 }
 
-TEST(PromptScores, DoNotDependOnChunksNeighboursPagesOrGuesses) {
+TEST(PromptScores, Scores_WhenChunksNeighboursPagesOrDraftsDiffer_AreTheSame) {
   const auto specs = mixed(40, 2);
-  const std::int64_t period = 4;  // texts repeat themselves, so that there are guesses
+  const std::int64_t period = 4;  // texts repeat themselves, so that there are draft tokens
   std::vector<Outcome> expected;
   for (const SequenceSpec& spec : specs) {
     TestEngine t;
@@ -141,7 +141,7 @@ TEST(PromptScores, DoNotDependOnChunksNeighboursPagesOrGuesses) {
     expected.push_back(run_together(t, {spec})[0]);
   }
   std::uint64_t preemptions = 0;
-  std::uint64_t guesses = 0;
+  std::uint64_t accepted = 0;
   for (const std::int32_t chunk : {1, 5, 64, 512}) {
     for (const std::int32_t pages : {5, 6, 30}) {
       for (const std::int32_t rows : {0, 40}) {
@@ -155,15 +155,15 @@ TEST(PromptScores, DoNotDependOnChunksNeighboursPagesOrGuesses) {
         expect_same(run_together(t, specs), expected,
                     std::to_string(chunk) + "/" + std::to_string(pages));
         preemptions += t.engine->usage().preemptions;
-        guesses += t.engine->usage().drafts_right;
+        accepted += t.engine->usage().drafts_accepted;
       }
     }
   }
   EXPECT_GT(preemptions, 10u);
-  EXPECT_GT(guesses, 100u);
+  EXPECT_GT(accepted, 100u);
 }
 
-TEST(PromptScores, TakeTheStepsOfThePromptAlone) {
+TEST(PromptScores, PromptScores_WhenRequested_AddNoSteps) {
   SequenceSpec spec = varied_spec(1, 3);
   spec.prompt.assign(300, 9);
   spec.max_tokens = 1;
@@ -175,7 +175,7 @@ TEST(PromptScores, TakeTheStepsOfThePromptAlone) {
   EXPECT_EQ(steps(scored(spec, 2)), steps(spec));
 }
 
-TEST(PromptScores, AreComputedThoughThePromptIsKnown) {
+TEST(PromptScores, PromptScores_WhenThePromptIsCached_AreComputed) {
   TestEngine t;
   SequenceSpec spec = varied_spec(1, 3);
   spec.prompt.clear();
@@ -194,7 +194,7 @@ TEST(PromptScores, AreComputedThoughThePromptIsKnown) {
   }
 }
 
-TEST(PromptScores, AreNotMadeAgainForWhatGoesOn) {
+TEST(PromptScores, PromptScores_AfterResume_AreNotComputedAgain) {
   const SequenceSpec spec = scored(varied_spec(1, 3), 2);
   const Outcome whole = run_alone(spec);
   for (std::size_t k = 1; k < whole.ids.size(); ++k) {
@@ -207,7 +207,7 @@ TEST(PromptScores, AreNotMadeAgainForWhatGoesOn) {
   }
 }
 
-TEST(PromptScores, CancelAtEveryStepLeavesNothing) {
+TEST(PromptScores, Cancel_AtEveryStep_FreesPagesAndChangesNoOtherScores) {
   const auto specs = mixed(4, 1);
   std::vector<Outcome> expected;
   for (const SequenceSpec& spec : specs) expected.push_back(run_alone(spec));
@@ -223,7 +223,7 @@ TEST(PromptScores, CancelAtEveryStepLeavesNothing) {
   }
 }
 
-TEST(PromptScores, NeedFiniteLogitsAndPagesForThePrompt) {
+TEST(PromptScores, PromptScores_WithoutFiniteLogitsOrKvPages_AreATypedError) {
   SequenceSpec spec = scored(varied_spec(1, 3), 0);
   spec.prompt.assign(100, 5);
   spec.prompt[50] = 60;
@@ -247,7 +247,7 @@ TEST(PromptScores, NeedFiniteLogitsAndPagesForThePrompt) {
   EXPECT_EQ(TestEngine().engine->add(spec).error().code, Errc::kInvalidRequest);
 }
 
-TEST(PromptScores, FillAContextToItsEnd) {
+TEST(PromptScores, PromptScores_WhenThePromptFillsTheContext_AreComplete) {
   SequenceSpec spec = scored(varied_spec(1, 3), 1);
   spec.max_tokens = 0;
   spec.prompt.assign(320, 5);  // all of test_config()'s
@@ -269,7 +269,7 @@ std::unique_ptr<Engine> open_demo(std::int32_t chunk) {
   return std::move(engine).value();
 }
 
-TEST(PromptScores, OnRealKernelsAreThoseOfTheRawLogits) {
+TEST(PromptScores, PromptScores_OnRealKernels_AreThoseOfTheRawLogits) {
   std::vector<SequenceSpec> specs;
   for (SequenceKey key = 0; key < 4; ++key) {
     SequenceSpec spec;

@@ -1,7 +1,7 @@
-// Goal: on the real kernels too, known prefixes and guesses change no token: the bits of a row are
-// those of a batch of one. Method: the demo model, for each KV type and class of kernels that runs
-// here, and a small one whose layers carry states; conversations that repeat themselves, greedy and
-// sampled, together and one by one.
+// Goal: on the real kernels too, cached prefixes and draft tokens change no token: the bits of a
+// row are those of a batch of one. Method: the demo model, for each KV type and kernel family that
+// runs here, and a small one whose layers carry states; conversations that repeat themselves,
+// greedy and sampled, together and one by one.
 
 #include <gtest/gtest.h>
 
@@ -33,27 +33,27 @@ std::unique_ptr<Engine> open(const std::string& kernels, const std::string& kv, 
   options.prefill_chunk = 96;
   options.prefix_cache = shared;
   if (!shared) options.drafts = 0;
-  static const ManualClock stands_still;  // how many guesses there are shall not depend on times
+  static const ManualClock stands_still;  // no draft's length depends on times
   options.clock = &stands_still;
   auto engine = open_engine(path, options);
   CHECK_MSG(engine.has_value(), engine.has_value() ? "" : engine.error().what.c_str());
   return std::move(engine).value();
 }
 
-/// Two of three write much; the others read much where that makes a difference.
+/// Two of three are decode-heavy; the others are prefill-heavy where that makes a difference.
 std::int64_t tokens_of(SequenceKey key) {
   return key % 3 == 0 ? 9 : 110;
 }
 
-/// `few`: of three tokens, so that a text often says what it has said before, and often does not.
-SequenceSpec spec_of(SequenceKey key, TokenId words, bool few) {
+/// `repetitive`: of three tokens, so that a text often repeats itself, and often does not.
+SequenceSpec spec_of(SequenceKey key, TokenId words, bool repetitive) {
   SequenceSpec spec;
   spec.key = key;
   spec.max_tokens = tokens_of(key);
   spec.sampling.ignore_eos = true;
   spec.sampling.temperature = key % 2 == 0 ? 0.0 : 0.7;
   spec.sampling.seed = 40 + key;
-  if (few) spec.sampling.extra = R"({"logit_bias": {"40": 50, "41": 50, "42": 50}})";
+  if (repetitive) spec.sampling.extra = R"({"logit_bias": {"40": 50, "41": 50, "42": 50}})";
   for (TokenId i = 0; i < 140; ++i) spec.prompt.push_back(words + i % 23);  // two pages
   for (TokenId i = 0; i < 9; ++i)
     spec.prompt.push_back(words + 10 + static_cast<TokenId>(key) % 3 + i % 4);
@@ -61,10 +61,11 @@ SequenceSpec spec_of(SequenceKey key, TokenId words, bool few) {
 }
 
 std::map<SequenceKey, std::vector<TokenId>> generate(Engine& engine, bool together,
-                                                     TokenId words = kDemoWords, bool few = false) {
+                                                     TokenId words = kDemoWords,
+                                                     bool repetitive = false) {
   std::map<SequenceKey, std::vector<TokenId>> out;
   for (SequenceKey key = 1; key <= kSequences; ++key) {
-    EXPECT_TRUE(engine.add(spec_of(key, words, few)).has_value());
+    EXPECT_TRUE(engine.add(spec_of(key, words, repetitive)).has_value());
     while (!engine.idle() && (!together || key == kSequences)) {
       for (const Produced& p : engine.step()) {
         EXPECT_EQ(p.error.what, "");
@@ -75,7 +76,7 @@ std::map<SequenceKey, std::vector<TokenId>> generate(Engine& engine, bool togeth
   return out;
 }
 
-TEST(RealSteps, PrefixesAndGuessesChangeNoToken) {
+TEST(RealSteps, Tokens_WhenPrefixesAreCachedAndDraftsVerified_AreTheSame) {
   std::vector<std::string> families = {""};
   const std::string emulated = "avx512+amx-emulated";
   if (cpu::select_family(emulated).has_value()) families.push_back(emulated);
@@ -95,15 +96,15 @@ TEST(RealSteps, PrefixesAndGuessesChangeNoToken) {
         EXPECT_EQ(generate(*shared, together), expected) << kernels << " " << kv << together;
       }
       const Usage usage = shared->usage();
-      EXPECT_GT(usage.drafts_right, 20u) << kernels << " " << kv;
+      EXPECT_GT(usage.drafts_accepted, 20u) << kernels << " " << kv;
       EXPECT_LT(usage.prefill_tokens, plain->usage().prefill_tokens * 2 / 3);
       EXPECT_EQ(usage.pages_used, 0);
     }
   }
 }
 
-TEST(RealSteps, StatesThatWereKeptAndGuessesChangeNoToken) {
-  std::uint64_t rights = 0, wrongs = 0;
+TEST(RealSteps, Tokens_WhenStatesAreRestoredAndDraftsVerified_AreTheSame) {
+  std::uint64_t accepted = 0, rejected = 0;
   constexpr TokenId kWords = 30;
   const std::string path = (std::filesystem::temp_directory_path() /
                             ("holdfast-states-" + std::to_string(::getpid()) + ".gguf"))
@@ -125,14 +126,14 @@ TEST(RealSteps, StatesThatWereKeptAndGuessesChangeNoToken) {
               << kernels << seed << together;
         }
         EXPECT_LT(shared->usage().prefill_tokens, plain->usage().prefill_tokens * 3 / 4);
-        rights += shared->usage().drafts_right;
-        wrongs += shared->usage().drafts - shared->usage().drafts_right;
+        accepted += shared->usage().drafts_accepted;
+        rejected += shared->usage().drafts - shared->usage().drafts_accepted;
         EXPECT_EQ(shared->usage().pages_used, 0);
       }
     }
   }
-  EXPECT_GT(rights, 100u);
-  EXPECT_GT(wrongs, 100u);
+  EXPECT_GT(accepted, 100u);
+  EXPECT_GT(rejected, 100u);
   std::filesystem::remove(path);
 }
 

@@ -22,7 +22,7 @@ void turn_head(double* head, const Row& frequencies, double position) {
 
 }  // namespace
 
-/// A key that is a number, or one for each layer.
+/// The value of a key that is a number, or one for each layer.
 double Model::of_layer(const std::string& suffix, std::int64_t layer, double fallback) const {
   const auto list = file_.get_ints(arch_ + "." + suffix);
   if (!list || list->size() < 2) return number(suffix, fallback);
@@ -51,9 +51,9 @@ Rows Model::gemma4_inputs(const std::vector<std::int32_t>& tokens, const Rows& x
     Row mixed;
     for (std::size_t at = 0; at < all.size(); at += n) {
       const auto first = all.begin() + static_cast<std::ptrdiff_t>(at);
-      const Row own =
+      const Row normed =
           rms("per_layer_proj_norm", Row(first, first + static_cast<std::ptrdiff_t>(n)));
-      mixed.insert(mixed.end(), own.begin(), own.end());
+      mixed.insert(mixed.end(), normed.begin(), normed.end());
     }
     for (std::size_t i = 0; i < mixed.size(); ++i) {
       const double looked_up =
@@ -66,8 +66,8 @@ Rows Model::gemma4_inputs(const std::vector<std::int32_t>& tokens, const Rows& x
   return out;
 }
 
-/// Rows of a product, each head normed (by `norms`; null: by no weights, and not turned) and
-/// turned.
+/// Rows of a product, each head normed (by `norms`; null: by no weights, and not rotated) and
+/// rotated.
 Row Model::gemma4_heads(const std::string& block, const char* matrix_name, const char* norms,
                         const Row& x, std::size_t position, std::int64_t layer) {
   const bool near = in_window_layer(layer);
@@ -102,11 +102,11 @@ Rows Model::gemma4_attention(std::int64_t layer, const Rows& x) {
   Rows q, out;
   auto& [keys, values] = last_[near];
   const auto sharing = static_cast<std::int64_t>(number("attention.shared_kv_layers", 0));
-  const bool own = layer < layers_ - sharing;
-  if (own) keys = values = {};
+  const bool has_kv = layer < layers_ - sharing;
+  if (has_kv) keys = values = {};
   for (std::size_t t = 0; t < x.size(); ++t) {
     q.push_back(gemma4_heads(block, "attn_q", "attn_q_norm", x[t], t, layer));
-    if (!own) continue;
+    if (!has_kv) continue;
     keys.push_back(gemma4_heads(block, "attn_k", "attn_k_norm", x[t], t, layer));
     const char* name = has(block + "attn_v.weight") ? "attn_v" : "attn_k";
     values.push_back(gemma4_heads(block, name, nullptr, x[t], t, layer));
@@ -177,8 +177,9 @@ Row Model::gemma4_experts(const std::string& block, const Row& x) {
   const double scale_of_all = number("expert_weights_scale", 1);  // of no published model
   Row y(x.size(), 0);
   for (const std::size_t e : order) {
-    const double own = scale_of_all * matrix(block + "ffn_down_exps.scale").values[e];
-    add(y, gemma4_gated(block, "_exps", in, static_cast<std::int64_t>(e)), p[e] / sum * own);
+    const double expert_scale = scale_of_all * matrix(block + "ffn_down_exps.scale").values[e];
+    add(y, gemma4_gated(block, "_exps", in, static_cast<std::int64_t>(e)),
+        p[e] / sum * expert_scale);
   }
   return rms(block + "post_ffw_norm_2", y);
 }

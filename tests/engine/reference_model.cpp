@@ -85,8 +85,8 @@ bool Model::has(const std::string& tensor) const {
 }
 
 const Model::Matrix& Model::matrix(const std::string& name) {
-  const auto known = cache_.find(name);
-  if (known != cache_.end()) return known->second;
+  const auto cached = cache_.find(name);
+  if (cached != cache_.end()) return cached->second;
   const gguf::TensorInfo* t = file_.tensor(name);
   CHECK_MSG(t != nullptr, name.c_str());
   Matrix m;
@@ -190,7 +190,7 @@ double Model::yarn(double f, std::int64_t pair, double base, double factor, doub
   };
   double low = correction(number("rope.scaling.yarn_beta_fast", 32));
   double high = correction(number("rope.scaling.yarn_beta_slow", 1));
-  if (!is("gpt-oss")) {  // whose config says "truncate": false
+  if (!is("gpt-oss")) {  // its config says "truncate": false
     low = std::floor(low);
     high = std::ceil(high);
   }
@@ -241,20 +241,20 @@ double Model::frequency(std::int64_t pair, bool windowed, double& magnitude) {
   return f;
 }
 
-/// Rotary embedding of each head. Files of some families have the rows of q and k reordered so that
-/// the two halves of a pair lie side by side.
-void Model::turn(Row& x, std::int64_t heads, std::int64_t position, std::int64_t layer) {
+/// Applies the rotary embedding of each head. Files of some families have the rows of q and k
+/// reordered so that the two halves of a pair lie side by side.
+void Model::apply_rope(Row& x, std::int64_t heads, std::int64_t position, std::int64_t layer) {
   if (is("gpt2") || is("bert")) return;
   if (is("smollm3") && (layer + 1) % 4 == 0) return;
   const bool finetuned = file_.get_bool(arch_ + ".rope.scaling.finetuned").value_or(true);
   if (arch_.rfind("granite", 0) == 0 && !finetuned) return;
   const bool near_alone = is("cohere2") || is("exaone4");
   if (near_alone && number("attention.sliding_window", 0) > 0 && !in_window_layer(layer)) return;
-  auto& turns = turns_[in_window_layer(layer)];
-  for (auto i = static_cast<std::int64_t>(turns.size()); i < rotary_ / 2; ++i) {
+  auto& rope_table = rope_tables_[in_window_layer(layer)];
+  for (auto i = static_cast<std::int64_t>(rope_table.size()); i < rotary_ / 2; ++i) {
     double magnitude = 1;
     const double f = frequency(i, in_window_layer(layer), magnitude);
-    turns.emplace_back(f, magnitude);
+    rope_table.emplace_back(f, magnitude);
   }
   bool side_by_side = arch_.rfind("granite", 0) == 0 || arch_.rfind("ernie", 0) == 0;
   for (const char* one : {"llama", "mistral3", "smollm3", "internlm2", "deepseek", "deepseek2",
@@ -263,7 +263,7 @@ void Model::turn(Row& x, std::int64_t heads, std::int64_t position, std::int64_t
   }
   for (std::int64_t h = 0; h < heads; ++h) {
     for (std::int64_t i = 0; i < rotary_ / 2; ++i) {
-      const auto [f, magnitude] = turns[static_cast<std::size_t>(i)];
+      const auto [f, magnitude] = rope_table[static_cast<std::size_t>(i)];
       const double angle = static_cast<double>(position) * f;
       const double c = std::cos(angle) * magnitude, s = std::sin(angle) * magnitude;
       double& a = x[static_cast<std::size_t>(h * head_ + (side_by_side ? 2 * i : i))];
@@ -316,14 +316,14 @@ Rows Model::attention(std::int64_t layer, const Rows& x) {
     q.push_back(project(block, 0, x[t]));
     k.push_back(project(block, 1, x[t]));
     v.push_back(project(block, 2, x[t]));
-    turn(q.back(), heads_, static_cast<std::int64_t>(t), layer);
+    apply_rope(q.back(), heads_, static_cast<std::int64_t>(t), layer);
     if (const double beta = number("attention.temperature_scale", 0); beta != 0) {
       const double trained = number("rope.scaling.original_context_length", 0);
       for (double& v : q.back()) {
         v *= 1 + beta * std::log(1 + std::floor(static_cast<double>(t) / trained));
       }
     }
-    turn(k.back(), kv_heads_, static_cast<std::int64_t>(t), layer);
+    apply_rope(k.back(), kv_heads_, static_cast<std::int64_t>(t), layer);
   }
   double scale = 1 / std::sqrt(static_cast<double>(head_));
   if ((is("gemma2") && layers_ == 46) || (is("gemma3") && layers_ == 62)) {
@@ -361,7 +361,7 @@ Rows Model::attention(std::int64_t layer, const Rows& x) {
         a.push_back(sum);
       }
     }
-    if (number("ssm.state_size", 0) > 0) {  // a gate behind each head of q
+    if (number("ssm.state_size", 0) > 0) {  // a gate after each head of q
       const Row both = times(block + "attn_q.weight", x[t]);
       for (std::size_t i = 0; i < a.size(); ++i) {
         const auto head = static_cast<std::size_t>(head_);
@@ -393,7 +393,7 @@ Rows Model::latent_attention(const std::string& block, std::int64_t layer, const
   };
   const auto rotated = [&](Row head, std::size_t t) {
     head.resize(static_cast<std::size_t>(head_));
-    turn(head, 1, static_cast<std::int64_t>(t), layer);
+    apply_rope(head, 1, static_cast<std::int64_t>(t), layer);
     return part(head, 0, turned);
   };
   double scale = 1 / std::sqrt(static_cast<double>(length));
@@ -501,13 +501,13 @@ Rows Model::delta_net(const std::string& block, const Rows& x) {
       const double beta = 1 / (1 + std::exp(-b[h]));
       Row o(values, 0);
       for (std::size_t j = 0; j < values; ++j) {
-        double known = 0;
+        double kv_mem = 0;
         for (std::size_t i = 0; i < keys; ++i) {
-          known += (states[h][i * values + j] *= decay) * k[i];
+          kv_mem += (states[h][i * values + j] *= decay) * k[i];
         }
         const double v = mixed[t][2 * groups * keys + h * values + j];
         for (std::size_t i = 0; i < keys; ++i) {
-          states[h][i * values + j] += k[i] * (v - known) * beta;
+          states[h][i * values + j] += k[i] * (v - kv_mem) * beta;
           o[j] += states[h][i * values + j] * q[i] / std::sqrt(static_cast<double>(keys));
         }
       }
@@ -543,10 +543,10 @@ void Model::close_groups(Row& rank) const {
   const std::size_t each = rank.size() / groups;
   std::vector<std::pair<double, std::size_t>> sums;
   for (std::size_t g = 0; g < groups; ++g) {
-    Row own(rank.begin() + static_cast<std::ptrdiff_t>(g * each),
-            rank.begin() + static_cast<std::ptrdiff_t>((g + 1) * each));
-    std::sort(own.rbegin(), own.rend());
-    sums.emplace_back(-(own[0] + (each > 1 ? own[1] : 0)), g);
+    Row group_scores(rank.begin() + static_cast<std::ptrdiff_t>(g * each),
+                     rank.begin() + static_cast<std::ptrdiff_t>((g + 1) * each));
+    std::sort(group_scores.rbegin(), group_scores.rend());
+    sums.emplace_back(-(group_scores[0] + (each > 1 ? group_scores[1] : 0)), g);
   }
   std::sort(sums.begin(), sums.end());
   for (std::size_t i = used; i < groups; ++i) {
@@ -656,10 +656,10 @@ Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
   if (is("gemma4")) return gemma4(tokens, std::move(x));
   const double residual = arch_.rfind("granite", 0) == 0 ? number("residual_scale", 1) : 1;
   const bool before = !is("olmo2") && !is("bert") && !is("exaone4");
-  const bool behind = is("gemma2") || is("gemma3") || is("olmo2") || is("exaone4") || is("glm4");
+  const bool post_norm = is("gemma2") || is("gemma3") || is("olmo2") || is("exaone4") || is("glm4");
   const bool recurrent = is("qwen3next") || is("qwen35") || is("qwen35moe");
   const auto step = static_cast<std::int64_t>(number("full_attention_interval", 4));
-  const bool named_behind = is("gpt-oss") || is("seed_oss") || is("glm4moe") || recurrent;
+  const bool ffn_norm_renamed = is("gpt-oss") || is("seed_oss") || is("glm4moe") || recurrent;
   for (std::int64_t l = 0; l < layers_; ++l) {
     const std::string block = "blk." + std::to_string(l) + ".";
     Rows in = x;
@@ -671,16 +671,16 @@ Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
                    : carries       ? delta_net(block, in)
                                    : attention(l, in);
     for (std::size_t t = 0; t < x.size(); ++t) {
-      if (is("command-r") || is("cohere2")) {  // the two blocks beside each other
+      if (is("command-r") || is("cohere2")) {  // the two blocks in parallel
         add(x[t], a[t]);
         add(x[t], feed_forward(block, in[t]));
         continue;
       }
-      add(x[t], behind ? norm(block + "post_attention_norm", a[t]) : a[t], residual);
+      add(x[t], post_norm ? norm(block + "post_attention_norm", a[t]) : a[t], residual);
       if (is("bert")) x[t] = norm(block + "attn_output_norm", x[t]);
-      const std::string name = named_behind ? "post_attention_norm" : "ffn_norm";
+      const std::string name = ffn_norm_renamed ? "post_attention_norm" : "ffn_norm";
       const Row f = feed_forward(block, before ? norm(block + name, x[t]) : x[t]);
-      add(x[t], behind ? norm(block + "post_ffw_norm", f) : f, residual);
+      add(x[t], post_norm ? norm(block + "post_ffw_norm", f) : f, residual);
       if (is("bert")) x[t] = norm(block + "layer_output_norm", x[t]);
     }
   }
@@ -692,12 +692,12 @@ Rows Model::hidden(const std::vector<std::int32_t>& tokens) {
 
 Rows Model::logits(const std::vector<std::int32_t>& tokens) {
   Rows out;
-  const bool own = has("output.weight");
+  const bool untied = has("output.weight");
   const double cap = number("final_logit_softcapping", is("gemma2") ? 30 : 0);
   double divisor = arch_.rfind("granite", 0) == 0 ? number("logit_scale", 1) : 1;
   if (is("command-r") || is("cohere2")) divisor = 1 / number("logit_scale", 1);
   for (const Row& row : hidden(tokens)) {
-    out.push_back(times(own ? "output.weight" : "token_embd.weight", row));
+    out.push_back(times(untied ? "output.weight" : "token_embd.weight", row));
     for (double& v : out.back()) {
       v /= divisor;
       if (cap > 0) v = cap * std::tanh(v / cap);

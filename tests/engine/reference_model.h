@@ -20,15 +20,14 @@ double gelu_new(double x);
 void add(Row& y, const Row& b, double scale = 1);
 Row softmax(Row x);
 
-/// Largest relative error of a row, each row by its own norm. `have`: the rows one behind the
-/// other.
+/// The largest relative error of a row, each row by its own norm. `have`: the rows in sequence.
 double worst_error(const std::vector<float>& have, const Rows& want);
 
 class Model {
  public:
-  /// `context` is what the model is loaded for: longrope chooses its factors by it.
+  /// Loads for a `context`, by which longrope chooses its factors.
   Model(const gguf::File& file, std::int64_t context);
-  /// What the last layer gives for each token, behind the output norm if there is one.
+  /// The last layer's row for each token, after the output norm if there is one.
   Rows hidden(const std::vector<std::int32_t>& tokens);
   Rows logits(const std::vector<std::int32_t>& tokens);
 
@@ -45,7 +44,7 @@ class Model {
   Row rms(const std::string& name, const Row& x);
   Row layer_norm(const std::string& name, const Row& x);
   Row norm(const std::string& name, const Row& x);
-  void turn(Row& x, std::int64_t heads, std::int64_t position, std::int64_t layer);
+  void apply_rope(Row& x, std::int64_t heads, std::int64_t position, std::int64_t layer);
   double frequency(std::int64_t pair, bool windowed, double& magnitude);
   double yarn(double f, std::int64_t pair, double base, double factor, double& magnitude);
   bool in_window_layer(std::int64_t layer) const;
@@ -80,7 +79,7 @@ class Model {
   std::int64_t context_;
   std::int64_t layers_, width_, heads_, kv_heads_, head_, rotary_;
   std::map<std::string, Matrix> cache_;
-  std::map<bool, std::vector<std::pair<double, double>>> turns_;  // frequency, magnitude
+  std::map<bool, std::vector<std::pair<double, double>>> rope_tables_;  // frequency, magnitude
   std::map<bool, std::pair<Rows, Rows>> last_;  // keys and values, of Gemma 4's kinds of layers
 };
 

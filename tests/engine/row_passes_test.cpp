@@ -1,4 +1,4 @@
-// Goal: passes over rows of logits give what the plain loops give, at every length and place.
+// Goal: passes over rows of logits give what the plain loops give, at every length and offset.
 // Method: random rows with ties, infinities and NaNs, against std algorithms; e^x of a row against
 // e^x of one value at a time.
 
@@ -32,7 +32,7 @@ std::vector<std::int32_t> lengths() {
   return n;
 }
 
-TEST(RowPasses, AreThePlainLoops) {
+TEST(RowPasses, RowPasses_AtEveryLength_EqualThePlainLoops) {
   std::mt19937 random(3);
   for (const std::int32_t n : lengths()) {
     const std::vector<float> x = row_of(n, random);
@@ -56,8 +56,8 @@ TEST(RowPasses, AreThePlainLoops) {
     }
     for (std::int32_t id = 0; id < n; id += 7) {
       const auto before = [&](std::int32_t i) {
-        const auto at = static_cast<std::size_t>(i), own = static_cast<std::size_t>(id);
-        return x[at] > x[own] || (x[at] == x[own] && i < id);
+        const auto at = static_cast<std::size_t>(i), target = static_cast<std::size_t>(id);
+        return x[at] > x[target] || (x[at] == x[target] && i < id);
       };
       std::int32_t rank = 1;
       for (std::int32_t i = 0; i < n; ++i) rank += before(i) ? 1 : 0;
@@ -66,25 +66,25 @@ TEST(RowPasses, AreThePlainLoops) {
   }
 }
 
-TEST(RowPasses, EveryPlaceIsLookedAt) {
+TEST(RowPasses, Passes_WhenOneValueIsOdd_FindItAtEveryIndex) {
   std::mt19937 random(4);
   for (const std::int32_t n : lengths()) {
     std::vector<float> x = row_of(n, random);
     EXPECT_TRUE(all_finite(x.data(), n));
     for (std::size_t i = 0; i < x.size(); i += 3) {
-      const float kept = x[i];
+      const float saved = x[i];
       for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
         x[i] = bad;
         EXPECT_FALSE(all_finite(x.data(), n)) << n << " " << i;
       }
       x[i] = 100;
       EXPECT_EQ(max_of(x.data(), n), 100.0f);
-      x[i] = kept;
+      x[i] = saved;
     }
   }
 }
 
-TEST(RowPasses, ExpOfARowIsThatOfEachValue) {
+TEST(RowPasses, ExpArray_ForAWholeRow_HasTheBitsOfEachValue) {
   std::mt19937 random(5);
   std::uniform_real_distribution<float> value(-130, 0);
   std::vector<float> x(1013), row(1013);

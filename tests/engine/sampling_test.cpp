@@ -1,7 +1,7 @@
-// Goal: every way of sampling does what its definition says, and a choice that is taken up again
-// anywhere goes on with the same ids. Method: the definitions written a second time, in doubles and
-// without cleverness, over random rows; brute force for repetitions and banned texts; the engine's
-// device double, resumed at every index, against a run that nobody disturbed.
+// Goal: every way of sampling does what its definition says, and a choice that is resumed anywhere
+// goes on with the same ids. Method: the definitions written a second time, in doubles and without
+// cleverness, over random rows; brute force for repetitions and banned texts; the engine's device
+// double, resumed at every index, against a run without interruption.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,12 +40,12 @@ void softmax(std::vector<Entry>& list) {
   for (Entry& e : list) e.p /= sum;
 }
 
-void keep_if(std::vector<Entry>& list, const std::function<bool(const Entry&)>& good) {
-  std::vector<Entry> kept;
+void retain_if(std::vector<Entry>& list, const std::function<bool(const Entry&)>& good) {
+  std::vector<Entry> retained;
   for (const Entry& e : list) {
-    if (kept.empty() || good(e)) kept.push_back(e);  // the first always stays
+    if (retained.empty() || good(e)) retained.push_back(e);  // the first always stays
   }
-  list = kept;
+  list = retained;
 }
 
 void step(std::vector<Entry>& list, const std::string& name, const wire::Sampling& s,
@@ -57,7 +57,7 @@ void step(std::vector<Entry>& list, const std::string& name, const wire::Samplin
     for (const Entry& e : list) square += (e.logit - mean) * (e.logit - mean);
     const double least =
         list[0].logit - extra.top_n_sigma * std::sqrt(square / static_cast<double>(list.size()));
-    keep_if(list, [&](const Entry& e) { return e.logit >= least; });
+    retain_if(list, [&](const Entry& e) { return e.logit >= least; });
   } else if (name == "temperature") {
     for (Entry& e : list) e.logit /= s.temperature;
   } else if (name == "top_k" && s.top_k > 0) {
@@ -72,13 +72,13 @@ void step(std::vector<Entry>& list, const std::string& name, const wire::Samplin
     std::stable_sort(sorted.begin(), sorted.end(),
                      [&](const Entry& a, const Entry& b) { return far(a) < far(b); });
     double sum = 0;
-    std::vector<TokenId> kept;
+    std::vector<TokenId> retained;
     for (const Entry& e : sorted) {
-      kept.push_back(e.id);
+      retained.push_back(e.id);
       if ((sum += e.p) >= extra.typical_p) break;
     }
     std::erase_if(list, [&](const Entry& e) {
-      return std::find(kept.begin(), kept.end(), e.id) == kept.end();
+      return std::find(retained.begin(), retained.end(), e.id) == retained.end();
     });
   } else if (name == "top_p" && s.top_p < 1) {
     double sum = 0;
@@ -87,7 +87,7 @@ void step(std::vector<Entry>& list, const std::string& name, const wire::Samplin
     list.resize(n);
   } else if (name == "min_p" && s.min_p > 0) {
     const double least = list[0].p * s.min_p;
-    keep_if(list, [&](const Entry& e) { return e.p >= least; });
+    retain_if(list, [&](const Entry& e) { return e.p >= least; });
   } else if (name == "xtc" && xtc < extra.xtc_probability) {
     const auto above = std::count_if(list.begin(), list.end(),
                                      [&](const Entry& e) { return e.p >= extra.xtc_threshold; });
@@ -95,8 +95,8 @@ void step(std::vector<Entry>& list, const std::string& name, const wire::Samplin
   }
 }
 
-TokenId reference_pick(const std::vector<float>& row, const wire::Sampling& s,
-                       const SamplingExtra& extra, double chance, double xtc, double* mu) {
+TokenId reference_sample(const std::vector<float>& row, const wire::Sampling& s,
+                         const SamplingExtra& extra, double random_draw, double xtc, double* mu) {
   std::vector<Entry> list;
   for (std::size_t i = 0; i < row.size(); ++i) list.push_back({row[i], static_cast<TokenId>(i)});
   std::stable_sort(list.begin(), list.end(),
@@ -113,12 +113,12 @@ TokenId reference_pick(const std::vector<float>& row, const wire::Sampling& s,
   }
   softmax(list);
   if (mu != nullptr) {
-    keep_if(list, [&](const Entry& e) { return -std::log2(e.p) <= *mu; });
+    retain_if(list, [&](const Entry& e) { return -std::log2(e.p) <= *mu; });
     softmax(list);
   }
   double sum = 0;
   std::size_t at = 0;
-  while (at + 1 < list.size() && (sum += list[at].p) <= chance) ++at;
+  while (at + 1 < list.size() && (sum += list[at].p) <= random_draw) ++at;
   if (mu != nullptr) {
     *mu -= extra.mirostat_eta * (-std::log2(list[at].p) - extra.mirostat_tau);
   }
@@ -169,7 +169,7 @@ std::vector<float> drawn_row(std::mt19937& random, std::size_t n = 97) {
   return row;
 }
 
-TEST(Sampling, EachStepDoesWhatItsDefinitionSays) {
+TEST(Sampling, SamplerChain_WithRandomParameters_AgreesWithReference) {
   std::mt19937 random(1);
   Sampler sampler(97, {});
   int different = 0;
@@ -182,32 +182,32 @@ TEST(Sampling, EachStepDoesWhatItsDefinitionSays) {
     in.sampling = &s;
     in.extra = &extra;
     in.generated_n = i;
-    const double chance = random_unit(s.seed, 0, i, RandomPurpose::kSample);
+    const double random_draw = random_unit(s.seed, 0, i, RandomPurpose::kSample);
     const double xtc = random_unit(s.seed, 0, i, RandomPurpose::kXtc);
     const bool greedy = s.top_k == 1 && extra.order.empty();
-    const TokenId wanted =
+    const TokenId expected =
         greedy ? static_cast<TokenId>(std::max_element(row.begin(), row.end()) - row.begin())
-               : reference_pick(row, s, extra, chance, xtc, nullptr);
-    different += sampler.pick({row.data()}, in) != wanted;
+               : reference_sample(row, s, extra, random_draw, xtc, nullptr);
+    different += sampler.sample({row.data()}, in) != expected;
   }
   EXPECT_LE(different, kTries / 500);  // floats at the edge of a cut
 }
 
-/// A row of which the ids up to 1501 have `edge` of the weight 1 / (1 - edge) that 2500 completes,
-/// but for `off`. Of all others the weight is 0.
+/// A row in which the ids up to 1501 have `edge` of the weight 1 / (1 - edge) that 2500 completes,
+/// but for `off`. The weight of all others is 0.
 std::vector<float> row_with_edge(double edge, double off) {
   std::vector<float> row(3000, -1e4F);
-  const double wanted = edge / (1 - edge);
+  const double expected = edge / (1 - edge);
   row[2500] = 0;
-  row[1500] = static_cast<float>(std::log(wanted * (1 - 2e-6)));
+  row[1500] = static_cast<float>(std::log(expected * (1 - 2e-6)));
   float have = 0;
   model::exact_exp_array(&row[1500], 0, 1, &have, 1);
-  row[1501] = static_cast<float>(std::log(wanted - static_cast<double>(have) + off));
+  row[1501] = static_cast<float>(std::log(expected - static_cast<double>(have) + off));
   return row;
 }
 
-// Sums of parts do not tell what is picked this close to the edge of a token's share.
-TEST(Sampling, ADrawBesideAnEdgeFallsOnItsSide) {
+// Sums of parts do not tell what is sampled this close to the edge of a token's share.
+TEST(Sampling, Sample_WhenTheDrawIsNearAnEdge_FallsOnItsSide) {
   Sampler sampler(3000, {});
   wire::Sampling s;
   SampleInput in;
@@ -217,26 +217,28 @@ TEST(Sampling, ADrawBesideAnEdgeFallsOnItsSide) {
     const double unit = random_unit(s.seed, 0, 0, RandomPurpose::kSample);
     if (unit > 0.45 || unit < 0.05) continue;
     for (const double off : {1e-9, 1e-11, 1e-12}) {
-      EXPECT_EQ(sampler.pick({row_with_edge(unit, off).data()}, in), 1501) << s.seed << " " << off;
-      EXPECT_EQ(sampler.pick({row_with_edge(unit, -off).data()}, in), 2500) << s.seed << " " << off;
+      EXPECT_EQ(sampler.sample({row_with_edge(unit, off).data()}, in), 1501)
+          << s.seed << " " << off;
+      EXPECT_EQ(sampler.sample({row_with_edge(unit, -off).data()}, in), 2500)
+          << s.seed << " " << off;
     }
     ++edges;
   }
   EXPECT_GT(edges, 15);
 }
 
-TEST(Sampling, WhereAMaskLeavesNothingTheTextEndsIfItCan) {
+TEST(Sampling, Sample_WhenTheMaskForbidsAllTokens_EndsTheTextIfPossible) {
   const std::vector<float> row(97, 1.0F);
   const std::vector<std::uint64_t> nothing(2, 0);
   wire::Sampling s;
   SampleInput in;
   in.sampling = &s;
   in.mask = nothing;
-  EXPECT_EQ(Sampler(97, {3}).pick({row.data()}, in), 3);
-  EXPECT_EQ(Sampler(97, {}).pick({row.data()}, in), std::nullopt);
+  EXPECT_EQ(Sampler(97, {3}).sample({row.data()}, in), 3);
+  EXPECT_EQ(Sampler(97, {}).sample({row.data()}, in), std::nullopt);
 }
 
-TEST(Sampling, PenaltiesNeedNoOtherSettings) {
+TEST(Sampling, Penalties_WithoutOtherSettings_AreApplied) {
   std::vector<float> row(97, 0.0F);
   row[7] = 4, row[8] = 3, row[9] = 2;
   const std::vector<TokenId> tokens = {8, 7, 7};
@@ -247,20 +249,20 @@ TEST(Sampling, PenaltiesNeedNoOtherSettings) {
   in.tokens = tokens.data();
   in.prompt_n = 1, in.generated_n = 2;
   Sampler sampler(97, {});
-  EXPECT_EQ(sampler.pick({row.data()}, in), 7);
+  EXPECT_EQ(sampler.sample({row.data()}, in), 7);
   s.frequency_penalty = 0.9F;  // twice for 7
-  EXPECT_EQ(sampler.pick({row.data()}, in), 8);
+  EXPECT_EQ(sampler.sample({row.data()}, in), 8);
   s.frequency_penalty = 0, s.presence_penalty = 1.5F;  // once
-  EXPECT_EQ(sampler.pick({row.data()}, in), 8);
+  EXPECT_EQ(sampler.sample({row.data()}, in), 8);
   s.presence_penalty = 0.9F;
-  EXPECT_EQ(sampler.pick({row.data()}, in), 7);
+  EXPECT_EQ(sampler.sample({row.data()}, in), 7);
   s.presence_penalty = 0, s.repetition_penalty = 1.6F;  // of the prompt's 8 too
-  EXPECT_EQ(sampler.pick({row.data()}, in), 7);
+  EXPECT_EQ(sampler.sample({row.data()}, in), 7);
   s.repetition_penalty = 2.5F;
-  EXPECT_EQ(sampler.pick({row.data()}, in), 9);
+  EXPECT_EQ(sampler.sample({row.data()}, in), 9);
 }
 
-TEST(Sampling, ATemperatureOfNearlyNothingIsNone) {
+TEST(Sampling, Temperature_WhenNearlyZero_IsGreedy) {
   std::mt19937 random(4);
   Sampler sampler(97, {});
   const SamplingExtra extra = extra_of("{\"typical_p\":0.9}");
@@ -272,12 +274,12 @@ TEST(Sampling, ATemperatureOfNearlyNothingIsNone) {
     in.sampling = &s;
     in.extra = &extra;
     in.generated_n = i;
-    EXPECT_EQ(sampler.pick({row.data()}, in),
+    EXPECT_EQ(sampler.sample({row.data()}, in),
               std::max_element(row.begin(), row.end()) - row.begin());
   }
 }
 
-TEST(Sampling, MirostatKeepsItsSurprise) {
+TEST(Sampling, Mirostat_WithATau_HoldsItsSurprise) {
   std::mt19937 random(2);
   Sampler sampler(97, {});
   for (const double tau : {1.0, 2.0, 3.0}) {
@@ -298,17 +300,17 @@ TEST(Sampling, MirostatKeepsItsSurprise) {
       in.generated_n = i;
       in.mirostat_mu = &mu;
       const float before = mu;
-      const double chance = random_unit(s.seed, 0, i, RandomPurpose::kSample);
-      const TokenId wanted = reference_pick(row, s, extra, chance, 1, &reference_mu);
-      const TokenId picked = *sampler.pick({row.data()}, in);
-      different += picked != wanted;
+      const double random_draw = random_unit(s.seed, 0, i, RandomPurpose::kSample);
+      const TokenId expected = reference_sample(row, s, extra, random_draw, 1, &reference_mu);
+      const TokenId sampled = *sampler.sample({row.data()}, in);
+      different += sampled != expected;
       surprise += (static_cast<double>(before) - static_cast<double>(mu)) / 0.1 + tau;
-      if (picked != wanted) reference_mu = static_cast<double>(mu);
-      float again = before;  // replayed: the same state, whatever chance would say
+      if (sampled != expected) reference_mu = static_cast<double>(mu);
+      float again = before;  // replayed: the same state, whatever the draw
       in.mirostat_mu = &again;
-      in.forced = picked;
+      in.forced = sampled;
       in.generated_n = 12345;
-      EXPECT_EQ(*sampler.pick({row.data()}, in), picked);
+      EXPECT_EQ(*sampler.sample({row.data()}, in), sampled);
       EXPECT_EQ(again, mu);
     }
     EXPECT_LE(different, kTokens / 200);
@@ -318,7 +320,7 @@ TEST(Sampling, MirostatKeepsItsSurprise) {
 
 // ---- repetitions
 
-/// Each earlier place, each length, by comparing.
+/// The losses by comparing at each earlier position and length.
 std::vector<double> reference_dry(const std::vector<TokenId>& tokens, const SamplingExtra& extra,
                                   const std::vector<TokenId>& breakers, std::size_t vocab) {
   std::vector<double> loss(vocab, 0);
@@ -343,7 +345,7 @@ std::vector<double> reference_dry(const std::vector<TokenId>& tokens, const Samp
   return loss;
 }
 
-TEST(Sampling, DryIsWhatBruteForceFinds) {
+TEST(Sampling, DryPenalty_WithRandomTexts_AgreesWithBruteForce) {
   std::mt19937 random(3);
   Dry dry;
   int penalised = 0;
@@ -374,14 +376,15 @@ TEST(Sampling, DryIsWhatBruteForceFinds) {
 std::string text_of(const std::vector<TokenId>& ids) {
   const auto tokenizer = make_letter_tokenizer(97, kTestEnd);
   std::string text;
-  for (const TokenId id : ids) text += tokenizer->piece(id, false);
+  for (const TokenId id : ids) text += tokenizer->token_bytes(id, false);
   return text;
 }
 
-TEST(Sampling, BannedTextsAreTokensThatWouldCompleteThem) {
-  const std::vector<std::string> pieces = {"a", "b", "ab", "abc", "bca", "c", "xabcx", "ca", "bc"};
+TEST(Sampling, BannedStrings_WithRandomTexts_ForbidTheTokensThatCompleteThem) {
+  const std::vector<std::string> token_texts = {"a", "b",     "ab", "abc", "bca",
+                                                "c", "xabcx", "ca", "bc"};
   std::vector<grammar::TokenTable::Token> tokens;
-  for (const std::string& piece : pieces) tokens.push_back({piece, false});
+  for (const std::string& token_bytes : token_texts) tokens.push_back({token_bytes, false});
   const auto table = grammar::TokenTable::make(tokens);
   std::mt19937 random(4);
   for (const std::vector<std::string>& texts :
@@ -389,19 +392,20 @@ TEST(Sampling, BannedTextsAreTokensThatWouldCompleteThem) {
     const BannedTexts banned(table, texts);
     for (int i = 0; i < 300; ++i) {
       std::string before;
-      for (std::size_t n = random() % 6; n > 0; --n) before += pieces[random() % pieces.size()];
+      for (std::size_t n = random() % 6; n > 0; --n)
+        before += token_texts[random() % token_texts.size()];
       std::vector<TokenId> ids;
       banned.after(before.substr(before.size() - std::min(before.size(), banned.tail_bytes())),
                    ids);
-      for (std::size_t id = 0; id < pieces.size(); ++id) {
-        const std::string after = before + pieces[id];
+      for (std::size_t id = 0; id < token_texts.size(); ++id) {
+        const std::string after = before + token_texts[id];
         const bool completes = std::any_of(texts.begin(), texts.end(), [&](const auto& text) {
           const std::size_t at = after.find(
               text, before.size() >= text.size() - 1 ? before.size() - (text.size() - 1) : 0);
           return at != std::string::npos;
         });
         const bool named = std::find(ids.begin(), ids.end(), static_cast<TokenId>(id)) != ids.end();
-        EXPECT_EQ(named, completes) << before << " + " << pieces[id];
+        EXPECT_EQ(named, completes) << before << " + " << token_texts[id];
       }
     }
   }
@@ -434,14 +438,14 @@ SequenceSpec spec_with(const char* extra, std::uint64_t n) {
   return spec;
 }
 
-TEST(Sampling, ResumedAnywhereItGoesOnTheSame) {
-  int picked = 0;
+TEST(Sampling, Resume_AtAnyToken_GivesTheSameTokens) {
+  int sampled = 0;
   for (const char* extra : kExtras) {
     for (std::uint64_t n = 0; n < 6; ++n) {
       const SequenceSpec spec = spec_with(extra, n);
       const Outcome whole = run_alone(spec);
       ASSERT_NE(whole.finish, wire::FinishReason::kError) << extra;
-      picked += static_cast<int>(whole.ids.size());
+      sampled += static_cast<int>(whole.ids.size());
       for (std::size_t cut = 1; cut < whole.ids.size(); cut += 3) {
         SequenceSpec rest = spec;
         rest.committed.assign(whole.ids.begin(),
@@ -452,10 +456,10 @@ TEST(Sampling, ResumedAnywhereItGoesOnTheSame) {
       }
     }
   }
-  EXPECT_GT(picked, 1000);
+  EXPECT_GT(sampled, 1000);
 }
 
-TEST(Sampling, NeighboursAndPreemptionChangeNothing) {
+TEST(Sampling, Tokens_WithNeighboursAndPreemption_AreTheSame) {
   std::vector<SequenceSpec> specs;
   for (std::uint64_t n = 0; n < 30; ++n) {
     specs.push_back(spec_with(kExtras[n % std::size(kExtras)], n));
@@ -475,7 +479,7 @@ TEST(Sampling, NeighboursAndPreemptionChangeNothing) {
   }
 }
 
-TEST(Sampling, BannedTextsNeverCome) {
+TEST(Sampling, BannedStrings_WhenSet_NeverAppear) {
   const SequenceSpec plain = spec_with("{}", 1);
   int hits = 0;
   for (std::uint64_t n = 0; n < 40; ++n) {
@@ -500,7 +504,7 @@ std::int64_t reasoning_of(const std::vector<TokenId>& ids, bool* over) {
   return meter.tokens();
 }
 
-TEST(Sampling, AThinkingBudgetIsKeptToTheToken) {
+TEST(Sampling, ThinkingBudget_WhenSet_IsExactToTheToken) {
   for (std::uint64_t n = 0; n < 24; ++n) {
     for (const std::int64_t budget : {0, 1, 7, 31}) {
       const std::string extra = R"({"thinking":{"open":true,"marks":["<","zqz","zqz"],"tokens":)" +
@@ -520,7 +524,7 @@ TEST(Sampling, AThinkingBudgetIsKeptToTheToken) {
   }
 }
 
-TEST(Sampling, AThinkingBudgetBreaksNoGrammar) {
+TEST(Sampling, ThinkingBudget_WithAGrammar_ObeysTheGrammar) {
   SequenceSpec spec = spec_with("{}", 1);
   spec.sampling.extra = R"({"grammar":{"kind":"regex","source":"[a-y]{20}"},)"
                         R"("thinking":{"tokens":3,"open":true,"marks":["<","zqz","zqz"]}})";
@@ -529,7 +533,7 @@ TEST(Sampling, AThinkingBudgetBreaksNoGrammar) {
   EXPECT_EQ(text_of(out.ids).find('z'), std::string::npos);
 }
 
-TEST(Sampling, WhereNothingMayFollowTheTextEnds) {
+TEST(Sampling, Sequence_WhenEveryTokenIsBanned_EndsWithStop) {
   std::string letters;
   for (char c = 'a'; c <= 'z'; ++c)
     letters += std::string(letters.empty() ? "" : ",") + "\"" + c + "\"";
@@ -542,7 +546,7 @@ TEST(Sampling, WhereNothingMayFollowTheTextEnds) {
   EXPECT_EQ(out.ids, std::vector<TokenId>{kTestEnd});
 }
 
-TEST(SamplingExtraText, WhatCannotBeHonouredIsRefused) {
+TEST(SamplingExtraText, SamplingExtra_WhenInvalid_IsRefusedWithTypedError) {
   for (const char* bad : {"[]",
                           "{",
                           "{\"typical_p\":2}",
@@ -574,7 +578,7 @@ TEST(SamplingExtraText, WhatCannotBeHonouredIsRefused) {
                            "{\"samplers\":[\"typical_p\"]}", "{\"logit_bias\":{\"96\":-1000}}"}) {
     EXPECT_TRUE(parse_extra(good, 97).has_value()) << good;
   }
-  EXPECT_FALSE(extra_of("{\"typical_p\":1,\"xtc_probability\":0}").needs_chain());
+  EXPECT_FALSE(extra_of("{\"typical_p\":1,\"xtc_probability\":0}").needs_sampler_chain());
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ class Synthetic {
       std::snprintf(name, sizeof name, "<0x%02X>", static_cast<unsigned>(byte));
       add(name, 6);
     }
-    for (const char* piece : {"\u2581", "a", "\u2581a"}) add(piece, 1);
+    for (const char* token_text : {"\u2581", "a", "\u2581a"}) add(token_text, 1);
     add("<tool_call>", 4);
     gguf::Writer writer;
     writer.set_string("tokenizer.ggml.model", "llama");
@@ -80,32 +80,33 @@ SequenceSpec spec_of(const text::Tokenizer& tokenizer, const std::string& prompt
   return s;
 }
 
-struct Ran {
+struct RunResult {
   std::vector<TokenId> ids;
   wire::FinishReason finish = wire::FinishReason::kNone;
 };
-Ran run(Engine& engine, const SequenceSpec& spec) {
-  Ran ran;
+RunResult run(Engine& engine, const SequenceSpec& spec) {
+  RunResult result;
   const auto added = engine.add(spec);
   EXPECT_TRUE(added) << (added ? "" : added.error().what);
-  while (added && ran.finish == wire::FinishReason::kNone) {
+  while (added && result.finish == wire::FinishReason::kNone) {
     for (const Produced& p : engine.step()) {
-      ran.ids.insert(ran.ids.end(), p.ids.begin(), p.ids.end());
-      ran.finish = p.finish;
+      result.ids.insert(result.ids.end(), p.ids.begin(), p.ids.end());
+      result.finish = p.finish;
     }
   }
-  return ran;
+  return result;
 }
 
 std::string say(Engine& engine, const text::Tokenizer& tokenizer, const std::string& prompt) {
-  const Ran ran = run(engine, spec_of(tokenizer, prompt));
-  EXPECT_EQ(ran.finish, wire::FinishReason::kStop);
-  EXPECT_TRUE(!ran.ids.empty() && tokenizer.is_end(ran.ids.back()));
-  return text::decode(tokenizer, {ran.ids.begin(), ran.ids.end() - (ran.ids.empty() ? 0 : 1)}, true,
+  const RunResult result = run(engine, spec_of(tokenizer, prompt));
+  EXPECT_EQ(result.finish, wire::FinishReason::kStop);
+  EXPECT_TRUE(!result.ids.empty() && tokenizer.is_end(result.ids.back()));
+  return text::decode(tokenizer,
+                      {result.ids.begin(), result.ids.end() - (result.ids.empty() ? 0 : 1)}, true,
                       false);
 }
 
-TEST(FakeScript, SaysItsTurnsToTheLetter) {
+TEST(FakeScript, ScriptedTurn_WithAnyText_IsGeneratedVerbatim) {
   const std::string call =
       "<think>\nA file.\n</think>\n\n<tool_call>\n{\"name\": \"write\", "
       "\"arguments\": {\"path\": \"/tmp/ä b\", \"n\": [1, 2]}}\n</tool_call>";
@@ -120,7 +121,7 @@ TEST(FakeScript, SaysItsTurnsToTheLetter) {
   }
 }
 
-TEST(FakeScript, TheLastTurnThatFitsIsSaid) {
+TEST(FakeScript, ScriptedTurn_WhenSeveralMatch_IsTheLast) {
   const Tokenizer tokenizer = tokenizer_of(kDemo);
   auto engine = open({{{"say", "nothing"}},
                       {{"when", "write a file"}, {"say", "call"}},
@@ -134,7 +135,7 @@ TEST(FakeScript, TheLastTurnThatFitsIsSaid) {
   EXPECT_EQ(say(*engine, *tokenizer, "A title for: write files"), "nothing");
 }
 
-TEST(FakeScript, APromptWithoutATurnIsRefusedAndShown) {
+TEST(FakeScript, Prompt_WhenNoTurnMatches_IsRefusedAndQuoted) {
   const Tokenizer tokenizer = tokenizer_of(kDemo);
   auto engine = open({{{"when", "Hello"}, {"say", "Good day"}}}, kDemo);
   const auto added = engine->add(spec_of(*tokenizer, "Good night"));
@@ -143,12 +144,12 @@ TEST(FakeScript, APromptWithoutATurnIsRefusedAndShown) {
   EXPECT_NE(added.error().what.find("Good night"), std::string::npos) << added.error().what;
 }
 
-TEST(FakeScript, GoesOnWhereItWasResumed) {
+TEST(FakeScript, Resume_AtEveryToken_ContinuesTheScript) {
   const Tokenizer tokenizer = tokenizer_of(kDemo);
   const json script = {{{"say", "To be, or not to be: that is the question."}}};
   auto engine = open(script, kDemo);
   SequenceSpec spec = spec_of(*tokenizer, "Speak");
-  const Ran whole = run(*engine, spec);
+  const RunResult whole = run(*engine, spec);
   ASSERT_GT(whole.ids.size(), 10U);
   for (std::size_t n = 1; n < whole.ids.size(); ++n) {
     auto other = open(script, kDemo);
@@ -157,35 +158,35 @@ TEST(FakeScript, GoesOnWhereItWasResumed) {
     spec.committed.assign(whole.ids.begin(), cut);
     EXPECT_EQ(run(*other, spec).ids, std::vector<TokenId>(cut, whole.ids.end())) << n;
   }
-  // Another text is another class: no sequence goes on there.
+  // Another text is another numerics class: no sequence goes on there.
   auto changed = open({{{"say", "To be, or not to be: that is an answer."}}}, kDemo);
   EXPECT_NE(changed->describe().numerics_class, engine->describe().numerics_class);
   EXPECT_NE(open(json::array(), kDemo)->describe().numerics_class,
             engine->describe().numerics_class);
 }
 
-TEST(FakeScript, NamesOfControlTokensAreTheseTokens) {
+TEST(FakeScript, ControlTokenNames_WhenInAScript_BecomeThoseTokens) {
   const Synthetic synthetic;
   const Tokenizer tokenizer = tokenizer_of(synthetic.path);
   auto engine = open({{{"say", "ab</s>c"}}}, synthetic.path);
-  const Ran ran = run(*engine, spec_of(*tokenizer, "x"));
-  EXPECT_EQ(ran.finish, wire::FinishReason::kStop);
-  ASSERT_FALSE(ran.ids.empty());
-  EXPECT_EQ(ran.ids.back(), tokenizer->eos());
-  EXPECT_EQ(text::decode(*tokenizer, ran.ids, false, false), "ab");
+  const RunResult result = run(*engine, spec_of(*tokenizer, "x"));
+  EXPECT_EQ(result.finish, wire::FinishReason::kStop);
+  ASSERT_FALSE(result.ids.empty());
+  EXPECT_EQ(result.ids.back(), tokenizer->eos());
+  EXPECT_EQ(text::decode(*tokenizer, result.ids, false, false), "ab");
 }
 
-TEST(FakeScript, BoundsAndStopStringsEndItAsAnyOther) {
+TEST(FakeScript, Script_WithMaxTokensOrStopStrings_EndsAsAnyOther) {
   const Tokenizer tokenizer = tokenizer_of(kDemo);
   auto engine = open({{{"say", "one two three four five"}}}, kDemo);
   SequenceSpec spec = spec_of(*tokenizer, "Count");
   spec.max_tokens = 3;
-  const Ran shortened = run(*engine, spec);
+  const RunResult shortened = run(*engine, spec);
   EXPECT_EQ(shortened.finish, wire::FinishReason::kLength);
   EXPECT_EQ(shortened.ids.size(), 3U);
   spec.max_tokens = 100;
   spec.stops = {"three"};
-  const Ran stopped = run(*engine, spec);
+  const RunResult stopped = run(*engine, spec);
   EXPECT_EQ(stopped.finish, wire::FinishReason::kStop);
   EXPECT_EQ(text::decode(*tokenizer, stopped.ids, false, false), "one two three");
   spec.stops.clear();
@@ -193,7 +194,7 @@ TEST(FakeScript, BoundsAndStopStringsEndItAsAnyOther) {
   EXPECT_EQ(run(*engine, spec).ids.size(), 100U);
 }
 
-TEST(FakeScript, WrongScriptsAreNamed) {
+TEST(FakeScript, Script_WhenInvalid_IsRefused) {
   for (const char* bad : {R"({"say":"a"})", R"([{"when":"a"}])", R"([{"say":1}])", R"(["a"])",
                           R"([{"say":"a","when":1}])", R"([{"say":"a","if":"b"}])"}) {
     const auto engine = open_fake_engine(std::string(R"({"script":)") + bad + "}", {}, {}, kDemo);

@@ -1,6 +1,6 @@
 // Goal: `holdfast bench` counts what a step computes and reads: all weights that are multiplied
-// with once, of experts those that are chosen, no embedding that is looked up. Method: against sums
-// over the tensors of made files.
+// with once, only the chosen ones of the experts, no embedding that is looked up. Method: against
+// sums over the tensors of made files.
 
 #include "worker/model/work.h"
 
@@ -43,7 +43,7 @@ Sizes matrices(const FamilyModel& m) {
   return sum;
 }
 
-TEST(Work, OfADenseModelIsAllItsMatricesButTheEmbedding) {
+TEST(Work, Work_WithADenseModel_CountsAllMatricesButTheEmbedding) {
   const FamilyModel m = made("test-llama", "q4_k_m");
   const Sizes sizes = matrices(m);
   for (const int streams : {1, 16}) {
@@ -53,7 +53,7 @@ TEST(Work, OfADenseModelIsAllItsMatricesButTheEmbedding) {
   }
 }
 
-TEST(Work, OfExpertsCountsThoseThatAreChosen) {
+TEST(Work, Work_WithExperts_CountsTheSelectedOnes) {
   const FamilyModel m = made("test-qwen3moe", "q8_0");  // 4 of 16
   const Sizes sizes = matrices(m);
   const model::Work one = model::work_of(m.program);
@@ -63,7 +63,7 @@ TEST(Work, OfExpertsCountsThoseThatAreChosen) {
   EXPECT_NEAR(model::work_of(m.program, 100).step_bytes, sizes.dense + sizes.experts, 1);
 }
 
-TEST(Work, WhatIsMarkedIsAPartOfIt) {
+TEST(Work, MarkedWork_WhenOpsAreSelected_IsPartOfTheWhole) {
   const FamilyModel m = made("test-qwen3moe", "q8_0");
   EXPECT_EQ(model::work_of(m.program).token.marked, 0);
   EXPECT_EQ(model::work_of(m.program).row.marked, 0);
@@ -79,8 +79,8 @@ TEST(Work, WhatIsMarkedIsAPartOfIt) {
                    2 * static_cast<double>(matrices(m).expert_values) / 4);
 }
 
-// Of the last layer only queries, keys and values are made of a token without logits.
-TEST(Work, OfATokenWithoutLogitsHasNoMoreOfTheLastLayerThanItsKeys) {
+// The last layer computes only queries, keys and values for a token without logits.
+TEST(Work, Work_ForTokensWithoutLogits_EndsAtTheLastLayersKeys) {
   const FamilyModel m = made("test-llama", "q8_0");
   const std::string last = "blk." + std::to_string(m.program.shape.layers - 1) + ".";
   double rest = 0;

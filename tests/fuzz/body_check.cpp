@@ -21,11 +21,11 @@ namespace {
 
 struct Made {
   bool ok = false;
-  std::string text;  // all that goes to the daemon
+  std::string text;  // everything that goes to the daemon
   std::string error;
 };
 
-/// What was read is sent as a frame: it must be one that the daemon takes, and the same there.
+/// Checks that what was read makes a frame that the daemon takes, and reads back the same.
 void check_frame(const Generation& out) {
   CHECK(wire::check_encodable(out.submit).has_value());
   const std::string frame = wire::encode(out.submit);
@@ -64,10 +64,10 @@ Made make(std::string_view bytes, ParseBody parse) {
 }  // namespace
 
 bool parse_turn(const json& body, const ParamLimits& limits, Generation* out, FieldError* error) {
-  ResponseWish wish;
+  ResponsesRequest request;
   json chat;
-  return parse_response(body, &wish, error) && chat_body(wish, {wish.items}, &chat, error) &&
-         parse_chat(chat, limits, out, error);
+  return parse_response(body, &request, error) &&
+         chat_body(request, {request.items}, &chat, error) && parse_chat(chat, limits, out, error);
 }
 
 void check_body(std::string_view bytes, ParseBody parse) {

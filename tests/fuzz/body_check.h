@@ -1,5 +1,5 @@
 #pragma once
-// What must be true of every body that an endpoint reads, for the fuzzers of bodies.
+// Properties of every body that an endpoint reads, for the fuzzers of bodies.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -12,12 +12,12 @@ namespace holdfast::fuzz {
 using ParseBody = bool (*)(const nlohmann::ordered_json&, const gateway::ParamLimits&,
                            gateway::Generation*, gateway::FieldError*);
 
-/// The reader of /v1/responses, as far as the chat that it becomes.
+/// Reads a body of /v1/responses, as far as the chat that it becomes.
 bool parse_turn(const nlohmann::ordered_json& body, const gateway::ParamLimits& limits,
                 gateway::Generation* out, gateway::FieldError* error);
 
-/// Read twice the body gives the same: what goes to the daemon, within the bounds of what came, or
-/// an error that names the parameter.
+/// Checks that a body read twice gives the same: either a request to the daemon, within the bounds
+/// of the body's size, or an error that names the parameter.
 void check_body(std::string_view bytes, ParseBody parse);
 
 }  // namespace holdfast::fuzz

@@ -1,8 +1,8 @@
 // Goal: no body crashes the readers of the endpoints, takes more of the stack than bounds allow, or
-// becomes much more than it was; reading it twice gives the same. Method: the first byte picks the
-// endpoint, or a part of a body that the rest is put into (tools, a choice of tools, arguments of a
-// call, a schema, an item of a response, a line of a batch's file), so that short inputs reach deep
-// readers. Seeds are in tests/fuzz/seeds/body.
+// becomes much larger than it is; reading it twice gives the same. Method: the first byte selects
+// the endpoint, or a part of a body that the rest is put into (tools, a choice of tools, arguments
+// of a call, a schema, an item of a response, a line of a batch's file), so that short inputs reach
+// deep readers. Seeds are in tests/fuzz/seeds/body.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 #pragma once
-// What the endpoints' bodies may have, for JsonMaker: the required members first.
+// The members of the endpoints' bodies, for JsonMaker: the required ones first.
 
 #include "tests/fuzz/json_maker.h"
 
@@ -10,17 +10,17 @@ struct BodyForm {
   std::size_t required;
 };
 
-#define HF_COMMON_MEMBERS                                                                 \
+#define HOLDFAST_COMMON_MEMBERS                                                           \
   {"priority", "\"interactive\""}, {"priority", "@"}, {"user", "~"}, {"session_id", "~"}, \
       {"queue_timeout_ms", "100"}, {                                                      \
     "total_timeout_ms", "@"                                                               \
   }
 
-#define HF_TEXT_MEMBERS                                                                            \
-  HF_COMMON_MEMBERS, {"temperature", "1.5"}, {"top_p", "0.5"}, {"min_p", "@"}, {"top_k", "-1"},    \
-      {"presence_penalty", "-2"}, {"frequency_penalty", "@"}, {"repetition_penalty", "1.1"},       \
-      {"ignore_eos", "true"}, {"min_tokens", "3"}, {"seed", "-9223372036854775808"},               \
-      {"stop", "~"}, {"stop", "[%~%]"}, {"stream", "true"},                                        \
+#define HOLDFAST_TEXT_MEMBERS                                                                      \
+  HOLDFAST_COMMON_MEMBERS, {"temperature", "1.5"}, {"top_p", "0.5"}, {"min_p", "@"},               \
+      {"top_k", "-1"}, {"presence_penalty", "-2"}, {"frequency_penalty", "@"},                     \
+      {"repetition_penalty", "1.1"}, {"ignore_eos", "true"}, {"min_tokens", "3"},                  \
+      {"seed", "-9223372036854775808"}, {"stop", "~"}, {"stop", "[%~%]"}, {"stream", "true"},      \
       {"stream_options", "{\"include_usage\":true}"}, {"stream_options", "{\"x\":@}"}, {"n", "2"}, \
       {"n", "@"}, {"prompt_logprobs", "2"}, {"max_tokens", "5"},                                   \
       {"response_format", "{\"type\":\"json_object\"}"},                                           \
@@ -46,16 +46,16 @@ inline constexpr Member kCompletionMembers[] = {{"model", "\"m\""},
                                                 {"prompt", "[%~%]"},
                                                 {"prompt", "[%@%]"},
                                                 {"prompt", "[[1,2],[%@%]]"},
-                                                HF_TEXT_MEMBERS,
+                                                HOLDFAST_TEXT_MEMBERS,
                                                 {"echo", "true"},
                                                 {"add_special_tokens", "false"},
                                                 {"logprobs", "2"},
                                                 {"best_of", "3"},
                                                 {"suffix", "~"}};
 
-#define HF_TOOL_CALL \
+#define HOLDFAST_TOOL_CALL \
   "{\"id\":~,\"type\":\"function\",\"function\":{\"name\":\"f\",\"arguments\":^}}"
-#define HF_TOOL "{\"type\":\"function\",\"function\":{\"name\":~,\"parameters\":@}}"
+#define HOLDFAST_TOOL "{\"type\":\"function\",\"function\":{\"name\":~,\"parameters\":@}}"
 
 inline constexpr Member kChatMembers[] = {
     {"model", "\"m\""},
@@ -65,16 +65,17 @@ inline constexpr Member kChatMembers[] = {
      "[{\"role\":\"user\",\"content\":[{\"type\":\"text\",\"text\":~},{\"type\":~,@:@}]}]"},
     {"messages",
      "[{\"role\":\"user\",\"content\":[{\"type\":\"image_url\",\"image_url\":{\"url\":~}}]}]"},
-    {"messages", "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[%" HF_TOOL_CALL "%]}]"},
+    {"messages",
+     "[{\"role\":\"assistant\",\"content\":null,\"tool_calls\":[%" HOLDFAST_TOOL_CALL "%]}]"},
     {"messages",
      "[{\"role\":\"assistant\",\"tool_calls\":@},{\"role\":\"tool\",\"tool_call_id\":~,\"content\":"
      "~}]"},
     {"messages", "[{\"role\":~,\"content\":@,\"name\":@},@]"},
-    HF_TEXT_MEMBERS,
+    HOLDFAST_TEXT_MEMBERS,
     {"tools",
      "[{\"type\":\"function\",\"function\":{\"name\":\"f\",\"parameters\":{\"type\":\"object\","
      "\"properties\":{\"a\":{\"type\":~},\"b\":@}}}}]"},
-    {"tools", "[%" HF_TOOL "%]"},
+    {"tools", "[%" HOLDFAST_TOOL "%]"},
     {"tool_choice", "\"required\""},
     {"tool_choice", "{\"type\":\"function\",\"function\":{\"name\":\"f\"}}"},
     {"tool_choice",
@@ -97,7 +98,7 @@ inline constexpr Member kEmbeddingMembers[] = {{"model", "\"m\""},
                                                {"input", "[%~%]"},
                                                {"input", "[%[%@%]"},
                                                {"input", "[[1],[2,@]]"},
-                                               HF_COMMON_MEMBERS,
+                                               HOLDFAST_COMMON_MEMBERS,
                                                {"encoding_format", "\"base64\""},
                                                {"encoding_format", "~"},
                                                {"dimensions", "3"},
@@ -107,14 +108,14 @@ inline constexpr Member kEmbeddingMembers[] = {{"model", "\"m\""},
                                                {"pooling", "~"},
                                                {"add_special_tokens", "@"}};
 
-#define HF_BLOCKS \
+#define HOLDFAST_BLOCKS \
   "%{\"type\":\"text\",\"text\":~}%,{\"type\":\"tool_use\",\"id\":~,\"name\":\"f\",\"input\":@}"
 
 inline constexpr Member kMessageMembers[] = {
     {"model", "\"m\""},
     {"max_tokens", "5"},
     {"messages", "[{\"role\":\"user\",\"content\":\"a\"}]"},
-    {"messages", "[{\"role\":\"assistant\",\"content\":[" HF_BLOCKS
+    {"messages", "[{\"role\":\"assistant\",\"content\":[" HOLDFAST_BLOCKS
                  "]},{\"role\":\"user\",\"content\":[{\"type\":\"tool_result\",\"tool_use_id\":~,"
                  "\"content\":[%{\"type\":\"text\",\"text\":~}%]}]}]"},
     {"messages",
@@ -126,7 +127,7 @@ inline constexpr Member kMessageMembers[] = {
     {"messages", "[%{\"role\":\"user\",\"content\":@}%]"},
     {"system", "~"},
     {"system", "[%{\"type\":\"text\",\"text\":~,\"cache_control\":@}%]"},
-    HF_TEXT_MEMBERS,
+    HOLDFAST_TEXT_MEMBERS,
     {"tools", "[%{\"name\":~,\"description\":@,\"input_schema\":@}%]"},
     {"tools", "[{\"name\":\"f\",\"input_schema\":{\"type\":\"object\",\"properties\":@}}]"},
     {"tool_choice", "{\"type\":\"tool\",\"name\":\"f\"}"},
@@ -136,7 +137,7 @@ inline constexpr Member kMessageMembers[] = {
     {"metadata", "{\"user_id\":@}"},
     {"thinking", "{\"type\":\"enabled\",\"budget_tokens\":@}"}};
 
-#define HF_ITEMS                                                               \
+#define HOLDFAST_ITEMS                                                         \
   "%{\"role\":\"user\",\"content\":[{\"type\":\"input_text\",\"text\":~}]}%,"  \
   "{\"type\":\"function_call\",\"call_id\":~,\"name\":\"f\",\"arguments\":^}," \
   "{\"type\":\"function_call_output\",\"call_id\":~,\"output\":~}"
@@ -144,7 +145,7 @@ inline constexpr Member kMessageMembers[] = {
 inline constexpr Member kResponseMembers[] = {
     {"model", "\"m\""},
     {"input", "\"a\""},
-    {"input", "[" HF_ITEMS "]"},
+    {"input", "[" HOLDFAST_ITEMS "]"},
     {"input",
      "[{\"type\":\"message\",\"role\":\"developer\",\"content\":[%{\"type\":\"output_text\","
      "\"text\":~}%]},{\"type\":\"reasoning\",\"summary\":@}]"},
@@ -154,7 +155,7 @@ inline constexpr Member kResponseMembers[] = {
      "[{\"type\":\"compaction\",\"encrypted_content\":~},{\"type\":\"compaction\","
      "\"encrypted_content\":\"eyJ2IjoxLCJzdW1tYXJ5IjoiYSJ9\"}]"},
     {"input", "[{\"type\":\"item_reference\",\"id\":\"msg_resp_a\"},{\"id\":~}]"},
-    HF_TEXT_MEMBERS,
+    HOLDFAST_TEXT_MEMBERS,
     {"instructions", "~"},
     {"previous_response_id", "\"resp_a\""},
     {"background", "true"},
@@ -180,7 +181,7 @@ inline constexpr Member kTokenizeMembers[] = {{"model", "\"m\""},
                                               {"add_special", "true"},
                                               {"return_token_strs", "true"},
                                               {"with_pieces", "true"},
-                                              {"tools", "[%" HF_TOOL "%]"},
+                                              {"tools", "[%" HOLDFAST_TOOL "%]"},
                                               {"chat_template_kwargs", "@"}};
 inline constexpr Member kDetokenizeMembers[] = {
     {"model", "\"m\""}, {"tokens", "[1,2]"}, {"tokens", "[%@%]"}, {"x", "@"}};

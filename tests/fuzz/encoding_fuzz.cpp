@@ -1,6 +1,6 @@
-// Goal: whatever claims to be gzip or deflate ends as a body within its bound, too long or broken,
-// and in the same way however small the steps are. Method: the bytes as they are, and what zlib
-// makes of them.
+// Goal: input that claims to be gzip or deflate ends as a body within its bound, too long or
+// broken, and in the same way however small the steps are. Method: the bytes as they are, and
+// compressed by zlib.
 
 #include <zlib.h>
 
@@ -18,14 +18,14 @@ using holdfast::gateway::BodyDecoder;
 using State = BodyDecoder::State;
 
 struct Decoded {
-  State state = State::kMore;
+  State state = State::kIncomplete;
   std::string body;
 };
 
 Decoded decode(std::string_view bytes, bool gzip, std::size_t limit, std::size_t step) {
   BodyDecoder decoder(bytes, gzip, limit);
   Decoded out;
-  for (std::size_t steps = 0; out.state == State::kMore; ++steps) {
+  for (std::size_t steps = 0; out.state == State::kIncomplete; ++steps) {
     CHECK(steps < 1'000'000);
     out.state = decoder.step(step);
   }

@@ -1,1 +1,1 @@
-set(libs hf_sampling hf_grammar)
+set(libs holdfast_sampling holdfast_grammar)

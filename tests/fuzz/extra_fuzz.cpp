@@ -1,6 +1,6 @@
-// Goal: the sampling fields of a body, and the grammar beside them, are read or refused in words,
-// whoever reads them: the gateway, the ingress helper and the worker have the same reader. Method:
-// the bytes are decisions (json_maker.h) or, by the first, the JSON itself.
+// Goal: the sampling fields of a body, and the grammar with them, are read or refused in words, by
+// the gateway, the ingress helper and the worker alike: they have the same reader. Method: the
+// bytes are decisions (json_maker.h) or, by the first byte, the JSON itself.
 
 #include <cmath>
 #include <cstddef>
@@ -54,20 +54,20 @@ void check_extra(const std::string& text, std::int32_t vocab) {
   CHECK(std::isfinite(extra->dry_multiplier) && std::isfinite(extra->dry_base));
   CHECK(std::isfinite(extra->mirostat_tau) && std::isfinite(extra->mirostat_eta));
   for (const std::string& banned : extra->banned_strings) CHECK(!banned.empty());
-  (void)extra->needs_chain();
+  (void)extra->needs_sampler_chain();
 }
 
 void check_grammar(const std::string& text) {
-  const auto asked = grammar::read_extra(text);
-  if (!asked) {
-    CHECK(!asked.error().what.empty() && is_valid_utf8(asked.error().what));
+  const auto parsed = grammar::read_extra(text);
+  if (!parsed) {
+    CHECK(!parsed.error().what.empty() && is_valid_utf8(parsed.error().what));
     return;
   }
-  if (!*asked) return;
-  const auto again = grammar::read_extra(grammar::extra_of(**asked));
+  if (!*parsed) return;
+  const auto again = grammar::read_extra(grammar::extra_of(**parsed));
   CHECK(again && *again);
-  CHECK((*again)->kind == (*asked)->kind && (*again)->source == (*asked)->source);
-  CHECK((*again)->finish == (*asked)->finish);
+  CHECK((*again)->kind == (*parsed)->kind && (*again)->source == (*parsed)->source);
+  CHECK((*again)->finish == (*parsed)->finish);
 }
 
 }  // namespace

@@ -1,2 +1,2 @@
-set(libs hf_gateway)
+set(libs holdfast_gateway)
 set(more ${CMAKE_CURRENT_SOURCE_DIR}/body_check.cpp)

@@ -1,6 +1,6 @@
 // Goal: bodies of the right form with wrong values neither crash the readers of the endpoints nor
-// become much more than they were. Method: the bytes are decisions (json_maker.h): the first picks
-// the endpoint, the others its members and their values; body_fuzz has bodies byte by byte.
+// become much larger than they are. Method: the bytes are decisions (json_maker.h): the first
+// selects the endpoint, the others its members and their values; body_fuzz has bodies byte by byte.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                                                  gateway::parse_message, gateway::parse_embedding,
                                                  fuzz::parse_turn};
   fuzz::Choices choices(data, size);
-  const unsigned which = choices.pick(std::size(kReaders));
+  const unsigned which = choices.below(std::size(kReaders));
   const fuzz::BodyForm& form = fuzz::kForms[which];
   std::string body;
   fuzz::JsonMaker(choices, form.members, &body).object(form.required);

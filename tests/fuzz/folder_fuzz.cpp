@@ -1,7 +1,7 @@
 // Any bytes whatever as one file of a model folder: tokenizer.json, *.safetensors, config.json,
-// modules.json, the config of its pooling or vocab.txt (the first byte says which, and of which
-// family the folder is), the others honest and small. What opens is put together and written out
-// again. Run under AddressSanitizer and UBSan. A crash, an error without words or an id out of
+// modules.json, the config of its pooling or vocab.txt (the first byte selects the file, and the
+// family of the folder), the others honest and small. A model that opens is assembled and written
+// out again. Run under AddressSanitizer and UBSan. A crash, an error without words or an id out of
 // range is a bug. Seeds: files that `holdfast convert` writes from `holdfast synth`, each with its
 // byte in front.
 
@@ -16,9 +16,9 @@
 #include <string>
 
 #include "shared/gguf/made.h"
-#include "shared/hf/export.h"
-#include "shared/hf/families.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/export.h"
+#include "shared/huggingface/families.h"
+#include "shared/huggingface/folder.h"
 #include "shared/plan/plan.h"
 #include "shared/text/tokenizer.h"
 
@@ -26,7 +26,7 @@ namespace {
 
 using namespace holdfast;
 
-/// Of each way in which tensors are put together.
+/// One config for each way in which tensors are assembled.
 constexpr const char* kConfigs[] = {
     R"({"model_type":"llama","hidden_size":4,"num_hidden_layers":1,"num_attention_heads":2,)"
     R"("intermediate_size":4,"vocab_size":4,"max_position_embeddings":8,"rms_norm_eps":1e-5})",
@@ -47,7 +47,7 @@ constexpr const char* kTokenizer =
     R"({"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":["a b"]},)"
     R"("decoder":{"type":"ByteLevel"}})";
 
-/// One folder for the process's life.
+/// The one folder of the process.
 const std::string& folder() {
   static const std::string path = [] {
     const std::filesystem::path made =
@@ -78,7 +78,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   put("modules.json", kind == 3 ? bytes : std::string_view(kModules));
   put("1_Pooling/config.json",
       kind == 4 ? bytes : std::string_view(R"({"pooling_mode_mean_tokens":true})"));
-  const auto file = hf::open_model(folder());
+  const auto file = huggingface::open_model(folder());
   if (!file) {
     CHECK(!file.error().what.empty());
     return 0;
@@ -90,10 +90,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const std::byte b : tensor.data) sum += static_cast<std::uint64_t>(b);
     CHECK(sum <= 255 * tensor.data.size());
   }
-  if (const hf::Family* family = hf::family_of_file(**file)) {
-    (void)hf::keys_to_config(**file, *family);
+  if (const huggingface::Family* family = huggingface::family_of_file(**file)) {
+    (void)huggingface::keys_to_config(**file, *family);
   }
-  (void)hf::keys_to_tokenizer(**file);
+  (void)huggingface::keys_to_tokenizer(**file);
   (void)plan::read_shape(**file);
   const auto tokenizer = text::Tokenizer::load(**file);
   if (!tokenizer) return 0;

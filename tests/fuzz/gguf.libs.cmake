@@ -1,1 +1,1 @@
-set(libs hf_plan)
+set(libs holdfast_plan)

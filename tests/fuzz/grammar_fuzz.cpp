@@ -1,8 +1,8 @@
 // Any bytes whatever as a JSON schema, a regular expression or a GBNF grammar; then a walk over the
 // tokens that its masks allow. Run under AddressSanitizer and UBSan. A crash, an error without a
-// text, a mask that a token does not keep, or a place where nothing is allowed is a bug; so is a
-// source that takes long (libFuzzer's own limits). Input: the first byte chooses the language, the
-// next eight the walk, the rest is the source.
+// text, a mask with a token that is not accepted, or a state where nothing is allowed is a bug; so
+// is a source that takes long (libFuzzer's own limits). Input: the first byte chooses the language,
+// the next eight the walk, the rest is the source.
 
 #include <cstdint>
 #include <cstring>

@@ -1,5 +1,5 @@
 #pragma once
-// A walk through what a compiled grammar allows, for the fuzzers of grammars.
+// A walk over tokens that a compiled grammar allows, for the fuzzers of grammars.
 
 #include <cstdint>
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace holdfast::fuzz {
 
-/// Small, so that each input is quick.
+/// Limits that are small, so that each input is quick.
 inline grammar::GrammarLimits small_grammar() {
   grammar::GrammarLimits limits;
   limits.states_max = 20'000;
@@ -22,7 +22,7 @@ inline grammar::GrammarLimits small_grammar() {
   return limits;
 }
 
-/// Every byte, and some longer tokens of JSON.
+/// A vocabulary of every byte, and some longer tokens of JSON.
 inline std::shared_ptr<const grammar::TokenTable> token_table() {
   static const std::shared_ptr<const grammar::TokenTable> made = [] {
     std::vector<std::string> texts;
@@ -40,7 +40,8 @@ inline std::shared_ptr<const grammar::TokenTable> token_table() {
   return made;
 }
 
-/// Takes tokens that the mask allows, as `random` says. There always is one, and it is kept.
+/// Accepts tokens that the mask allows, as `random` selects. There always is one, and it is
+/// accepted.
 inline void walk_grammar(const grammar::GrammarPtr& compiled, std::uint64_t random) {
   const auto masks = grammar::TokenMasks::make(compiled, token_table());
   grammar::Matcher matcher(masks.value());

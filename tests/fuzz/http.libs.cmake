@@ -1,1 +1,1 @@
-set(libs hf_gateway)
+set(libs holdfast_gateway)

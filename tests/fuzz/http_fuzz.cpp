@@ -1,7 +1,7 @@
-// Goal: no bytes from the network crash the gateway's readers, and how they are cut changes
-// nothing. Method: the first byte picks a reader: the HTTP parser (whole against in pieces), the
-// bodies of the endpoints that make text or vectors, forms with files, what browsers ask of other
-// origins, event ids and query indexes, the shape that comes back with a request. Seeds are in
+// Goal: no bytes from the network crash the gateway's readers, and it makes no difference how they
+// are cut. Method: the first byte selects a reader: the HTTP parser (whole against in chunks), the
+// bodies of the endpoints that make text or vectors, forms with files, cross-origin requests of
+// browsers, event ids and query indexes, the shape that comes back with a request. Seeds are in
 // tests/fuzz/seeds/http.
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void check_http(std::string_view bytes) {
   CHECK(whole.body.size() <= 256);
   for (const std::size_t step : {std::size_t{1}, std::size_t{7}}) {
     const Parsed parts = parse(bytes, step);
-    // A request that is good is good in pieces too, and the other way round.
+    // A request that is valid is valid in chunks too, and the other way round.
     CHECK((parts.state == State::kDone) == (whole.state == State::kDone));
     CHECK(parts.body == whole.body && parts.path == whole.path);
   }
@@ -72,19 +72,19 @@ void check_body(std::string_view bytes, ParseBody parse_body) {
   CHECK(hash_body("/", body).size() == 64);
 }
 
-/// A response's body, and the chat that it becomes.
+/// Checks a response's body, and the chat that it becomes.
 void check_response(std::string_view bytes) {
   nlohmann::ordered_json body, chat;
   FieldError error;
-  ResponseWish wish;
+  ResponsesRequest request;
   Generation out;
-  const bool ok = parse_json_object(bytes, &body, &error) && parse_response(body, &wish, &error) &&
-                  chat_body(wish, {wish.items}, &chat, &error) &&
-                  parse_chat(chat, {}, &out, &error);
+  const bool ok =
+      parse_json_object(bytes, &body, &error) && parse_response(body, &request, &error) &&
+      chat_body(request, {request.items}, &chat, &error) && parse_chat(chat, {}, &out, &error);
   CHECK(ok == error.message.empty());
 }
 
-/// A line with the Content-Type, then the form.
+/// Checks a form; the first line is the Content-Type.
 void check_form(std::string_view bytes) {
   const std::size_t line = bytes.find('\n');
   if (line == std::string_view::npos) return;
@@ -96,14 +96,14 @@ void check_form(std::string_view bytes) {
   CHECK(parts.size() <= 64);
   for (const FormPart& part : parts) {
     CHECK(!part.name.empty());
-    // A part's data lies within the body: it is never copied.
+    // A part's data lies within the body: it is not copied.
     CHECK(part.data.empty() || (part.data.data() >= body.data() &&
                                 part.data.data() + part.data.size() <= body.data() + body.size()));
   }
 }
 
-/// A line with an origin, then one with names of headers. What is not allowed is never let in, and
-/// nothing that was sent breaks the lines of the answer.
+/// Checks CORS: the first line is an origin, the second has names of headers. No other origin is
+/// allowed, and no input breaks the lines of the answer.
 void check_cors(std::string_view bytes) {
   const std::size_t line = std::min(bytes.find('\n'), bytes.size());
   Request request;
@@ -127,7 +127,7 @@ void check_cors(std::string_view bytes) {
 void check_ids(const std::string& text) {
   if (const auto id = parse_event_id(text)) {
     const auto again = parse_event_id(format_event_id(*id));
-    CHECK(again && again->request_id == id->request_id && again->shown == id->shown);
+    CHECK(again && again->request_id == id->request_id && again->sent == id->sent);
   }
   parse_indexes(text);
   decode_shape(text);

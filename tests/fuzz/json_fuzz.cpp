@@ -1,6 +1,7 @@
-// Goal: the door for JSON texts lets through what a parser takes and nothing beyond its limits, and
-// what it built it can write and read again; so do the small codecs of a request's parts. Method:
-// the first byte picks bytes as they are or JSON that json_maker.h makes of them.
+// Goal: the bounded JSON reader accepts what a parser takes and nothing beyond its limits, and the
+// document that it builds can be written and read again; so can those of the small codecs of a
+// request's parts. Method: the first byte selects bytes as they are or JSON that json_maker.h makes
+// of them.
 
 #include <cstddef>
 #include <cstdint>
@@ -51,7 +52,7 @@ void check_text(std::string_view text, const JsonLimits& limits) {
     return;
   }
   CHECK(size.has_value() && is_json(text, limits));
-  // An empty list or object was counted with one value in it.
+  // An empty list or object counts as one with one value in it.
   CHECK(depth_of(*read) == size->depth && depth_of(*read) <= limits.depth_max);
   CHECK(values_of(*read) <= size->values && size->values <= limits.values_max);
   const std::string written = read->dump();
@@ -59,7 +60,7 @@ void check_text(std::string_view text, const JsonLimits& limits) {
   CHECK(again.has_value() && *again == *read && again->dump() == written);
 }
 
-/// The first member of that name is found without the rest being built.
+/// Checks that the first member of a name is found without building the rest.
 void check_member(std::string_view text) {
   const auto found = find_text_member(text, "model");
   const json read = try_parse_json<json>(text);
@@ -91,7 +92,7 @@ void check_codecs(const std::string& text) {
   if (const auto id = gateway::parse_event_id(text)) {
     CHECK(gateway::is_request_id(id->request_id));
     const auto again = gateway::parse_event_id(gateway::format_event_id(*id));
-    CHECK(again && again->request_id == id->request_id && again->shown == id->shown);
+    CHECK(again && again->request_id == id->request_id && again->sent == id->sent);
   }
   if (const auto indexes = gateway::parse_indexes(text)) CHECK(!indexes->empty());
   if (!is_valid_utf8(text)) return;

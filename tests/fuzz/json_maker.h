@@ -1,6 +1,6 @@
 #pragma once
-// Bytes of a fuzzer as JSON of the right form with wrong values in it. Plain bytes rarely pass a
-// JSON parser, so that what stands behind it would see few of them.
+// JSON of the right form with wrong values in it, made of a fuzzer's bytes. Plain bytes rarely pass
+// a JSON parser, so code after it would see few of them.
 
 #include <cstddef>
 #include <cstdint>
@@ -11,19 +11,19 @@
 
 namespace holdfast::fuzz {
 
-/// Bytes as decisions. When they are used up every decision is 0.
+/// Decisions made of bytes. When they are used up every decision is 0.
 class Choices {
  public:
   Choices(const std::uint8_t* data, std::size_t size) : at_(data), end_(data + size) {}
   bool empty() const { return at_ == end_; }
   unsigned byte() { return empty() ? 0U : *at_++; }
-  /// 0 to n - 1.
-  unsigned pick(unsigned n) { return n == 0 ? 0U : byte() % n; }
+  /// Draws 0 to n - 1.
+  unsigned below(unsigned n) { return n == 0 ? 0U : byte() % n; }
   /// True `n` times of 8.
   bool likely(unsigned n) { return byte() % 8 < n; }
   template <class List>
   const auto& from(const List& list) {
-    return list[pick(static_cast<unsigned>(std::size(list)))];
+    return list[below(static_cast<unsigned>(std::size(list)))];
   }
   std::string_view bytes(std::size_t most) {
     const std::size_t n = std::min<std::size_t>(most, static_cast<std::size_t>(end_ - at_));
@@ -38,7 +38,7 @@ class Choices {
   const std::uint8_t* end_;
 };
 
-/// A member that a reader knows. In `value` an @ stands for any value, ~ for any string, ^ for a
+/// A member that a reader takes. In `value` an @ stands for any value, ~ for any string, ^ for a
 /// string that has JSON in it, % for a list of 0 to 3 of what follows up to the next %.
 struct Member {
   const char* name;
@@ -50,19 +50,19 @@ class JsonMaker {
   JsonMaker(Choices& choices, std::span<const Member> members, std::string* out)
       : choices_(choices), members_(members), out_(*out) {}
 
-  /// An object whose first `required` members are mostly there.
+  /// Writes an object whose first `required` members are mostly present.
   void object(std::size_t required) {
     out_ += '{';
     bool any = false;
     for (std::size_t i = 0; i < required; ++i) {
       if (choices_.byte() % 16 != 15) add(members_[i], &any);
     }
-    for (unsigned n = choices_.pick(8); n > 0; --n) add(choices_.from(members_), &any);
+    for (unsigned n = choices_.below(8); n > 0; --n) add(choices_.from(members_), &any);
     out_ += '}';
   }
 
   void value(int depth) {
-    switch (choices_.pick(12)) {
+    switch (choices_.below(12)) {
       case 0:
         out_ += "null";
         return;
@@ -91,7 +91,7 @@ class JsonMaker {
     }
   }
 
-  /// `text` with its signs replaced.
+  /// Writes `text` with its signs replaced.
   void expand(std::string_view text, int depth) {
     for (std::size_t i = 0; i < text.size(); ++i) {
       const char c = text[i];
@@ -193,16 +193,16 @@ class JsonMaker {
     }
   }
   void repeat(std::string_view item, int depth) {
-    for (unsigned n = choices_.pick(4), i = 0; i < n; ++i) {
+    for (unsigned n = choices_.below(4), i = 0; i < n; ++i) {
       if (i > 0) out_ += ',';
       expand(item, depth);
     }
   }
   void string() {
     out_ += '"';
-    switch (choices_.pick(8)) {
+    switch (choices_.below(8)) {
       case 0:
-        escaped(choices_.bytes(choices_.pick(32)));
+        escaped(choices_.bytes(choices_.below(32)));
         break;
       case 1:
         out_.append(choices_.byte(), choices_.likely(6) ? 'a' : ' ');
@@ -216,7 +216,7 @@ class JsonMaker {
     }
     out_ += '"';
   }
-  /// JSON in a string, perhaps twice.
+  /// Writes JSON in a string, perhaps twice.
   void nested() {
     std::string inner;
     JsonMaker maker(choices_, members_, &inner);
@@ -230,7 +230,7 @@ class JsonMaker {
     out_ += '"';
   }
   void deep() {
-    const unsigned n = choices_.pick(70);
+    const unsigned n = choices_.below(70);
     const bool objects = choices_.likely(4);
     for (unsigned i = 0; i < n; ++i) out_ += objects ? "{\"a\":" : "[";
     out_ += '1';
@@ -238,16 +238,16 @@ class JsonMaker {
   }
   void array(int depth) {
     out_ += '[';
-    for (unsigned n = depth <= 0 ? 0 : choices_.pick(5), i = 0; i < n; ++i) {
+    for (unsigned n = depth <= 0 ? 0 : choices_.below(5), i = 0; i < n; ++i) {
       if (i > 0) out_ += ',';
       value(depth - 1);
     }
     out_ += ']';
   }
-  /// Names that readers know, in the wrong place and perhaps twice.
+  /// Writes an object with names that readers take, in the wrong place and perhaps twice.
   void random_object(int depth) {
     out_ += '{';
-    for (unsigned n = depth <= 0 ? 0 : choices_.pick(5), i = 0; i < n; ++i) {
+    for (unsigned n = depth <= 0 ? 0 : choices_.below(5), i = 0; i < n; ++i) {
       if (i > 0) out_ += ',';
       out_.append("\"").append(choices_.likely(6) ? choices_.from(members_).name
                                                   : choices_.from(kStrings));

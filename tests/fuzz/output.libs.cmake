@@ -1,1 +1,1 @@
-set(libs hf_chat)
+set(libs holdfast_chat)

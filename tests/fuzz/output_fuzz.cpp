@@ -1,6 +1,6 @@
-// Goal: whatever a model is led to say, taking it apart neither crashes nor depends on how the text
-// is cut, and nothing is made that was not said. Method: the first byte picks the family's format,
-// the second the options and the cuts, the rest are words of the families and plain bytes.
+// Goal: parsing any output of a model neither crashes nor depends on how the text is cut, and
+// nothing is made that is not in the text. Method: the first byte selects the family's format, the
+// second the options and the cuts, the rest are words of the families and plain bytes.
 
 #include <cstddef>
 #include <cstdint>
@@ -122,7 +122,7 @@ void add(const OutputDelta& delta, Said& to) {
   }
 }
 
-Said take_apart(const OutputOptions& options, std::string_view text, std::size_t step) {
+Said parse_output(const OutputOptions& options, std::string_view text, std::size_t step) {
   OutputParser parser(options);
   Said said;
   for (std::size_t at = 0; at < text.size(); at += step) {
@@ -141,7 +141,7 @@ Said take_apart(const OutputOptions& options, std::string_view text, std::size_t
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::Choices choices(data, size);
   OutputOptions options;
-  options.format = static_cast<ToolFormat>(choices.pick(kToolFormats));
+  options.format = static_cast<ToolFormat>(choices.below(kToolFormats));
   const unsigned flags = choices.byte();
   options.tools = (flags & 1) != 0;
   options.reasoning = (flags & 2) != 0;
@@ -151,15 +151,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::string text;
   while (!choices.empty()) {
     if (choices.byte() % 4 == 0) {
-      const std::string_view bytes = choices.bytes(1 + choices.pick(8));
+      const std::string_view bytes = choices.bytes(1 + choices.below(8));
       if (is_valid_utf8(bytes)) text += bytes;
     } else {
       text += choices.from(kWords);
     }
   }
-  const Said whole = take_apart(options, text, text.size() + 1);
-  CHECK(take_apart(options, text, 1) == whole);
-  CHECK(take_apart(options, text, 2 + flags / 16) == whole);
+  const Said whole = parse_output(options, text, text.size() + 1);
+  CHECK(parse_output(options, text, 1) == whole);
+  CHECK(parse_output(options, text, 2 + flags / 16) == whole);
   // Arguments are written as JSON: a byte may become six, and names and quotes are added.
   std::size_t bytes = whole.content.size() + whole.reasoning.size();
   for (const CallDelta& call : whole.calls) bytes += call.arguments.size();

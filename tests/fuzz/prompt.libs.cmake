@@ -1,1 +1,1 @@
-set(libs hf_ingress)
+set(libs holdfast_ingress)

@@ -1,7 +1,7 @@
 // Goal: whatever a client has written into a prompt or a conversation, the ingress helper makes ids
-// of the vocabulary of it or says what is wrong, and takes the sampling and grammar beside it apart
-// without harm. Method: four small vocabularies of the kinds there are, with templates; the bytes
-// are decisions: a text, ids, or a chat of json_maker.h.
+// of the vocabulary of it or reports what is wrong, and parses the sampling and grammar of the
+// request without harm. Method: four small vocabularies of the existing kinds, with templates; the
+// bytes are decisions: a text, ids, or a chat of json_maker.h.
 
 #include <cstddef>
 #include <cstdint>
@@ -74,8 +74,8 @@ struct Vocabulary {
 
 constexpr std::int32_t kPlain = 1, kUnknown = 2, kControl = 3, kUser = 4, kByte = 6;
 
-/// Of SentencePiece's kinds: bytes, then pieces.
-Vocabulary piece_vocabulary() {
+/// A vocabulary of SentencePiece's kind: bytes, then pieces.
+Vocabulary spm_vocabulary() {
   Vocabulary out;
   out.add("<unk>", 0, kUnknown);
   out.add("<s>", 0, kControl);
@@ -86,9 +86,9 @@ Vocabulary piece_vocabulary() {
     out.add(text, 0, kByte);
   }
   float score = 0;
-  for (const char* piece :
+  for (const char* token_text :
        {"▁a", "ab", "▁", "▁▁", "a", "b", "us", "er", "user", "é", "🙂", "\n"}) {
-    out.add(piece, score, kPlain);
+    out.add(token_text, score, kPlain);
     score -= 1;
   }
   out.add("<|im_start|>", 0, kControl);
@@ -99,8 +99,8 @@ Vocabulary piece_vocabulary() {
 /// Characters that stand for bytes, as GPT-2 has them.
 std::string byte_character(unsigned b) {
   static unsigned next = 256;
-  const bool shown = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-  const unsigned c = shown ? b : next++;
+  const bool visible = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+  const unsigned c = visible ? b : next++;
   if (c < 0x80) return std::string(1, static_cast<char>(c));
   return {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 0x3F))};
 }
@@ -153,9 +153,9 @@ std::shared_ptr<const text::Tokenizer> load(const char* model, const Vocabulary&
 using Tokenizers = std::vector<std::shared_ptr<const text::Tokenizer>>;
 
 const Tokenizers& tokenizers() {
-  static const Tokenizers made = {load("llama", piece_vocabulary(), kTemplates[0]),
+  static const Tokenizers made = {load("llama", spm_vocabulary(), kTemplates[0]),
                                   load("gpt2", byte_vocabulary(), kTemplates[1]),
-                                  load("t5", piece_vocabulary(), kTemplates[2]),
+                                  load("t5", spm_vocabulary(), kTemplates[2]),
                                   load("bert", word_vocabulary(), kTemplates[3]), nullptr};
   return made;
 }
@@ -187,7 +187,7 @@ std::string words(fuzz::Choices& choices) {
   std::string text;
   while (!choices.empty()) {
     if (choices.byte() % 4 == 0) {
-      text += choices.bytes(1 + choices.pick(6));
+      text += choices.bytes(1 + choices.below(6));
     } else {
       text += choices.from(kWords);
     }
@@ -224,8 +224,8 @@ void check_prepared(const wire::Prepared& made, const text::Tokenizer* tokenizer
   for (const std::string& text : made.text) CHECK(is_valid_utf8(text));
 }
 
-/// What the helper says of the sampling, and the releaser of stop strings.
-void check_beside(fuzz::Choices& choices, const text::Tokenizer* tokenizer) {
+/// Checks the helper's answer about sampling and grammar.
+void check_grammar_extra(fuzz::Choices& choices, const text::Tokenizer* tokenizer) {
   static ingress::GrammarCheck checker;
   std::string extra;
   fuzz::JsonMaker(choices, kExtra, &extra).object(0);
@@ -236,10 +236,10 @@ void check_beside(fuzz::Choices& choices, const text::Tokenizer* tokenizer) {
 void check_stops(const wire::Prompt& prompt) {
   if (!prompt.text || !is_valid_utf8(*prompt.text)) return;
   text::Releaser releaser({"ab", "</s>"});
-  std::string shown;
-  for (const char c : *prompt.text) shown += releaser.feed(std::string_view(&c, 1));
-  shown += releaser.finish();
-  CHECK(is_valid_utf8(shown) && shown.size() <= prompt.text->size());
+  std::string visible;
+  for (const char c : *prompt.text) visible += releaser.feed(std::string_view(&c, 1));
+  visible += releaser.finish();
+  CHECK(is_valid_utf8(visible) && visible.size() <= prompt.text->size());
 }
 
 }  // namespace
@@ -249,7 +249,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const text::Tokenizer* tokenizer = choices.from(tokenizers()).get();
   const unsigned how = choices.byte();
   if (how % 8 == 7) {
-    check_beside(choices, tokenizer);
+    check_grammar_extra(choices, tokenizer);
     return 0;
   }
   wire::Prepare job;

@@ -1,8 +1,8 @@
 // Goal: no request, whatever its path, query, headers and body, makes an endpoint throw, stay
-// silent or answer twice; every answer is JSON, text or events as it says, and every error says
-// what is wrong. Method: the bytes are decisions: a route of the table with values of all kinds in
-// its places, written as HTTP, read by the parser and handled by the whole router, against a daemon
-// in a class (stub_daemon.h). What the daemon would be sent is looked at there.
+// silent or answer twice; every answer is JSON, text or events as it claims, and every error
+// reports what is wrong. Method: the bytes are decisions: a route of the table with values of all
+// kinds in its placeholders, written as HTTP, read by the parser and handled by the whole router,
+// against a daemon in a class (stub_daemon.h), which checks what the daemon would be sent.
 
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +27,7 @@ namespace {
 using namespace holdfast;
 using namespace holdfast::gateway;
 
-/// Gathers the one answer. What is posted runs when the handler has returned.
+/// Collects the one answer. Posted work runs when the handler has returned.
 class OneExchange final : public Exchange, public std::enable_shared_from_this<OneExchange> {
  public:
   explicit OneExchange(Request request) : request_(std::move(request)) {}
@@ -82,21 +82,21 @@ class OneExchange final : public Exchange, public std::enable_shared_from_this<O
   bool streams_ = false;
 };
 
-/// What lives as long as the gateway.
-struct House {
+/// Objects that live as long as the gateway.
+struct GatewayFixture {
   fuzz::StubDaemon daemon;
-  Keeper keeper{daemon};
+  ObjectStore object_store{daemon};
   Context open{daemon, [] { return std::string("req1"); }, {}};
   Context keyed{daemon, [] { return std::string("req1"); }, {}};
   Server::Handler open_handler, keyed_handler;
-  House() {
+  GatewayFixture() {
     for (Context* context : {&open, &keyed}) {
       context->operating = &daemon;
-      context->keeper = &keeper;
+      context->object_store = &object_store;
       context->cors = Cors::allow({"https://app.example"}).value();
       context->daemon_metrics = std::make_shared<DaemonMetrics>(daemon);
     }
-    keyed.access = std::make_shared<Access>(keeper, true);
+    keyed.access = std::make_shared<Access>(object_store, true);
     keyed.access->start();
     open_handler = make_handler(open);
     keyed_handler = make_handler(keyed);
@@ -159,7 +159,7 @@ constexpr const char* kHeaders[] = {"Authorization: Bearer hf_client",
                                     "anthropic-version: 2023-06-01",
                                     "Expect: 100-continue"};
 
-/// A value in a line of the head: no bytes that end it.
+/// A value for a line of the head, without bytes that end the line.
 std::string plain(std::string_view bytes, bool spaces) {
   std::string out;
   for (const char c : bytes) {
@@ -180,7 +180,7 @@ std::string target_of(fuzz::Choices& choices, std::string_view pattern) {
     i = pattern.find('}', i);
     out += choices.likely(7) ? std::string(choices.from(kParts)) : plain(choices.bytes(8), false);
   }
-  for (unsigned n = choices.pick(3), i = 0; i < n; ++i) {
+  for (unsigned n = choices.below(3), i = 0; i < n; ++i) {
     out += i == 0 ? '?' : '&';
     out += choices.likely(7) ? std::string(choices.from(kQueries)) : plain(choices.bytes(8), false);
   }
@@ -198,7 +198,7 @@ std::string form_of(fuzz::Choices& choices) {
       "name=\"\"\r\n\r\n",
       "name=x\r\n\r\ny"};
   std::string out;
-  for (unsigned n = choices.pick(6); n > 0; --n) {
+  for (unsigned n = choices.below(6); n > 0; --n) {
     out += "--b\r\nContent-Disposition: form-data; ";
     out += choices.from(kFields);
     out += choices.likely(7) ? "\r\n" : "\n";
@@ -206,7 +206,7 @@ std::string form_of(fuzz::Choices& choices) {
   return out + (choices.likely(7) ? "--b--\r\n" : "--b");
 }
 
-/// The form that fits the path, or another one.
+/// A body of the form that fits the path, or of another one.
 std::string body_of(fuzz::Choices& choices, std::string_view path) {
   if (path == "/v1/files" && choices.likely(7)) return form_of(choices);
   static constexpr std::pair<std::string_view, std::size_t> kPaths[] = {
@@ -215,8 +215,8 @@ std::string body_of(fuzz::Choices& choices, std::string_view path) {
       {"/detokenize", 6},          {"/v1/batches", 7},          {"/console/api/{}", 8},
       {"/v1/responses/compact", 4}};
   std::string out;
-  for (const auto& [known, form] : kPaths) {
-    if (path != known || !choices.likely(7)) continue;
+  for (const auto& [candidate, form] : kPaths) {
+    if (path != candidate || !choices.likely(7)) continue;
     fuzz::JsonMaker(choices, fuzz::kForms[form].members, &out).object(fuzz::kForms[form].required);
     return out;
   }
@@ -229,7 +229,7 @@ std::string http_of(fuzz::Choices& choices) {
   std::string out(choices.likely(7) ? route.method : std::string_view(choices.from(kMethods)));
   out += ' ' + target_of(choices, route.pattern) + " HTTP/1.1\r\n";
   out += choices.likely(7) ? "Host: localhost\r\n" : "Host: evil.example\r\n";
-  for (unsigned n = choices.pick(5); n > 0; --n) {
+  for (unsigned n = choices.below(5); n > 0; --n) {
     out += choices.likely(7) ? std::string(choices.from(kHeaders))
                              : "Idempotency-Key: " + plain(choices.bytes(12), true);
     out += "\r\n";
@@ -257,17 +257,17 @@ void check_events(std::string_view text) {
 void check_answer(const OneExchange& exchange) {
   const Response& answer = exchange.answer();
   CHECK(answer.status >= 200 && answer.status <= 599 && reason_phrase(answer.status) != "Status");
-  // A client's bytes are never a fault of ours.
+  // A client's bytes are never the server's fault.
   CHECK(answer.status != 500);
   const std::string head = response_head(answer, true, false, 0);
   CHECK(head.find("\r\n\r\n") == head.size() - 4);
   if (answer.content_type.starts_with("text/event-stream")) return check_events(answer.body);
   if (answer.content_type != "application/json" || answer.status == 304) return;
-  if (answer.body.empty() && answer.status == 200) return;  // what a browser asks before
+  if (answer.body.empty() && answer.status == 200) return;  // a preflight of a browser
   CHECK(is_valid_utf8(answer.body) && is_json(answer.body));
   if (answer.status < 400) return;
   const auto body = nlohmann::json::parse(answer.body);
-  if (body.contains("status")) return;  // of health
+  if (body.contains("status")) return;  // of a health endpoint
   CHECK(!body.at("error").at("message").get<std::string>().empty());
   CHECK(!body.at("error").at("code").get<std::string>().empty());
 }
@@ -275,18 +275,18 @@ void check_answer(const OneExchange& exchange) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static House* const house = new House;
-  house->daemon.reset();
+  static GatewayFixture* const fixture = new GatewayFixture;
+  fixture->daemon.reset();
   fuzz::Choices choices(data, size);
   const unsigned how = choices.byte();
-  house->daemon.refuses = (how & 0xF0) == 0x10;
-  house->daemon.is_away = (how & 0xF0) == 0x20;
+  fixture->daemon.refuses = (how & 0xF0) == 0x10;
+  fixture->daemon.is_away = (how & 0xF0) == 0x20;
   const std::string bytes = how % 16 == 15 ? std::string(choices.rest()) : http_of(choices);
   RequestParser parser({2'048, 16'384, 16'384});
   parser.feed(bytes);
   if (parser.state() != RequestParser::State::kDone) return 0;
   const auto exchange = std::make_shared<OneExchange>(std::move(parser.request()));
-  (how % 2 == 0 ? house->open_handler : house->keyed_handler)(exchange);
+  (how % 2 == 0 ? fixture->open_handler : fixture->keyed_handler)(exchange);
   exchange->run();
   check_answer(*exchange);
   return 0;

@@ -1,1 +1,1 @@
-set(libs hf_grammar)
+set(libs holdfast_grammar)

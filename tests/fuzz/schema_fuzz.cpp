@@ -1,7 +1,7 @@
 // Goal: no JSON schema of a request crashes the compiler of grammars or makes one that leads
-// nowhere, and every refusal says why. Method: the bytes are decisions: a schema of known keywords
-// with values of all kinds, alone or as the parameters of tools; grammar_fuzz has sources byte by
-// byte.
+// nowhere, and every refusal has a reason. Method: the bytes are decisions: a schema of known
+// keywords with values of all kinds, alone or as the parameters of tools; grammar_fuzz has sources
+// byte by byte.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace {
 
 using namespace holdfast;
 
-/// In the values of keywords & stands for a schema.
+/// Keywords; in their values & stands for a schema.
 constexpr fuzz::Member kKeywords[] = {{"type", R"("object")"},
                                       {"type", R"("string")"},
                                       {"type", R"("integer")"},
@@ -90,7 +90,7 @@ class SchemaMaker {
       return;
     }
     out_ += '{';
-    for (unsigned n = 1 + choices_.pick(4), i = 0; i < n; ++i) {
+    for (unsigned n = 1 + choices_.below(4), i = 0; i < n; ++i) {
       const fuzz::Member& keyword = choices_.from(kKeywords);
       out_.append(i > 0 ? "," : "").append("\"").append(keyword.name).append("\":");
       value(keyword.value, depth);

@@ -23,7 +23,7 @@ Failure failure(Errc code, const std::string& message) {
   return out;
 }
 
-/// It is a frame that the daemon takes.
+/// Checks that the message makes a frame that the daemon takes.
 template <class Message>
 void check_frame(const Message& message) {
   const auto read = wire::decode(wire::encode(wire::Message(message)));
@@ -59,8 +59,8 @@ wire::RequestInfo info_of(const wire::Submit& submit) {
 
 }  // namespace
 
-struct StubDaemon::Known {
-  explicit Known(const json& args)
+struct StubDaemon::VerbArguments {
+  explicit VerbArguments(const json& args)
       : args(args), kind(args.value("kind", "")), id(args.value("id", "")) {}
   const json& args;
   std::string kind;
@@ -91,7 +91,7 @@ void StubDaemon::reset() {
   }
 }
 
-Answer<std::string> StubDaemon::put(const Known& args) {
+Answer<std::string> StubDaemon::put(const VerbArguments& args) {
   const auto found = objects_.find({args.kind, args.id});
   const std::int64_t version = args.args.value("version", std::int64_t{-1});
   const std::int64_t now = found == objects_.end() ? 0 : found->second.version;
@@ -105,28 +105,28 @@ Answer<std::string> StubDaemon::put(const Known& args) {
   return json{{"version", object.version}, {"bytes", object.content.size()}}.dump();
 }
 
-std::string StubDaemon::get(const Known& args) {
+std::string StubDaemon::get(const VerbArguments& args) {
   const auto found = objects_.find({args.kind, args.id});
   if (found == objects_.end()) return R"({"found":false})";
   const auto from = static_cast<std::size_t>(args.args.value("from", std::int64_t{0}));
   const Object& object = found->second;
-  const json shown = {{"seq", object.seq},
-                      {"id", args.id},
-                      {"owner", "default"},
-                      {"version", object.version},
-                      {"created_ms", 1000},
-                      {"expires_ms", 0},
-                      {"body", json::parse(object.body)},
-                      {"bytes", object.content.size()}};
+  const json document = {{"seq", object.seq},
+                         {"id", args.id},
+                         {"owner", "default"},
+                         {"version", object.version},
+                         {"created_ms", 1000},
+                         {"expires_ms", 0},
+                         {"body", json::parse(object.body)},
+                         {"bytes", object.content.size()}};
   bytes_ = from < object.content.size() ? object.content.substr(from) : std::string();
-  return json{{"found", true}, {"object", shown}}.dump();
+  return json{{"found", true}, {"object", document}}.dump();
 }
 
-std::string StubDaemon::list(const Known& args) {
+std::string StubDaemon::list(const VerbArguments& args) {
   json objects = json::array();
   for (const auto& [key, object] : objects_) {
     if (key.first != args.kind) continue;
-    const json one = json::parse(get(Known(json{{"kind", key.first}, {"id", key.second}})));
+    const json one = json::parse(get(VerbArguments(json{{"kind", key.first}, {"id", key.second}})));
     objects.push_back(one["object"]);
   }
   return json{{"objects", objects}, {"more", false}}.dump();
@@ -136,13 +136,13 @@ Answer<std::string> StubDaemon::answer(const std::string& verb, const std::strin
   const json args = try_parse_json<json>(text);
   CHECK_MSG(args.is_object(), "arguments of a verb are a JSON object");
   if (is_away) return failure(Errc::kUnreachable, "away");
-  const Known known(args);
-  if (verb == "objects.put") return put(known);
-  if (verb == "objects.get") return get(known);
-  if (verb == "objects.list") return list(known);
+  const VerbArguments parsed(args);
+  if (verb == "objects.put") return put(parsed);
+  if (verb == "objects.get") return get(parsed);
+  if (verb == "objects.list") return list(parsed);
   if (verb == "objects.delete") {
     changed_ = true;
-    const bool gone = objects_.erase({known.kind, known.id}) > 0;
+    const bool gone = objects_.erase({parsed.kind, parsed.id}) > 0;
     return json{{"deleted", gone}}.dump();
   }
   if (verb == "ids.derive") {

@@ -1,6 +1,6 @@
 #pragma once
-// A daemon for fuzzers of the gateway: it answers at once, on the caller's thread, and looks at
-// what it is sent as the real one would.
+// A daemon for fuzzers of the gateway: it answers at once, on the caller's thread, and checks what
+// it is sent as the real one does.
 
 #include <cstdint>
 #include <map>
@@ -14,7 +14,7 @@ namespace holdfast::fuzz {
 class StubDaemon final : public client::Client {
  public:
   StubDaemon() { reset(); }
-  /// What was kept is forgotten, but for a file, a batch, two responses and two keys.
+  /// Drops all objects but a file, a batch, two responses and two keys.
   void reset();
   bool refuses = false;  // requests
   bool is_away = false;
@@ -56,13 +56,13 @@ class StubDaemon final : public client::Client {
     std::string content;
   };
   using Objects = std::map<std::pair<std::string, std::string>, Object>;  // by kind and id
-  struct Known;                                                           // arguments of a verb
+  struct VerbArguments;                                                   // arguments of a verb
   client::Answer<std::string> answer(const std::string& verb, const std::string& args);
-  client::Answer<std::string> put(const Known& args);
-  std::string get(const Known& args);
-  std::string list(const Known& args);
+  client::Answer<std::string> put(const VerbArguments& args);
+  std::string get(const VerbArguments& args);
+  std::string list(const VerbArguments& args);
 
-  std::string bytes_;  // that come with a verb, or go with its answer
+  std::string bytes_;  // come with a verb, or go with its answer
   Objects objects_;
   bool changed_ = true;
   std::map<std::string, wire::RequestInfo> requests_;

@@ -1,1 +1,1 @@
-set(libs hf_text)
+set(libs holdfast_text)

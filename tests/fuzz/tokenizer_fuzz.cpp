@@ -1,6 +1,6 @@
-// Any bytes whatever, read as a model file with a tokenizer; then text encoded with it, its pieces
-// as a table, and ids released as text. Run under AddressSanitizer and UBSan. A crash, an id out of
-// range, a table unlike the tokenizer or text that is not UTF-8 is a bug.
+// Any bytes whatever, read as a model file with a tokenizer; then text encoded with it, its token
+// bytes as a table, and ids released as text. Run under AddressSanitizer and UBSan. A crash, an id
+// out of range, a table unlike the tokenizer or text that is not UTF-8 is a bug.
 // Input: the last 64 bytes are the text (cut to its valid part), the rest is the file.
 // Seeds: vocabulary-only GGUF files, small ones first.
 
@@ -22,19 +22,19 @@ void use(const text::Tokenizer& tokenizer, const std::string& input) {
     const auto ids = tokenizer.encode(input, options);
     if (!ids) continue;
     text::Releaser releaser({input.substr(0, 2), "</s>"});
-    std::string shown;
+    std::string released;
     for (const text::TokenId id : *ids) {
       CHECK(id >= 0 && id < tokenizer.vocab_size());
-      shown += releaser.feed(tokenizer.piece(id));
+      released += releaser.feed(tokenizer.token_bytes(id));
     }
-    shown += releaser.finish();
-    CHECK(is_valid_utf8(shown));
+    released += releaser.finish();
+    CHECK(is_valid_utf8(released));
     (void)text::decode(tokenizer, *ids, options.parse_special, true);
   }
-  const auto table = text::PieceTable::parse(text::encode_pieces(tokenizer));
+  const auto table = text::DetokenizerTable::parse(text::encode_detokenizer_table(tokenizer));
   CHECK(table.has_value() && table->size() == tokenizer.vocab_size());
   for (text::TokenId id = -1; id <= table->size(); ++id) {
-    CHECK(table->piece(id) == tokenizer.piece(id));
+    CHECK(table->token_bytes(id) == tokenizer.token_bytes(id));
   }
 }
 
@@ -42,7 +42,7 @@ void use(const text::Tokenizer& tokenizer, const std::string& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);
-  (void)text::PieceTable::parse(bytes);
+  (void)text::DetokenizerTable::parse(bytes);
   const std::size_t text_bytes = std::min<std::size_t>(64, size / 2);
   std::string input = bytes.substr(size - text_bytes);
   while (!is_valid_utf8(input)) input.pop_back();

@@ -1,1 +1,1 @@
-set(libs hf_link)
+set(libs holdfast_link)

@@ -1,6 +1,6 @@
-// Goal: what the console may ask of the daemon is read or refused in words, whatever stands in its
-// arguments. Method: the first byte picks the verb, the others are decisions (json_maker.h) or, by
-// the second, the arguments themselves.
+// Goal: the verbs that the console may send to the daemon are read or refused in words, whatever
+// their arguments are. Method: the first byte selects the verb, the others are decisions
+// (json_maker.h) or, by the second, the arguments themselves.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,1 +1,1 @@
-set(libs hf_wire)
+set(libs holdfast_wire)

@@ -1,8 +1,7 @@
 // Goal: types of codebooks, small floats and ternary weights have exactly the values that the
-// formats' first implementation gives them.
-// Method: one block of each with bytes of a fixed pattern; the expected first and last values and
-// two sums over all (the second one weighted by place) are those of ggml's own reference code, in
-// which every product is exact.
+// formats' first implementation gives them. Method: one block of each with bytes of a fixed
+// pattern; the expected first and last values and two sums over all (the second one weighted by
+// index) are those of ggml's own reference code, in which every product is exact.
 
 #include "shared/gguf/coded.h"
 
@@ -18,7 +17,7 @@ namespace {
 
 struct Case {
   TensorType type;
-  int d_at;  // where a half of 1 is put, -1: nowhere
+  int d_at;  // offset of a half that is set to 1, -1: none
   float first[8];
   float last[8];
   double sum;
@@ -105,7 +104,7 @@ std::vector<std::uint8_t> block_of(const Case& c) {
   return block;
 }
 
-TEST(Coded, BlocksOfAFixedPattern) {
+TEST(CodebookTypes, Blocks_WhenDequantized_EqualGgmlsReferenceValues) {
   for (const Case& c : kCases) {
     const auto name = type_traits(c.type)->name;
     const std::vector<std::uint8_t> block = block_of(c);
@@ -126,7 +125,7 @@ TEST(Coded, BlocksOfAFixedPattern) {
 }
 
 // The ends of MXFP4's exponent and of NVFP4's scales, by their definitions.
-TEST(Coded, ScalesAtTheirEnds) {
+TEST(CodebookTypes, Mxfp4AndNvfp4Scales_AtTheirExtremes_AreExact) {
   float v[64];
   std::uint8_t block[36] = {};
   std::memset(block + 1, 0x11, 16);
@@ -149,7 +148,7 @@ TEST(Coded, ScalesAtTheirEnds) {
   }
 }
 
-TEST(Coded, OnlyTypesOfWeightsHaveValues) {
+TEST(CodebookTypes, CanDequantize_WithEachType_IsTrueForWeightTypesAlone) {
   for (std::uint32_t n = 0; n < 64; ++n) {
     const auto type = static_cast<TensorType>(n);
     if (!type_traits(type)) continue;

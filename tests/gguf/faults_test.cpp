@@ -1,7 +1,8 @@
-// Goal: what the system refuses while a model is written or opened ends in one error that names the
-// file and the step; a full disk is told from others; the old file stays, and nothing half is left.
-// Method: one call fails at a time: those of libc are interposed here, and what can be made to fail
-// for real is (a folder in the way, no free descriptor, a file larger than the address space).
+// Goal: a call that the system refuses while a model is written or opened ends in one error that
+// names the file and the step; a full disk is distinguished; the old file stays, and nothing
+// incomplete is left. Method: one call fails at a time: libc's calls are interposed here, and
+// faults that can be real are (a folder in the way, no free descriptor, a file larger than the
+// address space).
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -19,7 +20,7 @@
 
 namespace {
 
-/// The call that fails, after `left` that do not; error 0: it does half of what it should.
+/// The call that fails, after `left` that do not; error 0: it does half of its work.
 struct Fault {
   std::string_view call;
   int left = 0;
@@ -59,7 +60,7 @@ int fsync(int fd) {
 int close(int fd) {
   static const auto call = real<int (*)(int)>("close");
   const int closed = call(fd);
-  return is_due("close") ? -1 : closed;  // it is closed all the same, as Linux does it
+  return is_due("close") ? -1 : closed;  // closed all the same, as on Linux
 }
 
 int fchmod(int fd, mode_t mode) noexcept {
@@ -103,7 +104,7 @@ class FaultsTest : public ::testing::Test {
   const std::string path_ = folder_ + "/m.gguf";
 };
 
-/// A small tensor, that is written with the header, and one larger than the writer's buffer.
+/// A model of a small tensor, written with the header, and one larger than the writer's buffer.
 Writer two_tensors() {
   Writer writer;
   for (const std::uint64_t n : {std::uint64_t{8}, std::uint64_t{1} << 20}) {
@@ -116,7 +117,7 @@ Writer two_tensors() {
   return writer;
 }
 
-TEST_F(FaultsTest, AFailedStepIsNamedAndTheOldFileStays) {
+TEST_F(FaultsTest, Write_WhenAStepFails_NamesItAndLeavesTheOldFile) {
   struct Case {
     Fault fault;
     Errc code;
@@ -147,8 +148,8 @@ TEST_F(FaultsTest, AFailedStepIsNamedAndTheOldFileStays) {
   }
 }
 
-// A signal or a system that takes less than it was given is no failure.
-TEST_F(FaultsTest, AnInterruptedWriteGoesOn) {
+// Neither a signal nor a short write of the system is a failure.
+TEST_F(FaultsTest, Write_WhenInterruptedOrShort_Continues) {
   const std::string whole = two_tensors().to_bytes().value();
   for (const int error : {EINTR, 0}) {
     for (const int left : {0, 1}) {
@@ -163,7 +164,7 @@ TEST_F(FaultsTest, AnInterruptedWriteGoesOn) {
   }
 }
 
-TEST_F(FaultsTest, AFolderInTheWayStays) {
+TEST_F(FaultsTest, Write_WhenAFolderHasTheName_FailsAndLeavesIt) {
   const std::string taken = folder_ + "/taken";
   std::filesystem::create_directory(taken);
   const auto done = two_tensors().write(taken);
@@ -174,8 +175,8 @@ TEST_F(FaultsTest, AFolderInTheWayStays) {
   EXPECT_EQ(files(), 2);
 }
 
-// The new name may be lost in a power failure then, so it must not pass for written.
-TEST_F(FaultsTest, AFolderThatIsNotSyncedIsAnError) {
+// The new name may then be lost in a power failure, so the write must not count as done.
+TEST_F(FaultsTest, Write_WhenTheFolderCannotBeSynced_Fails) {
   const std::string whole = two_tensors().to_bytes().value();
   Fault fault{"fsync", 1, EIO};
   g_fault = &fault;
@@ -203,7 +204,7 @@ TEST_F(FaultsTest, AFolderThatIsNotSyncedIsAnError) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(FaultsTest, AFileIsWrittenWhereTheProcessIs) {
+TEST_F(FaultsTest, Write_WithARelativePath_WritesToTheWorkingDirectory) {
   const auto before = std::filesystem::current_path();
   std::filesystem::current_path(folder_);
   const auto done = two_tensors().write("m.gguf");
@@ -213,7 +214,7 @@ TEST_F(FaultsTest, AFileIsWrittenWhereTheProcessIs) {
   EXPECT_EQ(files(), 1);
 }
 
-TEST_F(FaultsTest, AModelThatCannotBeMappedIsAnError) {
+TEST_F(FaultsTest, Open_WhenTheFileCannotBeMapped_Fails) {
   Fault fault{"fstat", 0, EIO};
   g_fault = &fault;
   const auto unknown = File::open(path_);

@@ -1,7 +1,6 @@
-// Goal: bytes that are put together on demand are there exactly while they are held, the same ones
-// each time, and cost no memory otherwise.
-// Method: a maker that counts; the pages of the region by mincore; a read outside of a hold in a
-// child that must die of it.
+// Goal: bytes that are made on demand exist exactly while they are held, are the same each time,
+// and cost no memory otherwise. Method: a maker that counts; the pages of the region by mincore; a
+// read outside of a hold in a child that must die of it.
 
 #include "shared/gguf/made.h"
 
@@ -15,7 +14,7 @@
 namespace holdfast::gguf::made_test {
 namespace {
 
-constexpr std::size_t kBytes = 100'000;  // not whole pages
+constexpr std::size_t kBytes = 100'000;  // no multiple of the page size
 
 std::size_t pages_there(ByteSpan span) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -26,7 +25,7 @@ std::size_t pages_there(ByteSpan span) {
   return n;
 }
 
-TEST(MadeBytes, AreThereWhileHeld) {
+TEST(MadeBytes, MadeBytes_WhileHeld_AreResident) {
   int made = 0;
   const auto bytes = MadeBytes::create(kBytes, [&](std::byte* out) {
                        ++made;
@@ -51,19 +50,19 @@ TEST(MadeBytes, AreThereWhileHeld) {
   }
 }
 
-TEST(MadeBytes, AReadOutsideOfAHoldEndsTheProcess) {
+TEST(MadeBytes, Read_WhenBytesAreNotHeld_EndsTheProcess) {
   const auto bytes = MadeBytes::create(kBytes, [](std::byte* out) { out[0] = {}; }).value();
   const volatile auto* at = reinterpret_cast<const volatile unsigned char*>(bytes->span().data());
   EXPECT_DEATH((void)at[0], "");
-  { const Held held; }  // of nothing
+  { const Held held; }  // holds nothing
   ASSERT_TRUE(bytes->hold().has_value());
   EXPECT_EQ(static_cast<int>(at[0]), 0);
   bytes->release();
   EXPECT_DEATH((void)at[0], "");
 }
 
-// The system refuses where it has no memory for its own tables too. Here the pages are not there.
-TEST(MadeBytes, WhatCannotBeMadeIsAnError) {
+// The system refuses when it has no memory for its own tables too. Here the pages do not exist.
+TEST(MadeBytes, Hold_WhenMemoryProtectionFails_ReturnsMemoryExhausted) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto take_last_page = [&](const MadeBytes& bytes) {
     auto* at = const_cast<std::byte*>(bytes.span().data());
@@ -94,7 +93,7 @@ TEST(MadeBytes, WhatCannotBeMadeIsAnError) {
   EXPECT_DEATH(bytes->release(), "holds_ > 0");  // nothing is held
 }
 
-TEST(MadeBytes, NoAddressesLeft) {
+TEST(MadeBytes, Create_WhenAddressSpaceIsExhausted_ReturnsMemoryExhausted) {
   const auto made = MadeBytes::create(std::size_t{1} << 60, [](std::byte*) {});
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code, Errc::kMemoryExhausted);

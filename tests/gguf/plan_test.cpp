@@ -108,7 +108,7 @@ ModelShape shape_of(const Model& model) {
   return shape.has_value() ? *shape : ModelShape();
 }
 
-TEST(Shape, IsReadAndAddsUp) {
+TEST(Shape, ReadShape_WithALlamaModel_ReturnsSizesThatAddUp) {
   const ModelShape s = shape_of(llama());
   EXPECT_EQ(s.architecture, "llama");
   EXPECT_EQ(s.layers, 2);
@@ -128,11 +128,11 @@ TEST(Shape, IsReadAndAddsUp) {
   EXPECT_EQ(s.file_type, "F32");
   const std::uint64_t layer = 64 * 2 + 64 * 64 * 2 + 64 * 32 * 2 + 64 * 96 * 3;
   EXPECT_EQ(s.parameters, 64u * 40 * 2 + 64 + 2 * layer);
-  // The output's 40 rows are packed as 48, and each vector has 16 floats behind it.
+  // The output's 40 rows are packed as 48, and each vector is followed by 16 floats.
   EXPECT_EQ(s.weights_bytes, s.parameters * 4 + 4 * (8 * 64 + 5 * 16));
 }
 
-TEST(Shape, DefaultsWhereKeysAreAbsent) {
+TEST(Shape, ReadShape_WhenKeysAreAbsent_UsesDefaults) {
   Model m = llama();
   m.keys.erase("llama.vocab_size");
   m.keys.erase("llama.attention.head_count_kv");
@@ -151,7 +151,7 @@ TEST(Shape, DefaultsWhereKeysAreAbsent) {
 }
 
 // Fine-tunes add tokens and leave the key: embedding and tokens agree, so the model is sound.
-TEST(Shape, AStaleVocabSizeIsOverruledByTokens) {
+TEST(Shape, VocabSize_WhenTheKeyIsStale_IsTheNumberOfTokens) {
   Model m = llama();
   m.u32("llama.vocab_size", 39);
   expect_refused(m, Errc::kFileInvalid, "\"token_embd.weight\" is 64 x 40, expected 64 x 39");
@@ -161,7 +161,7 @@ TEST(Shape, AStaleVocabSizeIsOverruledByTokens) {
   expect_refused(m, Errc::kFileInvalid, "expected 64 x 41");
 }
 
-TEST(Shape, TransposedMatricesAreRecognised) {
+TEST(Shape, Matrix_WhenStoredTransposed_IsRefusedByName) {
   Model m = llama();
   m.tensors["token_embd.weight"].dims = {40, 64};
   expect_refused(m, Errc::kFileInvalid,
@@ -175,7 +175,7 @@ TEST(Shape, TransposedMatricesAreRecognised) {
   expect_refused(m, Errc::kFileInvalid, "\"blk.1.ffn_up.weight\" is stored transposed");
 }
 
-TEST(Shape, EncodersOfOtherInputsAreLeftOutAndNamed) {
+TEST(Shape, EncoderTensors_WhenOfVisionOrAudio_AreLeftOutWithANote) {
   Model m = llama();
   EXPECT_TRUE(notes_of(*m.file()).empty());
   m.tensors["v.blk.0.attn_q.weight"].dims = {16};
@@ -187,7 +187,7 @@ TEST(Shape, EncodersOfOtherInputsAreLeftOutAndNamed) {
   EXPECT_NE(notes[0].find("3 tensors"), std::string::npos) << notes[0];
 }
 
-TEST(Shape, ListsHaveAnEntryForEachLayer) {
+TEST(Shape, PerLayerList_WhenOfWrongLength_IsRefused) {
   const auto heads = [](std::vector<std::int32_t> each) {
     Model m = llama();
     m.keys["llama.attention.head_count_kv"] = [each](Writer& w, const std::string& k) {
@@ -201,7 +201,7 @@ TEST(Shape, ListsHaveAnEntryForEachLayer) {
   }
 }
 
-TEST(Shape, TensorsMustFit) {
+TEST(Shape, Tensor_WhenMissingOrMisshapen_IsRefused) {
   Model m = llama();
   m.tensors.erase("blk.1.attn_q.weight");
   expect_refused(m, Errc::kFileInvalid, "\"blk.1.attn_q.weight\" is missing, expected 64 x 64");
@@ -227,7 +227,7 @@ TEST(Shape, TensorsMustFit) {
   expect_refused(m, Errc::kFileInvalid, "there are no tensors");
 }
 
-TEST(Shape, NumbersMustBeInRange) {
+TEST(Shape, Number_WhenOutOfRange_IsRefusedByKey) {
   const char* keys[] = {
       "llama.block_count",          "llama.embedding_length",        "llama.feed_forward_length",
       "llama.attention.head_count", "llama.attention.head_count_kv", "llama.context_length"};
@@ -260,7 +260,7 @@ TEST(Shape, NumbersMustBeInRange) {
   }
 }
 
-TEST(Shape, WhatWouldGiveWrongTextIsRefused) {
+TEST(Shape, Model_WhenItsFeaturesAreUnsupported_IsRefused) {
   Model m = llama();
   m.text("general.architecture", "mamba");
   expect_refused(m, Errc::kUnsupported, "architecture \"mamba\" is not supported");
@@ -297,7 +297,7 @@ TEST(Shape, WhatWouldGiveWrongTextIsRefused) {
   expect_refused(m, Errc::kUnsupported, "value_length");
 }
 
-TEST(Shape, RopeScaling) {
+TEST(Shape, RopeScaling_WithKeysOrFrequencies_IsRecognised) {
   Model m = llama();
   m.text("llama.rope.scaling.type", "linear");
   m.f32("llama.rope.scaling.factor", 4);
@@ -313,7 +313,7 @@ TEST(Shape, RopeScaling) {
   expect_refused(m, Errc::kFileInvalid, "\"rope_freqs.weight\" is 16, expected 8");
 }
 
-TEST(Shape, QwenHasBiasesOrNorms) {
+TEST(Shape, QwenModel_WhenBiasesOrNormsAreMissing_IsRefused) {
   for (const std::string arch : {"qwen2", "qwen3"}) {
     Model m = llama();
     Model q;
@@ -344,7 +344,7 @@ TEST(Shape, QwenHasBiasesOrNorms) {
   }
 }
 
-TEST(ShapeJson, RoundTripAndRefusals) {
+TEST(ShapeJson, ShapeJson_WhenParsedBack_IsTheSameOrRefused) {
   Model m = llama();
   m.text("general.name", "caf\xc3\xa9 \"x\"");
   const ModelShape s = shape_of(m);
@@ -354,7 +354,7 @@ TEST(ShapeJson, RoundTripAndRefusals) {
   EXPECT_EQ(shape_to_json(*back), json);
   EXPECT_EQ(back->name, s.name);
   EXPECT_EQ(back->norm_eps, s.norm_eps);
-  m.text("general.name", "\xff\xfe");  // not UTF-8: replaced, never thrown about
+  m.text("general.name", "\xff\xfe");  // not UTF-8: replaced, never passed on
   EXPECT_TRUE(shape_from_json(shape_to_json(shape_of(m))).has_value());
   for (const std::string bad : {"", "[]", "{}", "{\"layers\":", "nonsense"}) {
     const auto refused = shape_from_json(bad);
@@ -366,7 +366,7 @@ TEST(ShapeJson, RoundTripAndRefusals) {
   EXPECT_NE(shape_from_json(typed).error().what.find("layers"), std::string::npos);
 }
 
-TEST(TokenizerBlob, HoldsTheTokenizerAlone) {
+TEST(TokenizerBlob, TokenizerBlob_WithAModelFile_HoldsTheTokenizerAlone) {
   Model m = llama();
   EXPECT_EQ(tokenizer_blob(*m.file()).error().code, Errc::kFileInvalid);
   m.tokens(40);
@@ -380,14 +380,14 @@ TEST(TokenizerBlob, HoldsTheTokenizerAlone) {
   EXPECT_TRUE(file->tensors().empty());
 }
 
-TEST(Memory, EnvelopeFollowsItsFormula) {
+TEST(MemoryEnvelope, MemoryEnvelope_WithALoadRequest_FollowsItsFormula) {
   const ModelShape s = shape_of(llama());
-  LoadWish wish;
-  wish.context = 100;
-  wish.slots = 3;
-  wish.prefill_chunk = 10;
-  wish.threads = 2;
-  const Envelope e = memory_envelope(s, wish);
+  LoadRequest load_request;
+  load_request.context = 100;
+  load_request.slots = 3;
+  load_request.prefill_chunk = 10;
+  load_request.threads = 2;
+  const Envelope e = memory_envelope(s, load_request);
   EXPECT_EQ(e.pages, 3 * 2);
   constexpr std::uint64_t kHuge = 2u << 20;
   EXPECT_EQ(e.weights, kHuge);
@@ -396,11 +396,11 @@ TEST(Memory, EnvelopeFollowsItsFormula) {
   EXPECT_EQ(e.tables, 40u * 200);
   EXPECT_EQ(e.total(), e.weights + e.kv + e.scratch + e.tables);
   // Large enough that the roundings do not hide the terms.
-  wish.context = 100'000;
-  wish.slots = 30;
-  wish.prefill_chunk = 10'000;
-  wish.threads = 3;
-  const Envelope large = memory_envelope(s, wish);
+  load_request.context = 100'000;
+  load_request.slots = 30;
+  load_request.prefill_chunk = 10'000;
+  load_request.threads = 3;
+  const Envelope large = memory_envelope(s, load_request);
   const auto pages = [](double bytes) {
     return static_cast<std::uint64_t>(std::ceil(bytes / kHuge)) * kHuge;
   };
@@ -412,18 +412,18 @@ TEST(Memory, EnvelopeFollowsItsFormula) {
                         100'000.0 * 16;
   EXPECT_EQ(large.scratch, pages(4 * floats));
   EXPECT_EQ(large.kv, pages(30.0 * 1563 * 64 * 2 * 2 * 2 * 16 * 2));
-  wish = {};
-  wish.context = 100;
-  wish.slots = 3;
-  wish.pool_tokens = 65;
-  EXPECT_EQ(memory_envelope(s, wish).pages, 2);
+  load_request = {};
+  load_request.context = 100;
+  load_request.slots = 3;
+  load_request.pool_tokens = 65;
+  EXPECT_EQ(memory_envelope(s, load_request).pages, 2);
   const Envelope defaults = memory_envelope(s, {});
   EXPECT_EQ(defaults.context, 128);
   EXPECT_EQ(defaults.slots, 16);
   EXPECT_EQ(defaults.pages, 32);
 }
 
-TEST(Memory, KvRows) {
+TEST(MemoryEnvelope, KvRowBytes_WithEachCacheType_MatchesItsLayout) {
   EXPECT_EQ(kv_row_bytes("f32", 64), 256);
   EXPECT_EQ(kv_row_bytes("f16", 64), 128);
   EXPECT_EQ(kv_row_bytes("bf16", 64), 128);
@@ -432,18 +432,18 @@ TEST(Memory, KvRows) {
   EXPECT_EQ(kv_row_bytes("q4", 64), std::nullopt);
 }
 
-// An absurd wish must look too large, never small because a product wrapped.
-TEST(Memory, AbsurdWishesSaturate) {
+// An absurd request must look too large, never small because a product wrapped.
+TEST(MemoryEnvelope, MemoryEnvelope_WhenRequestOverflows_Saturates) {
   const ModelShape s = shape_of(llama());
-  LoadWish wish;
-  wish.context = std::numeric_limits<std::int64_t>::max();
-  wish.slots = std::numeric_limits<std::int32_t>::max();
-  wish.prefill_chunk = std::numeric_limits<std::int64_t>::max();
-  const Envelope e = memory_envelope(s, wish);
+  LoadRequest load_request;
+  load_request.context = std::numeric_limits<std::int64_t>::max();
+  load_request.slots = std::numeric_limits<std::int32_t>::max();
+  load_request.prefill_chunk = std::numeric_limits<std::int64_t>::max();
+  const Envelope e = memory_envelope(s, load_request);
   EXPECT_EQ(e.kv, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(e.scratch, std::numeric_limits<std::uint64_t>::max());
   EXPECT_EQ(e.pages, std::numeric_limits<std::int32_t>::max());
-  EXPECT_EQ(states_of(wish.slots), std::numeric_limits<std::int32_t>::max());
+  EXPECT_EQ(states_of(load_request.slots), std::numeric_limits<std::int32_t>::max());
   EXPECT_EQ(e.total(), std::numeric_limits<std::uint64_t>::max());
 }
 

@@ -1,8 +1,8 @@
 // Goal: `quantize` gives files whose weights are at least as near the exact ones as those of the
 // most used quantizer, with the tensor types that its users expect, whole and the same for any
-// number of threads; wrong input is refused and leaves nothing behind.
-// Method: random rows in every type against the error of plain rounding; a model with odd widths
-// through the verb's function; and, where it is there, the demo model against files of llama.cpp.
+// number of threads; wrong input is refused and leaves no file. Method: random rows in every type
+// against the error of plain rounding; a model with odd widths through the verb's function; and,
+// where it is there, the demo model against files of llama.cpp.
 
 #include "ops/cli/quantize.h"
 
@@ -59,7 +59,7 @@ std::vector<float> values_of(const TensorInfo& tensor) {
   return out;
 }
 
-/// 2-norm of the difference over that of the exact ones, over all matrices.
+/// 2-norm of the difference from the exact weights over that of the exact ones, over all matrices.
 double weight_error(const File& exact, const File& other) {
   double difference = 0, norm = 0;
   for (const TensorInfo& tensor : exact.tensors()) {
@@ -105,8 +105,8 @@ constexpr TensorType kBlockTypes[] = {TensorType::kQ4_0, TensorType::kQ4_1,   Te
                                       TensorType::kQ6_K, TensorType::kIQ4_NL, TensorType::kIQ4_XS,
                                       TensorType::kMXFP4};
 
-// Bounds: what this search reaches on normal weights, and a few hundredths more.
-TEST(QuantizeRow, NormalWeights) {
+// Bounds: the errors of this search on normal weights, and a few hundredths more.
+TEST(QuantizeRow, QuantizeRow_WithNormalWeights_HasErrorsWithinBounds) {
   const std::pair<TensorType, double> kBounds[] = {
       {TensorType::kQ8_0, 0.0051}, {TensorType::kQ6_K, 0.0173},   {TensorType::kQ5_K, 0.0350},
       {TensorType::kQ5_1, 0.0355}, {TensorType::kQ5_0, 0.0420},   {TensorType::kQ4_K, 0.0709},
@@ -120,9 +120,9 @@ TEST(QuantizeRow, NormalWeights) {
   }
 }
 
-// Rows that break a careless search: nothing but zeros, one value, one sign, one outlier, numbers
-// near the ends of a half. Finite everywhere, exact where the format can be.
-TEST(QuantizeRow, OddRows) {
+// Rows that break a careless search: only zeros, one value, one sign, one outlier, numbers near the
+// ends of a half. The error is finite everywhere, and 0 where the format can be exact.
+TEST(QuantizeRow, QuantizeRow_WithDegenerateRows_StaysFiniteAndWithinBounds) {
   std::vector<float> outlier = normal_row(256, 2, 1e-4f);
   outlier[77] = 40;
   for (const TensorType type : kBlockTypes) {
@@ -130,21 +130,22 @@ TEST(QuantizeRow, OddRows) {
     EXPECT_EQ(row_error(type, std::vector<float>(256, 0.0f)), 0) << name;
     EXPECT_LT(row_error(type, std::vector<float>(256, 0.25f)), 0.01) << name;
     EXPECT_LT(row_error(type, std::vector<float>(256, -3.0f)), 0.01) << name;
-    // Scales that are powers of two, and nothing between 4 and 6 of them.
-    const bool coarse = type == TensorType::kMXFP4;
-    EXPECT_LT(row_error(type, outlier), coarse ? 0.21 : 0.05) << name;
+    // MXFP4's scales are powers of two, and it has nothing between 4 and 6 of them.
+    const bool is_mxfp4 = type == TensorType::kMXFP4;
+    EXPECT_LT(row_error(type, outlier), is_mxfp4 ? 0.21 : 0.05) << name;
     EXPECT_LT(row_error(type, normal_row(256, 3, 9000.0f)), 0.3) << name;
-    EXPECT_LT(row_error(type, normal_row(256, 4, 0.05f, 5.0f)), coarse ? 0.21 : 0.08) << name;
+    EXPECT_LT(row_error(type, normal_row(256, 4, 0.05f, 5.0f)), is_mxfp4 ? 0.21 : 0.08) << name;
     EXPECT_LE(row_error(type, normal_row(256, 5, 1e-7f)), 1) << name;   // below a half's reach
     EXPECT_LE(row_error(type, normal_row(256, 6, 1e-42f)), 1) << name;  // subnormal
-    // Their squares are 0: none of the scales looks better than nothing.
+    // Their squares are 0: every scale looks as good as none.
     EXPECT_LE(row_error(type, normal_row(256, 7, 1e-30f)), 1) << name;
   }
 }
 
-// One offset and hardly any width: as stored the minimum is off by more than the width, and the
-// next best lines would have a scale or a minimum below 0. Only the halves' rounding may be lost.
-TEST(QuantizeRow, NarrowRowsFarFromZero) {
+// Rows of one offset and hardly any width: the stored minimum is off by more than the width, and
+// the next best lines would have a scale or a minimum below 0. Only the halves' rounding may be
+// lost.
+TEST(QuantizeRow, QuantizeRow_WithNarrowRowsFarFromZero_LosesOnlyHalfRounding) {
   std::mt19937 random(10);
   std::uniform_real_distribution<float> share(0, 1);
   for (int i = 0; i < 200; ++i) {
@@ -163,10 +164,10 @@ TEST(QuantizeRow, NarrowRowsFarFromZero) {
   }
 }
 
-// Groups whose sizes differ by powers of ten, none of them below 0: the lines of the small ones
-// are rounded to what the largest leaves them, and the best minimum for that can be below 0. No
-// worse than normal weights.
-TEST(QuantizeRow, GroupsOfDifferentSizes) {
+// Groups whose sizes differ by powers of ten, none of them below 0: the lines of the small ones are
+// rounded to the steps that the largest leaves, and the best minimum for that can be below 0. The
+// error must not exceed that of normal weights.
+TEST(QuantizeRow, QuantizeRow_WithGroupsOfDifferentScales_HasErrorsWithinBounds) {
   std::mt19937 random(11);
   std::uniform_real_distribution<float> share(0, 1);
   std::normal_distribution<float> normal;
@@ -187,7 +188,7 @@ TEST(QuantizeRow, GroupsOfDifferentSizes) {
   }
 }
 
-TEST(QuantizeRow, RefusesWhatItCannotHold) {
+TEST(QuantizeRow, QuantizeRow_WithNonFiniteOrTooLargeValues_IsRefused) {
   std::vector<std::byte> out(4096);
   for (const float bad : {NAN, INFINITY, -INFINITY}) {
     std::vector<float> x(256, 1.0f);
@@ -213,7 +214,7 @@ TEST(QuantizeRow, RefusesWhatItCannotHold) {
   EXPECT_EQ(unknown.error().what, "quantize: tensor type 99 cannot be written");
 }
 
-TEST(QuantizeRow, FloatsStayAsTheyAre) {
+TEST(QuantizeRow, QuantizeRow_WithTypeF32_CopiesTheBits) {
   std::vector<float> x = normal_row(100, 8);
   x[3] = -0.0f;
   x[4] = 1e-42f;
@@ -229,7 +230,7 @@ Result<Quantized> quantize(const std::string& in, const std::string& out, const 
   return quantize_file({in, out, type, threads}, {});
 }
 
-TEST(QuantizeFile, SameBytesForAnyNumberOfThreadsAndMetadataStays) {
+TEST(QuantizeFile, QuantizeFile_WithAnyThreadCount_GivesSameBytesAndMetadata) {
   const TempFolder folder;
   ASSERT_TRUE(synth("test-llama", folder.at("f32"), "f32", 7, {}));
   ASSERT_TRUE(quantize(folder.at("f32"), folder.at("one"), "q4_k_m", 1));
@@ -251,8 +252,8 @@ TEST(QuantizeFile, SameBytesForAnyNumberOfThreadsAndMetadataStays) {
   EXPECT_EQ(folder.files(), 3u);  // no temporary file is left
 }
 
-// smollm2's width of 576 is no multiple of 256: most tensors fall back, and that is said.
-TEST(QuantizeFile, RowsThatDoNotDivideFallBackAloud) {
+// smollm2's width of 576 is no multiple of 256: most tensors fall back, with a warning.
+TEST(QuantizeFile, QuantizeFile_WhenRowsDoNotDivide_FallsBackWithAWarning) {
   const TempFolder folder;
   gguf::Writer writer;
   writer.set_string("general.architecture", "llama");
@@ -276,29 +277,29 @@ TEST(QuantizeFile, RowsThatDoNotDivideFallBackAloud) {
   ASSERT_GE(made.value().warnings.size(), 2u);
   EXPECT_NE(made.value().warnings[1].find("Q5_0 instead of Q4_K"), std::string::npos)
       << made.value().warnings[1];
-  // From quantised to quantised: done, and said.
+  // A quantised file may be quantised again, with a warning.
   const auto again = quantize(folder.at("out"), folder.at("again"), "q8_0");
   ASSERT_TRUE(again);
   EXPECT_NE(again.value().warnings.back().find("quantised already"), std::string::npos);
 }
 
-TEST(QuantizeFile, FailuresLeaveWhatWasThere) {
+TEST(QuantizeFile, QuantizeFile_WhenItFails_LeavesTheOldFile) {
   const TempFolder folder;
   ASSERT_TRUE(synth("tiny", folder.at("in"), "f32", 7, {}));
   std::ofstream(folder.at("out")) << "precious";
   EXPECT_EQ(quantize(folder.at("in"), folder.at("out"), "q9_9").error().code, Errc::kUsage);
   EXPECT_EQ(quantize(folder.at("none"), folder.at("out"), "q8_0").error().code, Errc::kIo);
   EXPECT_EQ(quantize(folder.at("out"), folder.at("x"), "q8_0").error().code, Errc::kFileInvalid);
-  int asked = 0;
+  int calls = 0;
   const auto stopped =
       quantize_file({folder.at("in"), folder.at("out"), "q8_0", 1}, {}, [&]() -> Result<void> {
-        if (++asked < 3) return {};
+        if (++calls < 3) return {};
         return Error{Errc::kCancelled, "stopped"};
       });
   EXPECT_EQ(stopped.error().code, Errc::kCancelled);
   EXPECT_EQ(contents(folder.at("out")), "precious");
   EXPECT_EQ(folder.files(), 2u);
-  // A NaN is found, its tensor named.
+  // A NaN is found and its tensor named.
   std::string bytes = contents(folder.at("in"));
   const auto file = File::open(folder.at("in")).value();
   const auto* at = file->tensor("blk.1.ffn_up.weight")->data.data();
@@ -317,8 +318,9 @@ TEST(QuantizeFile, FailuresLeaveWhatWasThere) {
       << refused.error().what;
 }
 
-// Not above the errors of llama.cpp's files of the same model, with the same types of tensors.
-TEST(QuantizeFile, DemoModelAgainstAnotherQuantizer) {
+// The errors are not above those of llama.cpp's files of the same model, with the same tensor
+// types.
+TEST(QuantizeFile, QuantizeFile_WithTheDemoModel_IsAsExactAsLlamaCpp) {
   const char* env = std::getenv("HOLDFAST_CONFORMANCE_DIR");
   const std::string conformance = env ? env : HOLDFAST_SOURCE_DIR "/../shared/conformance";
   const std::string exact = conformance + "/../models/holdfast-demo.gguf";

@@ -1,7 +1,7 @@
-// Goal: each block format has exactly the float32 meaning that the format says.
-// Method: blocks written by hand, with the expected values computed from the definition of the
-// format, element by element; half and bfloat16 over every bit pattern; and, where the conformance
-// data is present, the weight error of files that another implementation quantised.
+// Goal: each block format has exactly the float32 values that its definition gives. Method: blocks
+// written by hand, with the expected values computed from the definition of the format, element by
+// element; half and bfloat16 over every bit pattern; and, where the conformance data is present,
+// the weight error of files that another implementation quantised.
 
 #include "shared/gguf/quants.h"
 
@@ -41,14 +41,15 @@ std::vector<int> quants(std::size_t n, int bits) {
   return q;
 }
 
-/// Low four bits of 32 elements: element i in the low nibble of byte i, i + 16 in its high nibble.
+/// Writes low four bits of 32 elements: element i in the low nibble of byte i, i + 16 in its high
+/// nibble.
 void put_nibbles32(Bytes& out, const std::vector<int>& q) {
   for (std::size_t i = 0; i < 16; ++i) {
     out.push_back(static_cast<std::uint8_t>((q[i] & 15) | (q[i + 16] & 15) << 4));
   }
 }
 
-TEST(Quants, Q4_0) {
+TEST(Quants, Q40Block_WhenDequantized_MatchesItsDefinition) {
   Bytes block;
   const std::vector<int> q = quants(32, 4);
   put_half(block, -0.5f);
@@ -57,7 +58,7 @@ TEST(Quants, Q4_0) {
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(v[i], -0.5f * static_cast<float>(q[i] - 8)) << i;
 }
 
-TEST(Quants, Q4_1) {
+TEST(Quants, Q41Block_WhenDequantized_MatchesItsDefinition) {
   Bytes block;
   const std::vector<int> q = quants(32, 4);
   put_half(block, 0.25f);
@@ -73,7 +74,7 @@ void put_fifth_bits(Bytes& out, const std::vector<int>& q) {
   for (int k = 0; k < 4; ++k) out.push_back(static_cast<std::uint8_t>(high >> (8 * k)));
 }
 
-TEST(Quants, Q5_0) {
+TEST(Quants, Q50Block_WhenDequantized_MatchesItsDefinition) {
   Bytes block;
   const std::vector<int> q = quants(32, 5);
   put_half(block, 0.125f);
@@ -83,7 +84,7 @@ TEST(Quants, Q5_0) {
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(v[i], 0.125f * static_cast<float>(q[i] - 16));
 }
 
-TEST(Quants, Q5_1) {
+TEST(Quants, Q51Block_WhenDequantized_MatchesItsDefinition) {
   Bytes block;
   const std::vector<int> q = quants(32, 5);
   put_half(block, 0.125f);
@@ -94,7 +95,7 @@ TEST(Quants, Q5_1) {
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(v[i], 0.125f * static_cast<float>(q[i]) - 2.0f);
 }
 
-TEST(Quants, Q8_0InTwoBlocks) {
+TEST(Quants, Q80Blocks_WhenDequantized_MatchTheirDefinition) {
   Bytes blocks;
   for (int b = 0; b < 2; ++b) {
     put_half(blocks, b == 0 ? 0.5f : 2.0f);
@@ -109,7 +110,7 @@ TEST(Quants, Q8_0InTwoBlocks) {
 
 constexpr int kIq4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
-TEST(Quants, IQ4_NL) {
+TEST(Quants, Iq4NlBlock_WhenDequantized_MatchesItsDefinition) {
   Bytes block;
   const std::vector<int> q = quants(32, 4);
   put_half(block, 0.25f);
@@ -118,7 +119,7 @@ TEST(Quants, IQ4_NL) {
   for (std::size_t i = 0; i < 32; ++i) EXPECT_EQ(v[i], 0.25f * static_cast<float>(kIq4[q[i]]));
 }
 
-/// Two bits of 256 elements: byte b of a half holds elements b, b + 32, b + 64, b + 96.
+/// Writes two bits of 256 elements: byte b of a half holds elements b, b + 32, b + 64, b + 96.
 void put_pairs256(Bytes& out, const std::vector<int>& q) {
   for (std::size_t half = 0; half < 2; ++half) {
     for (std::size_t b = 0; b < 32; ++b) {
@@ -129,7 +130,7 @@ void put_pairs256(Bytes& out, const std::vector<int>& q) {
   }
 }
 
-TEST(Quants, Q2_K) {
+TEST(Quants, Q2KBlock_WhenDequantized_MatchesItsDefinition) {
   const std::vector<int> q = quants(256, 2), scale = quants(16, 4);
   Bytes block;
   for (std::size_t j = 0; j < 16; ++j) {
@@ -146,7 +147,7 @@ TEST(Quants, Q2_K) {
   }
 }
 
-TEST(Quants, Q3_K) {
+TEST(Quants, Q3KBlock_WhenDequantized_MatchesItsDefinition) {
   const std::vector<int> q = quants(256, 3), scale = quants(16, 6);
   Bytes block(32, 0);
   for (std::size_t i = 0; i < 256; ++i) {
@@ -168,7 +169,7 @@ TEST(Quants, Q3_K) {
   }
 }
 
-/// The 12 bytes of eight 6-bit scales and minima.
+/// Writes the 12 bytes of eight 6-bit scales and minima.
 void put_scale_min(Bytes& out, const std::vector<int>& s, const std::vector<int>& m) {
   for (std::size_t j = 0; j < 4; ++j) {
     out.push_back(static_cast<std::uint8_t>(s[j] | s[j + 4] >> 4 << 6));
@@ -181,7 +182,8 @@ void put_scale_min(Bytes& out, const std::vector<int>& s, const std::vector<int>
   }
 }
 
-/// Low four bits of 256 elements: of each 64, byte l holds element l (low) and l + 32 (high).
+/// Writes low four bits of 256 elements: of each 64, byte l holds element l (low) and l + 32
+/// (high).
 void put_nibbles256(Bytes& out, const std::vector<int>& q) {
   for (std::size_t group = 0; group < 4; ++group) {
     for (std::size_t l = 0; l < 32; ++l) {
@@ -191,7 +193,7 @@ void put_nibbles256(Bytes& out, const std::vector<int>& q) {
   }
 }
 
-TEST(Quants, Q4_KAndQ5_K) {
+TEST(Quants, Q4KAndQ5KBlocks_WhenDequantized_MatchTheirDefinition) {
   const std::vector<int> scale = {1, 63, 17, 32, 48, 5, 62, 31};
   const std::vector<int> minimum = {63, 2, 40, 16, 33, 61, 3, 20};
   for (const int bits : {4, 5}) {
@@ -217,7 +219,7 @@ TEST(Quants, Q4_KAndQ5_K) {
   }
 }
 
-TEST(Quants, Q6_K) {
+TEST(Quants, Q6KBlock_WhenDequantized_MatchesItsDefinition) {
   const std::vector<int> q = quants(256, 6);
   Bytes block;
   for (std::size_t half = 0; half < 2; ++half) {
@@ -242,7 +244,7 @@ TEST(Quants, Q6_K) {
   }
 }
 
-TEST(Quants, IQ4_XS) {
+TEST(Quants, Iq4XsBlock_WhenDequantized_MatchesItsDefinition) {
   const std::vector<int> q = quants(256, 4);
   const std::vector<int> scale = {0, 63, 17, 32, 48, 5, 62, 31};
   Bytes block;
@@ -265,7 +267,7 @@ TEST(Quants, IQ4_XS) {
   }
 }
 
-TEST(Quants, PlainTypesAndUnalignedSources) {
+TEST(Quants, FloatTypes_WhenTheSourceIsUnaligned_AreConverted) {
   const float values[] = {1.0f, -0.0f, 3.5e-3f};
   Bytes shifted(1 + sizeof values);
   std::memcpy(shifted.data() + 1, values, sizeof values);
@@ -284,7 +286,7 @@ TEST(Quants, PlainTypesAndUnalignedSources) {
   EXPECT_NE(error.error().what.find("Q8_K"), std::string::npos);
 }
 
-TEST(Dequantize, TypesWithoutAMeaningAreNamed) {
+TEST(Dequantize, DequantizeRow_WhenTheTypeIsUnsupported_NamesIt) {
   const Bytes bytes(1024);
   float out[256];
   const std::pair<TensorType, std::string> kTypes[] = {{TensorType::kI8, "I8"},
@@ -300,7 +302,7 @@ TEST(Dequantize, TypesWithoutAMeaningAreNamed) {
   }
 }
 
-TEST(Quants, RowBytesAndNames) {
+TEST(Quants, RowBytesAndTypeNames_WithEachType_AreConsistent) {
   EXPECT_EQ(row_bytes(TensorType::kQ4_K, 512), 288u);
   EXPECT_EQ(row_bytes(TensorType::kQ4_K, 500), std::nullopt);
   EXPECT_EQ(row_bytes(TensorType::kF32, 1ull << 63), std::nullopt);
@@ -324,7 +326,7 @@ double half_value(std::uint32_t h) {
   return sign * std::ldexp(1024 + mantissa, exponent - 25);
 }
 
-TEST(Halves, EveryHalfHasItsValueAndComesBack) {
+TEST(HalfPrecision, Half_WithEveryBitPattern_ConvertsExactlyAndBack) {
   for (std::uint32_t h = 0; h < 65536; ++h) {
     const float f = half_to_float(static_cast<std::uint16_t>(h));
     if ((h & 0x7c00) == 0x7c00) {
@@ -344,8 +346,8 @@ TEST(Halves, EveryHalfHasItsValueAndComesBack) {
   }
 }
 
-// Between two neighbours: below the middle goes down, above up, the middle to the even one.
-TEST(Halves, RoundToNearestEven) {
+// Midpoints round to the even neighbour; below goes down, above goes up.
+TEST(HalfPrecision, FloatToHalf_AtMidpoints_RoundsToNearestEven) {
   for (std::uint32_t h = 0; h < 0x7bff; ++h) {
     const double middle = (half_value(h) + half_value(h + 1)) / 2;
     const auto exact = static_cast<float>(middle);
@@ -363,7 +365,7 @@ TEST(Halves, RoundToNearestEven) {
   EXPECT_TRUE(std::isnan(half_to_float(float_to_half(std::nanf("")))));
 }
 
-TEST(Halves, Bfloat16) {
+TEST(HalfPrecision, Bfloat16_WithEveryBitPattern_ConvertsExactlyAndBack) {
   for (std::uint32_t b = 0; b < 65536; ++b) {
     const float f = bf16_to_float(static_cast<std::uint16_t>(b));
     ASSERT_EQ(std::bit_cast<std::uint32_t>(f), b << 16);
@@ -398,7 +400,7 @@ double weight_error(const File& exact, const File& quantised) {
 
 // One wrong bit place in a format makes the error near 1. The bounds are twice the rounding error
 // of a format with that many bits on normal weights.
-TEST(QuantsConformance, FilesOfAnotherQuantizerAreNearTheExactWeights) {
+TEST(QuantsConformance, DequantizedFiles_WhenMadeByLlamaCpp_AreNearTheExactWeights) {
   const char* env = std::getenv("HOLDFAST_CONFORMANCE_DIR");
   const std::string folder =
       std::string(env ? env : HOLDFAST_SOURCE_DIR "/../shared/conformance") + "/logits/";

@@ -1,7 +1,7 @@
-// Goal: what the writer writes and what version 2 and 3 files hold is read back exactly, and every
-// way in which a header can lie ends in one clear error.
-// Method: hand-made bytes (blob.h), one lie each; the message must name file, field, offset and
-// expectation. The kinds are those of public reports on GGUF readers.
+// Goal: files of the writer and of versions 2 and 3 are read back exactly, and every way in which a
+// header can lie ends in one clear error. Method: hand-made bytes (blob.h), one lie each; the
+// message must name file, field, offset and expectation. The kinds are those of public reports on
+// GGUF readers.
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -66,7 +66,8 @@ Writer sample_writer() {
   writer.add_tensor("t.two", TensorType::kQ8_0, {32, 2},
                     [](const Writer::Sink& sink) -> Result<void> {
                       const std::string bytes(68, '\x05');
-                      for (const char& c : bytes) HF_CHECKED(sink(std::as_bytes(std::span(&c, 1))));
+                      for (const char& c : bytes)
+                        HOLDFAST_CHECKED(sink(std::as_bytes(std::span(&c, 1))));
                       return {};
                     });
   return writer;
@@ -109,7 +110,7 @@ void expect_sample(const File& file) {
   EXPECT_EQ(file.tensor("t.three"), nullptr);
 }
 
-TEST(Gguf, WhatIsWrittenIsReadBack) {
+TEST(Gguf, Writer_WhenItsFileIsRead_GivesTheSameContent) {
   Writer writer = sample_writer();
   const std::string path = temp_path("sample.gguf");
   std::uint64_t last = 0, total = 0;
@@ -131,7 +132,7 @@ TEST(Gguf, WhatIsWrittenIsReadBack) {
   std::filesystem::remove(path);
 }
 
-TEST(Gguf, CopiedKeysKeepTypeAndValue) {
+TEST(Gguf, CopiedKeys_WhenReadBack_HaveTheirTypeAndValue) {
   Writer writer = sample_writer();
   const auto from = File::from_bytes(writer.to_bytes().value(), "from");
   ASSERT_TRUE(from.has_value());
@@ -146,7 +147,7 @@ TEST(Gguf, CopiedKeysKeepTypeAndValue) {
   }
 }
 
-TEST(Gguf, AFailedWriteLeavesTheOldFileAndNoTemporary) {
+TEST(Gguf, Write_WhenATensorFails_LeavesOldFileAndNoTemporary) {
   const std::string folder = temp_path("folder");
   std::filesystem::create_directory(folder);
   const std::string path = folder + "/m.gguf";
@@ -156,7 +157,7 @@ TEST(Gguf, AFailedWriteLeavesTheOldFileAndNoTemporary) {
   failing.add_tensor("t", TensorType::kF32, {1 << 20},
                      [](const Writer::Sink& sink) -> Result<void> {
                        const std::string part(1 << 20, 'x');
-                       HF_CHECKED(sink(std::as_bytes(std::span(part.data(), part.size()))));
+                       HOLDFAST_CHECKED(sink(std::as_bytes(std::span(part.data(), part.size()))));
                        return Error{Errc::kCancelled, "stopped"};
                      });
   const auto result = failing.write(path);
@@ -169,7 +170,7 @@ TEST(Gguf, AFailedWriteLeavesTheOldFileAndNoTemporary) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Gguf, BothVersionsAndEmptyMetadataAreRead) {
+TEST(Gguf, Parse_WithVersionsTwoAndThree_ReadsEmptyMetadata) {
   for (const std::uint32_t version : {2u, 3u}) {
     const auto empty = File::from_bytes(Blob().head(0, 0, version).bytes(), "m");
     ASSERT_TRUE(empty.has_value()) << empty.error().what;
@@ -183,7 +184,7 @@ TEST(Gguf, BothVersionsAndEmptyMetadataAreRead) {
   }
 }
 
-TEST(Gguf, ZeroLengthArraysStringsAndScalarsAreRead) {
+TEST(Gguf, Parse_WithEmptyArraysStringsAndScalars_ReadsThem) {
   Blob blob;
   blob.head(1, 2).text("a").u32(9).u32(5).u64(0).key_string("s", "");
   blob.text("scalar").u32(0).u32(kF32Type).u64(0).data(4);
@@ -194,7 +195,7 @@ TEST(Gguf, ZeroLengthArraysStringsAndScalarsAreRead) {
   EXPECT_EQ((*file)->tensors()[0].elements(), 1u);
 }
 
-TEST(Gguf, AScalarTensorIsWrittenAndReadBack) {
+TEST(Gguf, ScalarTensor_WhenWritten_IsReadBack) {
   Writer writer;
   writer.add_tensor("scalar", TensorType::kF32, {}, [](const Writer::Sink& sink) {
     static const float value[] = {2.5f};
@@ -211,7 +212,7 @@ TEST(Gguf, AScalarTensorIsWrittenAndReadBack) {
   EXPECT_EQ(value, 2.5f);
 }
 
-TEST(Gguf, AShapeThatDoesNotFitItsTypeIsOurBug) {
+TEST(Gguf, AddTensor_WhenTheShapeDoesNotFitTheType_Dies) {
   Writer writer;
   const auto none = [](const Writer::Sink&) { return Result<void>(); };
   const char* kNote = "a tensor's shape does not fit its type";
@@ -219,7 +220,7 @@ TEST(Gguf, AShapeThatDoesNotFitItsTypeIsOurBug) {
   EXPECT_DEATH(writer.add_tensor("t", TensorType::kF32, {1ull << 40, 1ull << 40}, none), kNote);
 }
 
-TEST(Gguf, BoolsAreReadBack) {
+TEST(Gguf, Bools_WhenWritten_AreReadBack) {
   Writer writer;
   writer.set_bool("no", false);
   writer.set_bool("yes", true);
@@ -232,8 +233,8 @@ TEST(Gguf, BoolsAreReadBack) {
   EXPECT_EQ((*file)->get_ints("both"), (std::vector<std::int64_t>{1, 0, 1}));
 }
 
-// Every conversion that would lose something gives nothing instead.
-TEST(Gguf, OtherKindsOfNumbers) {
+// A conversion that would lose something gives nothing instead.
+TEST(Gguf, Getters_WhenAConversionWouldLose_ReturnNothing) {
   Blob blob;
   blob.head(0, 5).text("i32").u32(5).put<std::int32_t>(-5).text("bool").u32(7).put<char>(1);
   blob.text("f64s").u32(9).u32(12).u64(2).put<double>(0.25).put<double>(-1e300);
@@ -255,7 +256,7 @@ TEST(Gguf, OtherKindsOfNumbers) {
   }
 }
 
-TEST(Gguf, AnAbsentKeyHasNothing) {
+TEST(Gguf, Getters_WhenTheKeyIsAbsent_ReturnNothing) {
   const auto file = File::from_bytes(sample_writer().to_bytes().value(), "m");
   ASSERT_TRUE(file.has_value()) << file.error().what;
   const File& f = **file;
@@ -274,7 +275,7 @@ TEST(Gguf, AnAbsentKeyHasNothing) {
   EXPECT_EQ(f.raw_value("a.u32").size(), 8u);
 }
 
-TEST(Gguf, TypesOfValues) {
+TEST(Gguf, ValueType_WithEachNumber_HasItsNameAndSize) {
   EXPECT_EQ(value_type_name(ValueType::kU8), "u8");
   EXPECT_EQ(value_type_name(ValueType::kF64), "f64");
   EXPECT_EQ(value_type_name(static_cast<ValueType>(13)), "type 13");
@@ -285,7 +286,7 @@ TEST(Gguf, TypesOfValues) {
   }
 }
 
-TEST(Gguf, IntegersOfEverySizeConvertWithoutLoss) {
+TEST(Gguf, Integers_WithEverySize_ConvertWithoutLoss) {
   Blob blob;
   blob.head(0, 6);
   blob.text("u8").u32(0).put<std::uint8_t>(255).text("i8").u32(1).put<std::int8_t>(-1);
@@ -306,7 +307,7 @@ TEST(Gguf, IntegersOfEverySizeConvertWithoutLoss) {
 
 // ---- files that lie
 
-TEST(BadGguf, WhatIsNoFileIsAnIoError) {
+TEST(BadGguf, Open_WhenThePathIsNoRegularFile_ReturnsIoError) {
   for (const std::string& path :
        {std::string("/nonexistent/m.gguf"), std::string("/tmp"), std::string("/dev/null")}) {
     const auto file = File::open(path);
@@ -321,7 +322,7 @@ TEST(BadGguf, WhatIsNoFileIsAnIoError) {
   std::filesystem::remove(fifo);
 }
 
-TEST(BadGguf, MagicAndShortFiles) {
+TEST(BadGguf, Header_WhenMagicIsWrongOrCutShort_IsRefused) {
   expect_invalid(Blob().raw("GGML").u32(3).u64(0).u64(0), "magic at offset 0");
   expect_invalid(Blob(), "only 0 bytes");
   expect_invalid(Blob().raw("GGU"), "only 3 bytes");
@@ -330,7 +331,7 @@ TEST(BadGguf, MagicAndShortFiles) {
   expect_invalid(Blob().raw("GGUF").u32(3).u64(0), "key count at offset 16");
 }
 
-TEST(BadGguf, Versions) {
+TEST(BadGguf, Version_WhenUnsupportedOrBigEndian_IsRefused) {
   expect_invalid(Blob().head(0, 0, 0), "version at offset 4: 0");
   for (const std::uint32_t version : {1u, 4u, 1000u, 0x03000000u}) {
     EXPECT_EQ(error_of(Blob().head(0, 0, version)).code, Errc::kUnsupported);
@@ -338,7 +339,7 @@ TEST(BadGguf, Versions) {
   EXPECT_NE(error_of(Blob().head(0, 0, 0x03000000u)).what.find("big-endian"), std::string::npos);
 }
 
-TEST(BadGguf, HugeCounts) {
+TEST(BadGguf, Counts_WhenHuge_AreRefused) {
   expect_invalid(Blob().head(kHuge, 0), "tensor count at offset 8");
   expect_invalid(Blob().head(0, kHuge), "key count at offset 16");
   expect_invalid(Blob().head(kMaxTensors + 1, 0), "limit of 65536");
@@ -348,7 +349,7 @@ TEST(BadGguf, HugeCounts) {
   expect_invalid(Blob().head(1ull << 63, 1ull << 63), "tensor count");
 }
 
-TEST(BadGguf, StringLengths) {
+TEST(BadGguf, StringLength_WhenBeyondLimitOrFile_IsRefused) {
   expect_invalid(Blob().head(0, 1).u64(kHuge).raw(std::string(64, 'k')), "limit of 256");
   expect_invalid(Blob().head(0, 1).u64(200).raw(std::string(64, 'k')), "beyond the 64 bytes");
   expect_invalid(Blob().head(0, 1).u64(0).u32(4).u32(1).u32(0), "name is empty");
@@ -358,7 +359,7 @@ TEST(BadGguf, StringLengths) {
   expect_invalid(Blob().head(1, 0).u64(kHuge).raw(std::string(64, 't')), "tensor 1 of 1");
 }
 
-TEST(BadGguf, ValueTypes) {
+TEST(BadGguf, ValueType_WhenInvalid_IsRefused) {
   expect_invalid(Blob().head(0, 1).text("k").u32(13).u64(0), "value type 13 is unknown");
   expect_invalid(Blob().head(0, 1).text("k").u32(0xffffffff).u64(0), "is unknown");
   expect_invalid(Blob().head(0, 1).text("key").u32(7).put<std::uint8_t>(2), "bool is 2");
@@ -367,7 +368,7 @@ TEST(BadGguf, ValueTypes) {
   expect_invalid(Blob().head(0, 1).text("keyname").u32(10).u32(1), "the file ends inside it");
 }
 
-TEST(BadGguf, Arrays) {
+TEST(BadGguf, Array_WhenNestedOrTooLong_IsRefused) {
   expect_invalid(Blob().head(0, 1).text("k").u32(9).u32(9).u64(1).u32(9).u32(4).u64(0),
                  "array of arrays");
   expect_invalid(Blob().head(0, 1).text("k").u32(9).u32(13).u64(1), "element type 13");
@@ -383,8 +384,8 @@ TEST(BadGguf, Arrays) {
                  "beyond the limit of 1048576");
 }
 
-// An array whose elements are taken for another type must not be readable as that type.
-TEST(BadGguf, ArrayTypeConfusionGivesNothing) {
+// An array whose elements are read as another type must not be readable.
+TEST(BadGguf, Array_WhenReadAsAnotherType_ReturnsNothing) {
   Blob blob;
   blob.head(0, 1).text("tokenizer.ggml.scores").u32(9).u32(0).u64(4).u32(0x01020304);
   const auto file = File::from_bytes(blob.bytes(), "m");
@@ -396,7 +397,7 @@ TEST(BadGguf, ArrayTypeConfusionGivesNothing) {
   EXPECT_EQ((*file)->get_ints("tokenizer.ggml.scores"), (std::vector<std::int64_t>{4, 3, 2, 1}));
 }
 
-TEST(BadGguf, Alignment) {
+TEST(BadGguf, Alignment_WhenNotAPowerOfTwo_IsRefused) {
   const std::string key = "general.alignment";
   for (const std::uint32_t alignment : {0u, 1u, 4u, 24u, 33u, 8192u, 0x80000000u, 0xffffffffu}) {
     expect_invalid(Blob().head(0, 1).key_u32(key, alignment), "expected a power of two");
@@ -411,7 +412,7 @@ TEST(BadGguf, Alignment) {
                  "is not a multiple of the alignment 64");
 }
 
-TEST(BadGguf, TensorShapes) {
+TEST(BadGguf, TensorShape_WhenInvalidOrOverflowing_IsRefused) {
   expect_invalid(Blob().head(1, 0).text("t").u32(5).raw(std::string(64, '\1')), "5 dimensions");
   expect_invalid(Blob().head(1, 0).text("t").u32(0xffffffff).raw(std::string(64, '\1')),
                  "dimensions, expected at most 4");
@@ -428,7 +429,7 @@ TEST(BadGguf, TensorShapes) {
   expect_invalid(Blob().head(1, 0).tensor("t", 4, 1, 4, 0).data(64), "type 4 is no tensor type");
 }
 
-TEST(BadGguf, TensorPlaces) {
+TEST(BadGguf, TensorOffset_WhenInvalid_IsRefused) {
   const Error beyond =
       error_of(Blob().head(1, 0).tensor("blk.0.q", 4, 4, kF32Type, 99968).data(64));
   EXPECT_EQ(beyond.what,
@@ -454,7 +455,7 @@ TEST(BadGguf, TensorPlaces) {
   EXPECT_TRUE(File::from_bytes(two(0, 96).bytes(), "m").has_value());
 }
 
-TEST(BadGguf, Duplicates) {
+TEST(BadGguf, KeyOrTensor_WhenDuplicated_IsRefused) {
   expect_invalid(Blob().head(0, 2).key_u32("k", 1).key_u32("k", 2), "key \"k\" at offset");
   expect_invalid(
       Blob().head(2, 0).tensor("a", 4, 1, kF32Type, 0).tensor("a", 4, 1, kF32Type, 32).data(64),
@@ -462,7 +463,7 @@ TEST(BadGguf, Duplicates) {
 }
 
 // A hostile name must not reach a log or terminal as it is.
-TEST(BadGguf, NamesAreEscapedInMessages) {
+TEST(BadGguf, Name_WhenHostile_IsEscapedInMessages) {
   const Error error = error_of(Blob().head(0, 1).text("\x1b[31m\n\"\xff").u32(77).u64(0));
   EXPECT_NE(error.what.find("key \"\\x1b[31m\\x0a\\\"\\xff\""), std::string::npos) << error.what;
   const Error slash = error_of(Blob().head(0, 1).text("a\\n").u32(77).u64(0));
@@ -474,12 +475,12 @@ std::string small_file() {
   return writer.to_bytes().value();
 }
 
-TEST(BadGguf, TruncatedAnywhereIsAnError) {
+TEST(BadGguf, File_WhenTruncatedAnywhere_IsRefused) {
   const std::string whole = small_file();
   const auto file = File::from_bytes(whole, "m");
   ASSERT_TRUE(file.has_value());
   const TensorInfo& last = (*file)->tensors().back();
-  const std::size_t padding = (32 - last.data.size() % 32) % 32;  // behind the last tensor
+  const std::size_t padding = (32 - last.data.size() % 32) % 32;  // after the last tensor
   for (std::size_t n = 0; n < whole.size() - padding; ++n) {
     const auto cut = File::from_bytes(whole.substr(0, n), "m");
     ASSERT_FALSE(cut.has_value()) << "cut at " << n;
@@ -487,7 +488,7 @@ TEST(BadGguf, TruncatedAnywhereIsAnError) {
   }
 }
 
-/// Touches everything that an accepted file offers.
+/// Reads everything that an accepted file offers.
 std::uint64_t use_all(const File& file) {
   std::uint64_t sum = 0;
   for (const std::string& key : file.keys()) {
@@ -504,7 +505,7 @@ std::uint64_t use_all(const File& file) {
   return sum;
 }
 
-TEST(BadGguf, NoBitFlipCrashes) {
+TEST(BadGguf, Parse_WhenAnyBitIsFlipped_DoesNotCrash) {
   const std::string whole = small_file();
   std::uint64_t sum = 0;
   for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
@@ -516,8 +517,8 @@ TEST(BadGguf, NoBitFlipCrashes) {
   EXPECT_GT(sum, 0u);
 }
 
-// Every byte of the header set to 0x00, 0x7f, 0x80 and 0xff: lengths and counts become huge.
-TEST(BadGguf, NoExtremeByteCrashes) {
+// Every byte of the header is set to 0x00, 0x7f, 0x80 and 0xff: lengths and counts become huge.
+TEST(BadGguf, Parse_WhenAnyByteIsExtreme_DoesNotCrash) {
   const std::string whole = small_file();
   std::uint64_t sum = 0;
   for (std::size_t at = 0; at < whole.size(); ++at) {
@@ -531,7 +532,7 @@ TEST(BadGguf, NoExtremeByteCrashes) {
   EXPECT_GT(sum, 0u);
 }
 
-TEST(Gguf, TheDemoModelOpens) {
+TEST(Gguf, Open_WithTheDemoModel_ReadsItsMetadata) {
   const auto file = File::open(HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf");
   ASSERT_TRUE(file.has_value()) << file.error().what;
   EXPECT_EQ((*file)->get_string("general.architecture"), "llama");

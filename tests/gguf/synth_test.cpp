@@ -62,7 +62,7 @@ Spread spread_of(const TensorInfo& tensor) {
   return {sum / n, std::sqrt(squares / n - sum / n * (sum / n))};
 }
 
-TEST(Synth, EveryTypeIsAModelWithTheRightSpread) {
+TEST(Synth, Synth_WithEveryType_GivesAModelWithTheRightSpread) {
   const TempFile file("types.gguf");
   for (const std::string& type : synth_types()) {
     ASSERT_TRUE(synth("test-llama", file.path(), type, 1, {}).has_value()) << type;
@@ -86,7 +86,7 @@ TEST(Synth, EveryTypeIsAModelWithTheRightSpread) {
   }
 }
 
-TEST(Synth, BytesDependOnTheSeedAlone) {
+TEST(Synth, Synth_WithTheSameSeed_GivesSameBytes) {
   const TempFile a("a.gguf"), b("b.gguf"), c("c.gguf");
   ASSERT_TRUE(synth("tiny", a.path(), "q4_0", 5, {}));
   ASSERT_TRUE(synth("tiny", b.path(), "q4_0", 5, {}));
@@ -96,7 +96,7 @@ TEST(Synth, BytesDependOnTheSeedAlone) {
   EXPECT_EQ(contents(a.path()).size(), contents(c.path()).size());
 }
 
-TEST(Synth, EveryArchitectureIsRead) {
+TEST(Synth, Synth_WithEveryArchitecture_HasAReadableShape) {
   const TempFile file("shapes.gguf");
   for (const std::string shape :
        {"tiny", "test-llama", "test-qwen2", "test-qwen3", "test-qwen3moe"}) {
@@ -115,7 +115,7 @@ TEST(Synth, EveryArchitectureIsRead) {
   }
 }
 
-TEST(Synth, UnknownNamesAreUsageErrorsThatListTheKnownOnes) {
+TEST(Synth, AName_WhenUnknown_IsAUsageErrorThatListsTheValidOnes) {
   const auto shape = synth("gpt-5", "/nonexistent/x", "q8_0", 1, {});
   ASSERT_FALSE(shape.has_value());
   EXPECT_EQ(shape.error().code, Errc::kUsage);
@@ -127,8 +127,8 @@ TEST(Synth, UnknownNamesAreUsageErrorsThatListTheKnownOnes) {
   EXPECT_EQ(synth("tiny", "/nonexistent/x", "q8_0", 1, {}).error().code, Errc::kIo);
 }
 
-/// Where the files of another quantizer are present: same shape and mix, so the same types.
-TEST(SynthConformance, MixesAreThoseOfLlamaCppsQuantizer) {
+/// The same shape and mix have the same types where the files of another quantizer are present.
+TEST(SynthConformance, QuantMix_WithEveryType_EqualsLlamaCpps) {
   const char* env = std::getenv("HOLDFAST_CONFORMANCE_DIR");
   const std::string folder =
       std::string(env ? env : HOLDFAST_SOURCE_DIR "/../shared/conformance") + "/logits/";
@@ -158,8 +158,8 @@ TEST(SynthConformance, MixesAreThoseOfLlamaCppsQuantizer) {
   EXPECT_GE(compared, 12);
 }
 
-// Qwen2.5-0.5B in Q4_K_M, whose rows of 896 do not fill blocks of 256: as published files have it.
-TEST(QuantMix, FallsBackWhereRowsDoNotFit) {
+// Qwen2.5-0.5B in Q4_K_M, whose rows of 896 do not fill blocks of 256: types of published files.
+TEST(QuantMix, MixedType_WhenRowsDoNotFitBlocks_FallsBack) {
   const QuantMix mix = find_quant_mix("Q4_K_M").value();
   const MixModel model{24, 14, 2, true};
   const auto type = [&](const char* name, std::uint64_t columns) {
@@ -179,7 +179,7 @@ TEST(QuantMix, FallsBackWhereRowsDoNotFit) {
   EXPECT_EQ(find_quant_mix("q4_k_x"), std::nullopt);
 }
 
-TEST(Inspect, ShowsWhatTheFileHolds) {
+TEST(Inspect, Inspect_WithTheDemoModel_ShowsShapeMemoryAndTensors) {
   const std::string demo = HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf";
   const auto text = inspect_text(demo, 256, 4);
   ASSERT_TRUE(text.has_value()) << text.error().what;
@@ -195,7 +195,7 @@ TEST(Inspect, ShowsWhatTheFileHolds) {
   EXPECT_EQ(inspect_text("/nonexistent.gguf", 0, 0).error().code, Errc::kIo);
 }
 
-TEST(Inspect, ShowsLayersOfSeveralKinds) {
+TEST(Inspect, Inspect_WhenLayersDiffer_ShowsEachKind) {
   const TempFile file("kinds");
   const auto shows = [&](const char* architecture, std::initializer_list<const char*> parts) {
     ASSERT_TRUE(synth_family(architecture, file.path(), "f32", 0).has_value());

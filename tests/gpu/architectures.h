@@ -1,5 +1,5 @@
 #pragma once
-// Which architectures devices run.
+// The architectures that devices run.
 
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace holdfast::gpu {
 
-/// All of `synth` but those with latent attention or layers of several kinds, which backend::load
-/// refuses.
+/// All architectures of `synth` except those with latent attention or layers of several kinds,
+/// which backend::load refuses.
 inline std::vector<std::string> architectures() {
   std::vector<std::string> out = cli::synth_architectures();
   std::erase_if(out, [](const std::string& name) {

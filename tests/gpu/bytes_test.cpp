@@ -1,9 +1,9 @@
 // Goal: kernels that multiply bytes (t2, t3) are right for every weight type, and give the same
-// bits whichever way a device does it, for chunks, neighbours and decoding; a way that a device
-// does not really have is not taken. Method: the tiers are forced, and devices without such
-// operations do them by ordinary ones (kernels/dots.cl), so only the instructions themselves are
-// left to the trials that a device with them goes through. Random blocks against float64, the
-// conformance models, every architecture against an independent float64 model.
+// bits however a device computes them, for chunks, neighbours and decoding; a capability that a
+// device only claims is not used. Method: the tiers are forced, and devices without such operations
+// do them by ordinary ones (kernels/dots.cl), so only the instructions themselves are left to the
+// trials that a device with them goes through. Random blocks against float64, the conformance
+// models, every architecture against an independent float64 model.
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,8 @@
 
 #include "tests/engine/reference_model.h"
 #include "tests/gpu/architectures.h"
-#include "tests/gpu/house.h"
 #include "tests/gpu/one_matrix.h"
+#include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
 #include "worker/backend/opencl/load.h"
 #include "worker/backend/opencl/probe.h"
@@ -34,24 +34,24 @@ RunOptions with_bytes(const char* tier, std::int32_t chunk = 0) {
 }
 
 opencl::Device watched_device() {
-  return opencl::pick_devices(gpu::watched_api(), gpu::device()).value()[0];
+  return opencl::select_devices(gpu::watched_api(), gpu::device()).value()[0];
 }
 
-TEST(GpuBytes, OrdinaryOperationsPassTheTrials) {
-  HF_NEEDS_DEVICE();
+TEST(GpuBytes, Trials_WithOrdinaryOperations_Pass) {
+  HOLDFAST_NEEDS_DEVICE();
   watch() = {};
   const opencl::Device device = watched_device();
-  opencl::KernelWays ways;
-  EXPECT_TRUE(opencl::passes(device, opencl::Trial::kShuffle, ways));
-  EXPECT_TRUE(opencl::passes(device, opencl::Trial::kDot, ways));
-  EXPECT_FALSE(opencl::passes(device, opencl::Trial::kMatrix, ways)) << "there is none";
-  ways.matrix = 1;
-  EXPECT_TRUE(opencl::passes(device, opencl::Trial::kMatrix, ways));
+  opencl::KernelCapabilities capabilities;
+  EXPECT_TRUE(opencl::passes(device, opencl::Trial::kShuffle, capabilities));
+  EXPECT_TRUE(opencl::passes(device, opencl::Trial::kDot, capabilities));
+  EXPECT_FALSE(opencl::passes(device, opencl::Trial::kMatrix, capabilities)) << "there is none";
+  capabilities.matrix = 1;
+  EXPECT_TRUE(opencl::passes(device, opencl::Trial::kMatrix, capabilities));
 }
 
-// A driver may list what its compiler does not have.
-TEST(GpuBytes, AWayThatFailsItsTrialIsNotTaken) {
-  HF_NEEDS_DEVICE();
+// A driver may list extensions that its compiler lacks.
+TEST(GpuBytes, Probe_WhenAnExtensionFailsItsTrial_DoesNotUseIt) {
+  HOLDFAST_NEEDS_DEVICE();
   watch() = {};
   const auto have = opencl::probe(watched_device(), "");
   ASSERT_TRUE(have.has_value()) << have.error().what;
@@ -68,8 +68,8 @@ TEST(GpuBytes, AWayThatFailsItsTrialIsNotTaken) {
 }
 
 // From the probe to the tier that a load takes.
-TEST(GpuBytes, ADeviceWithDotProductsMultipliesBytes) {
-  HF_NEEDS_DEVICE();
+TEST(GpuBytes, Load_WhenTheDeviceHasDotProducts_SelectsTheByteTier) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 3, 4, "q8_0");
   const auto class_of = [&](cl_uint vector_width) {
     watch() = {};
@@ -86,8 +86,8 @@ TEST(GpuBytes, ADeviceWithDotProductsMultipliesBytes) {
   EXPECT_EQ(class_of(16).rfind("opencl/t0.", 0), 0u) << "its items add vectors";
 }
 
-TEST(GpuBytes, ATierThatThereIsNotIsRefused) {
-  HF_NEEDS_DEVICE();
+TEST(GpuBytes, Tier_WhenUnknown_IsRefused) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 3, 4, "q8_0");
   const RunOptions options = with_bytes("t4");
   const auto refused = backend::load(options.device, m.program, load_options(m, options));
@@ -98,17 +98,17 @@ TEST(GpuBytes, ATierThatThereIsNotIsRefused) {
 }
 
 // Activations have 15 bits. 36 rows are a tile, and one is alone. The conformance models have most
-// formats; here are those that they lack. HOLDFAST_TEST_FULL=1 takes all, here and there (PoCL
-// compiles for minutes).
-TEST(GpuBytes, ProductsOfRandomBlocksAreRight) {
-  HF_NEEDS_DEVICE();
+// formats; here are the missing ones. HOLDFAST_TEST_FULL=1 takes all, here and there (PoCL compiles
+// for minutes).
+TEST(GpuBytes, Products_WithRandomBlocks_AgreeWithFloat64) {
+  HOLDFAST_NEEDS_DEVICE();
   using T = gguf::TensorType;
   const bool all = std::getenv("HOLDFAST_TEST_FULL") != nullptr;
   const std::set<T> some = {T::kIQ1_S, T::kIQ3_XXS, T::kNVFP4, T::kTQ1_0};
-  std::set<cpu::Format> seen;
+  std::set<cpu::Format> tested;
   for (const T type : cpu::kernel_types()) {
     if (!all && !some.contains(type)) continue;
-    if (!seen.insert(*cpu::format_of(type)).second) continue;
+    if (!tested.insert(*cpu::format_of(type)).second) continue;
     const auto one = one_matrix(type);
     const std::vector<float> have = run_family(one->model, with_bytes("t2", 36));
     ASSERT_EQ(have.size(), static_cast<std::size_t>(gpu::kRows * gpu::kRows));
@@ -128,9 +128,9 @@ TEST(GpuBytes, ProductsOfRandomBlocksAreRight) {
   }
 }
 
-// One format for each way to hold codes and minima.
-TEST(GpuBytes, AgreeWithOtherImplementationsForEveryType) {
-  HF_NEEDS_DEVICE();
+// One format for each way to store codes and minima.
+TEST(GpuBytes, Logits_WithEveryWeightType_AgreeWithOtherImplementations) {
+  HOLDFAST_NEEDS_DEVICE();
   const std::set<std::string> some = {"llama-Q8_0", "llama-Q4_K_M", "llama-Q3_K_M",
                                       "llama-Q5_1", "llama-IQ4_XS", "qwen3-F32"};
   const bool all = std::getenv("HOLDFAST_TEST_FULL") != nullptr;
@@ -149,12 +149,12 @@ TEST(GpuBytes, AgreeWithOtherImplementationsForEveryType) {
   }
 }
 
-TEST(GpuBytes, SameBitsForTiersChunksNeighboursAndDecode) {
-  HF_NEEDS_DEVICE();
+TEST(GpuBytes, Logits_WhenTiersChunksOrNeighboursDiffer_HaveTheSameBits) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("qwen2", 0, 140, "q8_0");
   const std::vector<float> all = run_family(m, with_bytes("t2"));
   for (const char* tier : {"t2", "t3"}) {
-    for (const std::int32_t chunk : {0, 1, 5, 14, 29, 61}) {  // of each kernel's rows
+    for (const std::int32_t chunk : {0, 1, 5, 14, 29, 61}) {  // one for each kernel's row count
       RunOptions other = with_bytes(tier, chunk);
       other.neighbour = chunk > 1;
       EXPECT_EQ(run_family(m, other), all) << tier << " chunk " << chunk;
@@ -162,9 +162,9 @@ TEST(GpuBytes, SameBitsForTiersChunksNeighboursAndDecode) {
   }
 }
 
-// What GPUs have of loops: several passes side by side, and what the next one reads fetched.
-TEST(GpuBytes, SameBitsWhereMemoryIsReadAhead) {
-  HF_NEEDS_DEVICE();
+// Loops as on GPUs: several passes unrolled, and the data of the next one prefetched.
+TEST(GpuBytes, Logits_WhenKernelsPrefetch_HaveTheSameBits) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 0, 70, "q8_0");
   for (const char* tier : {"t0", "t3"}) {
     for (const std::int32_t chunk : {14, 1}) {
@@ -182,9 +182,9 @@ TEST(GpuBytes, SameBitsWhereMemoryIsReadAhead) {
   watch() = {};
 }
 
-// Far into a context, where splits of attention lie side by side.
-TEST(GpuBytes, SameBitsAcrossAttentionSplits) {
-  HF_NEEDS_DEVICE();
+// Far into a context, where splits of attention run in parallel.
+TEST(GpuBytes, Logits_AcrossAttentionSplits_HaveTheSameBits) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 0, 600, "q8_0");
   const std::vector<float> all = run_family(m, with_bytes("t2"));
   reference::Model reference(*m.file, 601);
@@ -192,9 +192,9 @@ TEST(GpuBytes, SameBitsAcrossAttentionSplits) {
   EXPECT_EQ(run_family(m, with_bytes("t2", 599)), all);
 }
 
-// A panel that is not full has been a record before floats of a longer step come there again.
-TEST(GpuBytes, WhatAnEarlierStepLeftDoesNotMatter) {
-  HF_NEEDS_DEVICE();
+// A panel that is not full holds an int8 row before the floats of a longer step come there again.
+TEST(GpuBytes, Logits_AfterAShorterStep_HaveTheSameBits) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 4, 40, "q8_0");  // sizes that fill no panel
   const RunOptions options = with_bytes("t2");
   const auto executor = backend::load(options.device, m.program, load_options(m, options));
@@ -204,9 +204,9 @@ TEST(GpuBytes, WhatAnEarlierStepLeftDoesNotMatter) {
   EXPECT_EQ(run_on(**executor, m, options), fresh);
 }
 
-TEST(GpuBytes, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
-  HF_NEEDS_DEVICE();
-  const auto one = gpu::with_weight(1e30f);  // times itself
+TEST(GpuBytes, Forward_WhenAResultIsNotFinite_FailsWithNumericsNan) {
+  HOLDFAST_NEEDS_DEVICE();
+  const auto one = gpu::with_weight(1e30f);  // multiplied by itself
   const RunOptions options = with_bytes("t2");
   const auto executor =
       backend::load(options.device, one->model.program, load_options(one->model, options));
@@ -220,17 +220,17 @@ TEST(GpuBytes, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
 
 class GpuBytesFamilies : public ::testing::TestWithParam<std::string> {};
 
-/// Of the worst row.
+/// Relative error of the worst row.
 double error_of(const FamilyModel& m, const std::vector<float>& have) {
   reference::Model reference(*m.file, 71);
   return reference::worst_error(
       have, m.program.shape.causal ? reference.logits(m.tokens) : reference.hidden(m.tokens));
 }
 
-/// Where two experts of a token have all but the same score, rounding chooses another one than
-/// float64, and the row is another row: one of some models must have no such token.
-TEST_P(GpuBytesFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours) {
-  HF_NEEDS_DEVICE();
+/// Where two experts of a token have nearly the same score, rounding may choose another one than
+/// float64, and the whole row differs: of a few models, one must have no such token.
+TEST_P(GpuBytesFamilies, Logits_WithChunksAndNeighbours_AgreeWithReferenceAndRepeatBits) {
+  HOLDFAST_NEEDS_DEVICE();
   FamilyModel m = make_family(GetParam(), 4, 70, "q8_0");
   std::vector<float> all = run_family(m, with_bytes("t3"));
   double error = error_of(m, all);

@@ -1,6 +1,6 @@
 #pragma once
-// Several devices for tests: PoCL is asked for four of them where it is what runs. Included once in
-// a program, before anything of OpenCL runs there.
+// Several devices for tests: PoCL, where it is the driver, is told to give four. Included once in a
+// program, before it uses OpenCL.
 
 #include <cstdlib>
 
@@ -8,20 +8,21 @@
 
 namespace holdfast::gpu {
 
-/// They run at the same time. PoCL 3.1 fails in an assertion of its own where two of them use
-/// several specialisations of one kernel, so it makes none.
-inline const bool g_asked_for_devices =
+/// Devices run at the same time. PoCL 3.1 fails an assertion of its own where two of them use
+/// several specializations of one kernel, so it is told to make none.
+inline const bool g_devices_requested =
     setenv("POCL_WORK_GROUP_SPECIALIZATION", "0", 0) == 0 &&
     setenv("POCL_DEVICES", "pthread pthread pthread pthread", 0) == 0;
 
-/// "opencl:0+1", "opencl:0,1,2,3": so many devices; where there are fewer, one is named again.
+/// A name such as "opencl:0+1" or "opencl:0,1,2,3" with n devices; where there are fewer, devices
+/// are named again.
 inline std::string several_devices(std::size_t n, char between) {
   const auto found = opencl::find_devices(false);
   const std::size_t there = found.has_value() ? found->size() : 1;
   std::string name = "opencl:";
   for (std::size_t i = 0; i < n; ++i) {
     if (i > 0) name += between;
-    name += std::to_string(g_asked_for_devices ? i % there : 0);
+    name += std::to_string(g_devices_requested ? i % there : 0);
   }
   return name;
 }

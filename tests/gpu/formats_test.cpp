@@ -1,6 +1,6 @@
 // Goal: products and look-ups are right for every weight type, whatever its blocks hold.
 // Method: a program without layers whose embedding is its output, over blocks of random bytes: the
-// logits behind a token are that row times all rows, here in float64 over the reference's weights.
+// logits after a token are that row times all rows, here in float64 over the reference's weights.
 // Weights and results that are not finite are typed errors.
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 #include <cstring>
 #include <set>
 
-#include "tests/gpu/house.h"
 #include "tests/gpu/one_matrix.h"
+#include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
 #include "worker/backend/opencl/load.h"
 
@@ -23,8 +23,8 @@ using gpu::kRows;
 using gpu::one_matrix;
 using gpu::with_weight;
 
-TEST(GpuFormats, ProductsOfRandomBlocksAreRight) {
-  HF_NEEDS_DEVICE();
+TEST(GpuFormats, Products_WithRandomBlocks_AgreeWithFloat64) {
+  HOLDFAST_NEEDS_DEVICE();
   for (const gguf::TensorType type : cpu::kernel_types()) {
     const auto one = one_matrix(type);
     const std::vector<float> have = run_family(one->model, gpu::on_device_uncached());
@@ -42,17 +42,17 @@ TEST(GpuFormats, ProductsOfRandomBlocksAreRight) {
   }
 }
 
-// A GPU's items have one row each, a processor's have a panel. A type of each way to hold codes,
-// scales and minima; HOLDFAST_TEST_FULL=1 takes one of every format (PoCL compiles for minutes).
-TEST(GpuFormats, SameBitsWhateverAnItemAdds) {
-  HF_NEEDS_DEVICE();
+// An item of a GPU has one row, an item of a processor a panel. One type for each way to store
+// codes, scales and minima; HOLDFAST_TEST_FULL=1 takes every format (PoCL compiles for minutes).
+TEST(GpuFormats, Products_WhenWorkItemWidthsDiffer_HaveTheSameBits) {
+  HOLDFAST_NEEDS_DEVICE();
   using T = gguf::TensorType;
   const std::set<T> some = {T::kF16, T::kQ4_0, T::kQ5_1, T::kQ8_0, T::kQ4_K, T::kQ6_K};
   const bool all = std::getenv("HOLDFAST_TEST_FULL") != nullptr;
-  std::set<cpu::Format> seen;
+  std::set<cpu::Format> tested;
   for (const gguf::TensorType type : cpu::kernel_types()) {
     if (!all && !some.contains(type)) continue;
-    if (!seen.insert(*cpu::format_of(type)).second) continue;
+    if (!tested.insert(*cpu::format_of(type)).second) continue;
     const auto one = one_matrix(type);
     RunOptions options = gpu::on_device_uncached();
     options.chunk = 36;  // rows together, and one alone
@@ -71,9 +71,9 @@ TEST(GpuFormats, SameBitsWhateverAnItemAdds) {
   }
 }
 
-// So do whole layers, one row at a time and many, which items of one lane multiply in tiles.
-TEST(GpuFormats, LayersHaveTheSameBitsWhateverAnItemHasOfAPanel) {
-  HF_NEEDS_DEVICE();
+// Whole layers, one row at a time and many, which items of one lane multiply in tiles.
+TEST(GpuFormats, Layers_WhenWorkItemWidthsDiffer_HaveTheSameBits) {
+  HOLDFAST_NEEDS_DEVICE();
   const std::pair<const char*, const char*> models[] = {{"qwen2", "q4_k_m"}, {"gemma2", "q8_0"}};
   for (const auto& [architecture, type] : models) {
     const FamilyModel m = make_family(architecture, 4, 70, type);
@@ -95,9 +95,9 @@ TEST(GpuFormats, LayersHaveTheSameBitsWhateverAnItemHasOfAPanel) {
   gpu::watch() = {};
 }
 
-TEST(GpuFormats, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
-  HF_NEEDS_DEVICE();
-  const auto one = with_weight(1e30f);  // times itself
+TEST(GpuFormats, Forward_WhenAResultIsNotFinite_FailsWithNumericsNan) {
+  HOLDFAST_NEEDS_DEVICE();
+  const auto one = with_weight(1e30f);  // multiplied by itself
   RunOptions options = gpu::on_device_uncached();
   const auto executor =
       backend::load(options.device, one->model.program, load_options(one->model, options));
@@ -112,19 +112,19 @@ TEST(GpuFormats, AResultThatIsNotFiniteIsATypedFailureOfItsSegment) {
       (*executor)->forward({{&fine, 1, 3, pages, 1}, {&bad, 1, 9, pages, 1, false, false, true}});
   ASSERT_FALSE(best.has_value());
   EXPECT_EQ(best.error().what, rows.error().what);
-  backend::Segment few{&bad, 1, 9, pages, 1};
-  few.top = 3;
-  const auto top = (*executor)->forward({{&fine, 1, 3, pages, 1}, few});
+  backend::Segment top_segment{&bad, 1, 9, pages, 1};
+  top_segment.top = 3;
+  const auto top = (*executor)->forward({{&fine, 1, 3, pages, 1}, top_segment});
   ASSERT_FALSE(top.has_value());
   EXPECT_EQ(top.error().what, rows.error().what);
   EXPECT_TRUE((*executor)->forward({{&fine, 1, 3, pages, 1}}).has_value());
 }
 
-// Rows alike in weights have the same logit: of those the lowest come first, whatever their number.
-TEST(GpuFormats, TiesAreTakenByTheLowestToken) {
-  HF_NEEDS_DEVICE();
+// Rows of equal weights have equal logits: the lowest of them come first, whatever their number.
+TEST(GpuFormats, TopLogits_WhenTied_PreferTheLowestTokenId) {
+  HOLDFAST_NEEDS_DEVICE();
   const auto one = one_matrix(gguf::TensorType::kF32);
-  for (const std::int64_t row : {36, 35, 30, 12, 11, 2}) {  // as row 1
+  for (const std::int64_t row : {36, 35, 30, 12, 11, 2}) {  // copies of row 1
     std::memcpy(one->matrix.file.data() + row * one->matrix.row_bytes,
                 one->matrix.file.data() + one->matrix.row_bytes, one->matrix.row_bytes);
   }
@@ -132,7 +132,7 @@ TEST(GpuFormats, TiesAreTakenByTheLowestToken) {
   const auto executor =
       backend::load(options.device, one->model.program, load_options(one->model, options));
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
-  const std::int32_t pages[] = {0}, token = 1;  // times itself: the greatest
+  const std::int32_t pages[] = {0}, token = 1;  // multiplied by itself: the greatest
   for (const std::int32_t n : {1, 4, 7, 37}) {
     backend::Segment s{&token, 1, 0, pages, 1};
     s.top = n;
@@ -144,8 +144,8 @@ TEST(GpuFormats, TiesAreTakenByTheLowestToken) {
   }
 }
 
-TEST(GpuFormats, AWeightThatIsNotFiniteIsRefusedByName) {
-  HF_NEEDS_DEVICE();
+TEST(GpuFormats, Load_WhenAWeightIsNotFinite_IsRefusedByName) {
+  HOLDFAST_NEEDS_DEVICE();
   const auto one = with_weight(INFINITY);
   const RunOptions options = gpu::on_device_uncached();
   const auto refused =

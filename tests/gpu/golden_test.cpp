@@ -1,14 +1,14 @@
-// Goal: nobody changes a kernel's bits without changing kKernelsRev (executor.h), to which running
+// Goal: a kernel's bits change only together with kKernelsRev (executor.h), to which running
 // requests are bound.
 // Method: hashes of the logits of tiny models; together they run every kernel. They hold on devices
 // that round divisions correctly, where every operation is IEEE's. If this fails because a change
-// of bits is wanted: raise kKernelsRev and write the new numbers here, in one commit.
+// of bits is intended: raise kKernelsRev and write the new numbers here, in one commit.
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "tests/gpu/house.h"
+#include "tests/gpu/test_device.h"
 #include "worker/backend/opencl/devices.h"
 #include "worker/backend/opencl/executor.h"
 
@@ -33,9 +33,10 @@ struct Golden {
   std::uint64_t hash;
 };
 
-TEST(GpuGolden, BitsAreThoseOfThisRevision) {
-  HF_NEEDS_DEVICE();
-  const auto device = opencl::pick_devices(*opencl::system_api().value(), gpu::device()).value()[0];
+TEST(GpuGolden, LogitHashes_AtThisKernelsRevision_AreUnchanged) {
+  HOLDFAST_NEEDS_DEVICE();
+  const auto device =
+      opencl::select_devices(*opencl::system_api().value(), gpu::device()).value()[0];
   if (!device.rounds_divisions) GTEST_SKIP() << device.name << " rounds divisions as it likes";
   ASSERT_STREQ(opencl::kKernelsRev, "r2");
   const Golden all[] = {

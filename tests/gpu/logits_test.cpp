@@ -12,7 +12,7 @@
 
 #include "tests/engine/reference_model.h"
 #include "tests/gpu/architectures.h"
-#include "tests/gpu/house.h"
+#include "tests/gpu/test_device.h"
 
 namespace holdfast::logits_test {
 namespace {
@@ -29,8 +29,8 @@ reference::Rows rows_of(const std::vector<float>& all, const FamilyModel& m) {
   return rows;
 }
 
-TEST(GpuLogits, AgreeWithOtherImplementationsForEveryType) {
-  HF_NEEDS_DEVICE();
+TEST(GpuLogits, Logits_WithEveryWeightType_AgreeWithOtherImplementations) {
+  HOLDFAST_NEEDS_DEVICE();
   const auto names = gpu::conformance_names();
   if (names.empty()) GTEST_SKIP() << "no conformance data";
   for (const std::string& name : names) {
@@ -46,9 +46,9 @@ TEST(GpuLogits, AgreeWithOtherImplementationsForEveryType) {
   }
 }
 
-// The CPU stores the same codes; where its sums end a rounding later, a code may be the next one.
-TEST(GpuLogits, SameBitsForChunksNeighboursAndDecodeWithEveryKvType) {
-  HF_NEEDS_DEVICE();
+// The CPU stores the same codes; where its sums round differently, a code may differ by one.
+TEST(GpuLogits, Logits_WithEveryKvType_HaveTheSameBitsForChunksAndDecode) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 3, 150);
   for (const char* kv : {"f32", "f16", "bf16", "int8", "fp8"}) {
     RunOptions options = gpu::on_device();
@@ -65,9 +65,9 @@ TEST(GpuLogits, SameBitsForChunksNeighboursAndDecodeWithEveryKvType) {
   }
 }
 
-// Splits of 512 positions, merged: a context of more than one. In gpt-oss with sinks.
-TEST(GpuLogits, SameBitsAcrossAttentionSplits) {
-  HF_NEEDS_DEVICE();
+// Splits of 512 positions, merged: a context longer than one split. gpt-oss adds sinks.
+TEST(GpuLogits, Logits_AcrossAttentionSplits_HaveTheSameBits) {
+  HOLDFAST_NEEDS_DEVICE();
   for (const char* name : {"llama", "gpt-oss"}) {
     const FamilyModel m = make_family(name, 0, 600, "q8_0");
     RunOptions options = gpu::on_device();
@@ -75,17 +75,17 @@ TEST(GpuLogits, SameBitsAcrossAttentionSplits) {
     const std::vector<float> all = run_family(m, options);
     reference::Model reference(*m.file, 601);
     EXPECT_LT(reference::worst_error(all, reference.logits(m.tokens)), 2e-3) << name;
-    for (const std::int32_t chunk : {97, 599}) {  // behind 599 one row alone: splits side by side
+    for (const std::int32_t chunk : {97, 599}) {  // after 599 one row alone: splits in parallel
       options.chunk = chunk;
       EXPECT_TRUE(same_bits(run_family(m, options), all)) << name << " " << chunk;
     }
   }
 }
 
-// One to nine rows are products of one, four or eight of them; heads are finished by attention or
-// before it.
-TEST(GpuLogits, SameBitsHoweverManyRowsShareAWeightRead) {
-  HF_NEEDS_DEVICE();
+// One to nine rows run in products of one, four or eight of them; heads are finished by attention
+// or before it.
+TEST(GpuLogits, Logits_WhenSeveralRowsShareAWeightRead_HaveTheSameBits) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("qwen3", 0, 45, "q8_0");
   RunOptions options = gpu::on_device();
   const std::vector<float> all = run_family(m, options);
@@ -97,8 +97,8 @@ TEST(GpuLogits, SameBitsHoweverManyRowsShareAWeightRead) {
 }
 
 // Queries and keys of one type and values of another, in one launch.
-TEST(GpuLogits, UnlikeTypesSideBySideAgreeWithTheReference) {
-  HF_NEEDS_DEVICE();
+TEST(GpuLogits, Logits_WhenQkvWeightTypesDiffer_AgreeWithReference) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 0, 40, "q4_k_m");
   ASSERT_TRUE(std::any_of(m.program.ops.begin(), m.program.ops.end(), [](const model::Op& op) {
     return op.kind == model::OpKind::kNormQkv && op.w[2].tensor->type != op.w[3].tensor->type;
@@ -111,8 +111,8 @@ TEST(GpuLogits, UnlikeTypesSideBySideAgreeWithTheReference) {
   EXPECT_TRUE(same_bits(run_family(m, options), all));
 }
 
-TEST(GpuLogits, TheBestOfARowIsItsLowestGreatestLogit) {
-  HF_NEEDS_DEVICE();
+TEST(GpuLogits, Argmax_WhenRequested_IsTheLowestIdOfTheGreatestLogit) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 3, 40);
   const RunOptions options = gpu::on_device();
   auto executor = backend::load(options.device, m.program, load_options(m, options));
@@ -121,9 +121,10 @@ TEST(GpuLogits, TheBestOfARowIsItsLowestGreatestLogit) {
   const std::vector<float> expected = run_on(**executor, m, options);
   const auto vocab = static_cast<std::int64_t>(m.columns());
   const std::int32_t mine[] = {1}, other[] = {0};
-  for (const bool beside : {false, true}) {  // a neighbour's rows are read as ever
-    std::vector<backend::Segment> both = {{m.tokens.data(), 5, 0, other, 2, false, false, !beside},
-                                          {m.tokens.data(), 40, 0, mine, 40, false, false, true}};
+  for (const bool neighbour_full_rows : {false, true}) {  // a neighbour's rows are read in full
+    std::vector<backend::Segment> both = {
+        {m.tokens.data(), 5, 0, other, 2, false, false, !neighbour_full_rows},
+        {m.tokens.data(), 40, 0, mine, 40, false, false, true}};
     const auto rows = (*executor)->forward(both);
     ASSERT_TRUE(rows.has_value());
     for (std::int64_t i = 0; i < 40; ++i) {
@@ -131,16 +132,16 @@ TEST(GpuLogits, TheBestOfARowIsItsLowestGreatestLogit) {
       EXPECT_EQ((*executor)->best(static_cast<std::int32_t>(2 + i)),
                 std::max_element(row, row + vocab) - row);
     }
-    if (!beside) continue;
+    if (!neighbour_full_rows) continue;
     EXPECT_EQ(
         std::memcmp(*rows, expected.data() + 3 * vocab, static_cast<std::size_t>(2 * vocab) * 4),
         0);
   }
 }
 
-// Beside rows of which other numbers are wanted, the best one, or all.
-TEST(GpuLogits, TheFirstOfARowAreThoseOfTheTotalOrder) {
-  HF_NEEDS_DEVICE();
+// The other segment's rows request other numbers, the best logit, or all.
+TEST(GpuLogits, TopLogits_WhenRequested_FollowTheTotalOrder) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 3, 40);
   const RunOptions options = gpu::on_device();
   auto executor = backend::load(options.device, m.program, load_options(m, options));
@@ -150,10 +151,10 @@ TEST(GpuLogits, TheFirstOfARowAreThoseOfTheTotalOrder) {
   const std::int32_t most = std::min((*executor)->top_most(), vocab);
   ASSERT_GE(most, 100);
   const std::int32_t pages[2][1] = {{0}, {1}};
-  // Numbers of two segments of a batch; 0: all, -1: the best.
-  for (const auto& wishes : {std::pair(1, most), {most, 0}, {-1, 5}}) {
+  // Requested numbers of two segments of a batch; 0: all, -1: the best.
+  for (const auto& top_counts : {std::pair(1, most), {most, 0}, {-1, 5}}) {
     std::vector<backend::Segment> batch;
-    for (const std::int32_t n : {wishes.first, wishes.second}) {
+    for (const std::int32_t n : {top_counts.first, top_counts.second}) {
       batch.push_back({m.tokens.data(), 10, 0, pages[batch.size()], 10});
       batch.back().top = std::max(n, 0);
       batch.back().best = n < 0;
@@ -166,7 +167,7 @@ TEST(GpuLogits, TheFirstOfARowAreThoseOfTheTotalOrder) {
       std::iota(order.begin(), order.end(), 0);
       std::stable_sort(order.begin(), order.end(),
                        [&](std::int32_t a, std::int32_t b) { return row[a] > row[b]; });
-      const std::int32_t n = i < 10 ? wishes.first : wishes.second;
+      const std::int32_t n = i < 10 ? top_counts.first : top_counts.second;
       if (n < 0) {
         EXPECT_EQ((*executor)->best(i), order[0]);
       } else if (n == 0) {
@@ -182,8 +183,8 @@ TEST(GpuLogits, TheFirstOfARowAreThoseOfTheTotalOrder) {
   }
 }
 
-TEST(GpuLogits, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
-  HF_NEEDS_DEVICE();
+TEST(GpuLogits, DeferredLogits_WhenComputed_AreThoseOfAForward) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 3, 40);
   const RunOptions options = gpu::on_device();
   auto executor = backend::load(options.device, m.program, load_options(m, options));
@@ -192,22 +193,24 @@ TEST(GpuLogits, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
   const std::int32_t mine[] = {1}, other[] = {0};
   std::vector<backend::Segment> both = {{m.tokens.data(), 5, 0, other, 1, false},
                                         {m.tokens.data(), 40, 0, mine, 0, false}};
-  both[1].more = true;
+  both[1].deferred_logits = true;
   ASSERT_TRUE((*executor)->forward(both).has_value());
   const std::uint64_t before = (*executor)->allocations();
   for (std::int32_t at = 0, rows = 1; at < 40; at += rows, rows += 7) {
     rows = std::min(rows, 40 - at);
-    const auto more = (*executor)->more_logits(5 + at, rows);
-    ASSERT_TRUE(more.has_value());
+    const auto deferred_logits = (*executor)->compute_deferred_logits(5 + at, rows);
+    ASSERT_TRUE(deferred_logits.has_value());
     const auto* first = expected.data() + static_cast<std::size_t>(at) * m.columns();
-    EXPECT_EQ(std::memcmp(*more, first, static_cast<std::size_t>(rows) * m.columns() * 4), 0) << at;
+    EXPECT_EQ(
+        std::memcmp(*deferred_logits, first, static_cast<std::size_t>(rows) * m.columns() * 4), 0)
+        << at;
   }
   EXPECT_EQ((*executor)->allocations(), before);
 }
 
-// Of layers that carry one: another sequence goes on from where it was kept on the way.
-TEST(GpuStates, GoOnFromWhereTheyWereKept) {
-  HF_NEEDS_DEVICE();
+// Layers with a recurrent state: another sequence continues from a state snapshot of the first.
+TEST(GpuStates, Sequence_FromAStateSnapshot_HasTheSameLogits) {
+  HOLDFAST_NEEDS_DEVICE();
   for (const char* architecture : {"qwen35", "qwen3next"}) {
     const FamilyModel m = make_family(architecture, 4, 70);
     const RunOptions options = gpu::on_device();
@@ -217,28 +220,29 @@ TEST(GpuStates, GoOnFromWhereTheyWereKept) {
     const auto executor = backend::load(options.device, m.program, load);
     ASSERT_TRUE(executor.has_value()) << executor.error().what;
     const std::int32_t pages[] = {1, 4};
-    for (const std::int32_t kept : {1, 2, 33, 64}) {
+    for (const std::int32_t prefix_length : {1, 2, 33, 64}) {
       std::vector<backend::Segment> first = {{m.tokens.data(), 64, 0, pages, 64}};
-      first[0].keep = kept;
-      first[0].keep_as = 2;
+      first[0].snapshot_after = prefix_length;
+      first[0].snapshot_state = 2;
       ASSERT_TRUE((*executor)->forward(first).has_value());
-      std::vector<backend::Segment> rest = {
-          {m.tokens.data() + kept, 70 - kept, kept, pages, 70 - kept}};
+      std::vector<backend::Segment> rest = {{m.tokens.data() + prefix_length, 70 - prefix_length,
+                                             prefix_length, pages, 70 - prefix_length}};
       rest[0].state = 1;
       rest[0].from = 2;
       const auto rows = (*executor)->forward(rest);
       ASSERT_TRUE(rows.has_value()) << rows.error().what;
-      const float* want = expected.data() + static_cast<std::size_t>(kept) * m.columns();
-      const std::size_t bytes = static_cast<std::size_t>(70 - kept) * m.columns() * sizeof(float);
-      EXPECT_EQ(std::memcmp(*rows, want, bytes), 0) << architecture << " " << kept;
+      const float* want = expected.data() + static_cast<std::size_t>(prefix_length) * m.columns();
+      const std::size_t bytes =
+          static_cast<std::size_t>(70 - prefix_length) * m.columns() * sizeof(float);
+      EXPECT_EQ(std::memcmp(*rows, want, bytes), 0) << architecture << " " << prefix_length;
     }
   }
 }
 
 class GpuFamilies : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(GpuFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours) {
-  HF_NEEDS_DEVICE();
+TEST_P(GpuFamilies, Logits_WithChunksAndNeighbours_AgreeWithReferenceAndRepeatBits) {
+  HOLDFAST_NEEDS_DEVICE();
   for (const std::uint64_t seed : {1, 4}) {  // 4: sizes that fill neither blocks nor panels
     const FamilyModel m = make_family(GetParam(), seed, 90);
     ASSERT_FALSE(m.tokens.empty()) << seed;
@@ -251,11 +255,12 @@ TEST_P(GpuFamilies, AgreesWithTheReferenceWithTheSameBitsForChunksAndNeighbours)
     options.chunk = 32;
     options.neighbour = true;
     EXPECT_TRUE(same_bits(run_family(m, options), all)) << "seed " << seed;
-    options.few = true;  // of the first and the fourth chunk none: their last layer ends early
+    options.sparse_logits =
+        true;  // the first and the fourth chunk have none: their last layer ends early
     options.neighbour = false;
     for (const std::int32_t chunk : {3, 25}) {
       options.chunk = chunk;
-      EXPECT_TRUE(same_wanted_rows(m, options, run_family(m, options), all)) << seed << chunk;
+      EXPECT_TRUE(same_requested_rows(m, options, run_family(m, options), all)) << seed << chunk;
     }
   }
 }

@@ -1,6 +1,6 @@
-// Goal: device memory is owned. What a load takes it gives back, whatever fails and wherever; what
-// does not fit is refused with numbers before anything is taken; a request takes nothing; a small
-// bound on single buffers changes no bit.
+// Goal: device memory is owned. A load gives back all that it takes, whatever fails and wherever; a
+// load that does not fit is refused with numbers before anything is allocated; a request allocates
+// nothing; a small bound on single buffers changes no bit.
 // Method: the device's functions with a watch in between (watched_api.h) that counts and fails.
 
 #include <gtest/gtest.h>
@@ -10,22 +10,22 @@
 #include <random>
 #include <utility>
 
-#include "tests/gpu/house.h"
+#include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
+#include "worker/backend/opencl/device_context.h"
 #include "worker/backend/opencl/load.h"
 #include "worker/backend/opencl/queue.h"
-#include "worker/backend/opencl/station.h"
 
 namespace holdfast::memory_test {
 namespace {
 
 using gpu::watch;
 
-/// A test's own picture of the device.
+/// Checks after each test that all device objects have been released.
 class GpuMemory : public ::testing::Test {
  protected:
   void SetUp() override {
-    HF_NEEDS_DEVICE();
+    HOLDFAST_NEEDS_DEVICE();
     watch() = {};
   }
   void TearDown() override {
@@ -42,8 +42,8 @@ class GpuMemory : public ::testing::Test {
     return opencl::load_with(gpu::watched_api(), gpu::device(), m.program,
                              load_options(m, options()));
   }
-  /// What a device of this type computes, which is to load over so many pieces of pinned memory;
-  /// `late`: writes that nobody waits for come late.
+  /// The logits of a device of this type, whose load is to use `pinned` buffers of pinned memory;
+  /// `late`: writes that nobody waits for are late.
   static std::vector<float> rows_on(const FamilyModel& m, cl_device_type type, bool late,
                                     std::int64_t pinned) {
     watch() = {};
@@ -58,9 +58,9 @@ class GpuMemory : public ::testing::Test {
   }
 };
 
-TEST_F(GpuMemory, EveryCreationMayFailAndAllIsGivenBack) {
+TEST_F(GpuMemory, Load_WhenAnyCreationFails_FreesAllMemory) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
-  watch().type = CL_DEVICE_TYPE_GPU;  // weights go over pinned memory
+  watch().type = CL_DEVICE_TYPE_GPU;  // weights go through pinned memory
   std::vector<float> expected;
   {
     auto whole = load(m);
@@ -76,7 +76,7 @@ TEST_F(GpuMemory, EveryCreationMayFailAndAllIsGivenBack) {
     watch().type = CL_DEVICE_TYPE_GPU;
     watch().fail_at = n;
     auto executor = load(m);
-    if (executor.has_value()) {  // a kept program was built anew, or the run fails
+    if (executor.has_value()) {  // a cached program was rebuilt, or the run fails
       const std::int32_t page = 0;
       const auto rows = (*executor)->forward({{m.tokens.data(), 20, 0, &page, 20, false}});
       EXPECT_TRUE(rows.has_value() || rows.error().code == Errc::kModelFailed) << n;
@@ -88,12 +88,12 @@ TEST_F(GpuMemory, EveryCreationMayFailAndAllIsGivenBack) {
     }
     executor = Error{Errc::kCancelled, ""};
     ASSERT_EQ(watch().live, 0) << n;
-    if (watch().creations < n) break;  // the last ones were of the run above
+    if (watch().creations < n) break;  // the last ones belong to the run above
   }
   EXPECT_GT(n, 40);
 }
 
-TEST_F(GpuMemory, HundredCyclesWithEveryNthCreationFailingLeaveNothing) {
+TEST_F(GpuMemory, Load_WhenEveryNthCreationFails_FreesAllMemory) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   int loaded = 0;
   const auto uncached = load_options(m, gpu::on_device_uncached());
@@ -120,7 +120,7 @@ TEST_F(GpuMemory, HundredCyclesWithEveryNthCreationFailingLeaveNothing) {
   EXPECT_TRUE(load(m).has_value());
 }
 
-TEST_F(GpuMemory, RunsTakeNothingAndUnloadingGivesAllBack) {
+TEST_F(GpuMemory, Forward_AfterLoad_AllocatesNothingAndUnloadFreesAll) {
   const FamilyModel m = make_family("mixtral", 0, 20, "q8_0");
   for (int cycle = 0; cycle < 100; ++cycle) {
     auto executor = load(m);
@@ -137,7 +137,7 @@ TEST_F(GpuMemory, RunsTakeNothingAndUnloadingGivesAllBack) {
   }
 }
 
-TEST_F(GpuMemory, WhatDoesNotFitIsRefusedWithNumbersBeforeAnythingIsTaken) {
+TEST_F(GpuMemory, Load_WhenItDoesNotFit_IsRefusedWithNumbersBeforeAllocating) {
   const FamilyModel m = make_family("llama", 0, 20);
   watch().memory = 1'000'000;
   const auto refused = load(m);
@@ -148,7 +148,7 @@ TEST_F(GpuMemory, WhatDoesNotFitIsRefusedWithNumbersBeforeAnythingIsTaken) {
   EXPECT_LE(watch().creations, 2);  // a context and a queue
 }
 
-TEST_F(GpuMemory, TwoLoadsShareWhatThereIs) {
+TEST_F(GpuMemory, SecondLoad_WhenTheFirstLeavesTooLittle_IsRefused) {
   const FamilyModel m = make_family("llama", 0, 20);
   auto first = load(m);
   ASSERT_TRUE(first.has_value());
@@ -163,7 +163,7 @@ TEST_F(GpuMemory, TwoLoadsShareWhatThereIs) {
   EXPECT_TRUE(load(m).has_value());
 }
 
-TEST_F(GpuMemory, ASmallBoundOnBuffersChangesNoBit) {
+TEST_F(GpuMemory, Logits_WhenBufferSizeIsLimited_HaveTheSameBits) {
   for (const auto& [architecture, type] :
        std::vector<std::pair<std::string, std::string>>{{"llama", "f32"}, {"mixtral", "q8_0"}}) {
     const FamilyModel m = make_family(architecture, 0, 20, type);
@@ -181,7 +181,7 @@ TEST_F(GpuMemory, ASmallBoundOnBuffersChangesNoBit) {
   }
 }
 
-TEST_F(GpuMemory, AnExpertLargerThanABufferIsRefusedByName) {
+TEST_F(GpuMemory, Load_WhenAnExpertExceedsABuffer_IsRefusedByName) {
   const FamilyModel m = make_family("mixtral", 0, 20, "f32");
   watch().max_alloc = 100'000;
   const auto refused = load(m);
@@ -190,7 +190,7 @@ TEST_F(GpuMemory, AnExpertLargerThanABufferIsRefusedByName) {
   EXPECT_NE(refused.error().what.find("ffn_gate_exps"), std::string::npos) << refused.error().what;
 }
 
-TEST_F(GpuMemory, ADeviceThatFailsInARunIsToldAsSuch) {
+TEST_F(GpuMemory, Forward_WhenTheDeviceFails_ReturnsModelFailed) {
   const FamilyModel m = make_family("llama", 0, 20);
   const auto executor = load(m);
   ASSERT_TRUE(executor.has_value());
@@ -202,28 +202,28 @@ TEST_F(GpuMemory, ADeviceThatFailsInARunIsToldAsSuch) {
   EXPECT_NE(rows.error().what.find("CL_OUT_OF_RESOURCES"), std::string::npos);
 }
 
-// A part is packed while the one before it is on its way; none is packed over one that still is.
-TEST_F(GpuMemory, WeightsAreUploadedFromPinnedMemoryInTurn) {
+// A part is packed while the one before it is in transit; none overwrites one in transit.
+TEST_F(GpuMemory, WeightUpload_WhenWritesAreLate_UsesPinnedBuffersInTurn) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   const auto expected = rows_on(m, CL_DEVICE_TYPE_GPU, false, 2);
   EXPECT_EQ(rows_on(m, CL_DEVICE_TYPE_GPU, true, 2), expected);
 }
 
-// A processor has its large buffers in memory of ours, and weights are packed where they stay.
-TEST_F(GpuMemory, ADeviceThatIsTheHostCopiesNothing) {
+// A processor has its large buffers in memory that we map, and weights are packed in place.
+TEST_F(GpuMemory, WeightUpload_WhenTheDeviceIsTheHost_CopiesNothing) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   const auto expected = rows_on(m, CL_DEVICE_TYPE_GPU, false, 2);
   EXPECT_EQ(rows_on(m, CL_DEVICE_TYPE_CPU, false, 0), expected);
 }
 
-TEST_F(GpuMemory, LargeBuffersOfAHostAreZeroAndKeepWhatIsWritten) {
+TEST_F(GpuMemory, LargeHostBuffers_WhenTaken_AreZeroAndHoldWhatIsWritten) {
   watch().type = CL_DEVICE_TYPE_CPU;
-  auto picked = opencl::pick_devices(gpu::watched_api(), gpu::device());
-  ASSERT_TRUE(picked.has_value());
-  const auto station = opencl::Station::open(picked->at(0)).value();
-  opencl::Queue queue(gpu::watched_api(), station->make_queue().value(), 0);
+  auto selected = opencl::select_devices(gpu::watched_api(), gpu::device());
+  ASSERT_TRUE(selected.has_value());
+  const auto device_context = opencl::DeviceContext::open(selected->at(0)).value();
+  opencl::Queue queue(gpu::watched_api(), device_context->make_queue().value(), 0);
   const std::uint64_t bytes = (9 << 20) + 256;
-  const opencl::Buffer buffer = station->memory().take(queue.get(), bytes, "test").value();
+  const opencl::Buffer buffer = device_context->memory().take(queue.get(), bytes, "test").value();
   EXPECT_GE(buffer.bytes(), bytes);
   std::vector<std::uint8_t> there(bytes, 1);
   queue.read(buffer.get(), 0, there.data(), bytes);
@@ -237,9 +237,8 @@ TEST_F(GpuMemory, LargeBuffersOfAHostAreZeroAndKeepWhatIsWritten) {
   EXPECT_EQ(queue.wait(), CL_SUCCESS);
 }
 
-// Layers that are alike run twice, every kernel of a pass has run, and what comes behind it has its
-// bits.
-TEST_F(GpuMemory, ARehearsalLeavesOutLayersThatAreAlike) {
+// Two of each kind of layer run, every kernel of a pass runs, and later passes keep their bits.
+TEST_F(GpuMemory, Rehearsal_WhenLayersAreAlike_SkipsRepeatedOnes) {
   auto demo = gguf::File::open(HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf");
   ASSERT_TRUE(demo.has_value()) << demo.error().what;
   const FamilyModel models[] = {family_of(std::move(demo).value(), 20),
@@ -264,15 +263,15 @@ TEST_F(GpuMemory, ARehearsalLeavesOutLayersThatAreAlike) {
   }
 }
 
-TEST_F(GpuMemory, ThousandCyclesOfMixedSizesLeaveTheWholeDevice) {
-  auto picked = opencl::pick_devices(gpu::watched_api(), gpu::device());
-  ASSERT_TRUE(picked.has_value());
-  opencl::Device* device = &picked->at(0);
+TEST_F(GpuMemory, DeviceMemory_AfterThousandMixedAllocations_IsAllFree) {
+  auto selected = opencl::select_devices(gpu::watched_api(), gpu::device());
+  ASSERT_TRUE(selected.has_value());
+  opencl::Device* device = &selected->at(0);
   device->memory = 64 << 20;
   device->max_alloc = 32 << 20;
-  const auto station = opencl::Station::open(*device).value();
-  const auto queue = station->make_queue().value();
-  opencl::DeviceMemory& memory = station->memory();
+  const auto device_context = opencl::DeviceContext::open(*device).value();
+  const auto queue = device_context->make_queue().value();
+  opencl::DeviceMemory& memory = device_context->memory();
   std::mt19937 random(5);
   {
     std::vector<opencl::Buffer> held(8);

@@ -1,7 +1,7 @@
-// Goal: a model that does not fit on its devices runs there with as many of its first layers as do,
-// and on the processor with the rest: within the bounds of the conformance data, with bits that
-// depend on nothing but the border, which the class names; devices of unlike sizes get what fits;
-// what does not fit either way is refused with numbers.
+// Goal: a model that does not fit on its devices runs as many of its first layers as fit there, and
+// the rest on the processor: within the bounds of the conformance data, with bits that depend on
+// nothing but the border, which the numerics class names; devices of different sizes get what fits;
+// a model that does not fit this way either is refused with numbers.
 // Method: PoCL's memory made smaller (watched_api.h, HOLDFAST_OPENCL_MEMORY).
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "tests/engine/reference_model.h"
 #include "tests/gpu/devices.h"
-#include "tests/gpu/house.h"
+#include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
 #include "worker/backend/opencl/devices.h"
 #include "worker/backend/opencl/load.h"
@@ -24,7 +24,7 @@ using gpu::watch;
 class GpuMixed : public ::testing::Test {
  protected:
   void SetUp() override {
-    HF_NEEDS_DEVICE();
+    HOLDFAST_NEEDS_DEVICE();
     watch() = {};
   }
   void TearDown() override {
@@ -40,7 +40,7 @@ class GpuMixed : public ::testing::Test {
     return opencl::load_with(gpu::watched_api(), device, m.program, load_options(m, o));
   }
   static std::uint64_t all_bytes(const backend::Memory& m) { return m.weights + m.kv + m.scratch; }
-  /// What a whole load takes of one device.
+  /// Bytes that a whole load takes of one device.
   static std::uint64_t bytes_on_one(const FamilyModel& m, const RunOptions& o) {
     const auto whole = load(gpu::device(), m, o);
     EXPECT_TRUE(whole.has_value());
@@ -53,7 +53,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
          std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-TEST_F(GpuMixed, IsRightForEveryShapeOfProgramWithItsOwnBits) {
+TEST_F(GpuMixed, Logits_WithPartialOffload_AgreeWithCpuAndRepeatTheirBits) {
   for (const char* architecture : {"llama", "gemma2", "mixtral", "gpt2", "olmo2", "bert"}) {
     const FamilyModel m = make_family(architecture, 3, 70, "q8_0");
     RunOptions o = options();
@@ -83,7 +83,7 @@ TEST_F(GpuMixed, IsRightForEveryShapeOfProgramWithItsOwnBits) {
   }
 }
 
-TEST_F(GpuMixed, AgreesWithOtherImplementations) {
+TEST_F(GpuMixed, Logits_WithPartialOffload_AgreeWithOtherImplementations) {
   const auto names = gpu::conformance_names();
   if (names.empty()) GTEST_SKIP() << "no conformance data";
   for (const std::string& name : names) {
@@ -102,14 +102,14 @@ TEST_F(GpuMixed, AgreesWithOtherImplementations) {
   }
 }
 
-/// The border of a class: layers on the devices.
+/// The border that a class names: the number of layers on the devices.
 std::int64_t border_of(const std::string& name) {
   const std::size_t end = name.find("+cpu/");
   const std::size_t at = name.rfind(':', end);
   return end == std::string::npos ? -1 : std::stoll(name.substr(at + 1, end - at - 1));
 }
 
-TEST_F(GpuMixed, TheDeviceHasAsManyLayersAsFitAndTheSameOnesAtTheNextStart) {
+TEST_F(GpuMixed, DeviceLayers_WhenMemoryIsShort_AreAsManyAsFitAtEveryStart) {
   const FamilyModel m = make_family("llama", 3, 40, "q8_0");
   const RunOptions o = options();
   const std::uint64_t whole = bytes_on_one(m, o);
@@ -132,7 +132,7 @@ TEST_F(GpuMixed, TheDeviceHasAsManyLayersAsFitAndTheSameOnesAtTheNextStart) {
   EXPECT_LT(before, m.program.shape.layers - 1);
 }
 
-TEST_F(GpuMixed, WhereNotOneLayerFitsTheRefusalHasNumbers) {
+TEST_F(GpuMixed, Load_WhenNoLayerFits_IsRefusedWithNumbers) {
   const FamilyModel m = make_family("llama", 3, 40, "q8_0");
   watch().memory = 100'000;
   for (const char* device : {"opencl:0+cpu", "opencl:0+0"}) {
@@ -144,7 +144,7 @@ TEST_F(GpuMixed, WhereNotOneLayerFitsTheRefusalHasNumbers) {
   }
 }
 
-TEST_F(GpuMixed, UnlikeDevicesGetWhatFitsAndTheBitsStay) {
+TEST_F(GpuMixed, Layers_WithUnequalDevices_GoWhereTheyFitAndChangeNoBit) {
   const FamilyModel m = make_family("llama", 3, 40, "q8_0");
   const std::string device = several_devices(4, '+');
   if (device != "opencl:0+1+2+3") GTEST_SKIP() << "there are no four devices";
@@ -158,10 +158,10 @@ TEST_F(GpuMixed, UnlikeDevicesGetWhatFitsAndTheBitsStay) {
   const auto executor = load(device, m, o);
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
   EXPECT_TRUE(same_bits(run_on(**executor, m, o), expected));
-  const auto devices = opencl::pick_devices(gpu::watched_api(), device).value();
+  const auto devices = opencl::select_devices(gpu::watched_api(), device).value();
   EXPECT_EQ(devices[0].memory, 2 * whole);
   EXPECT_EQ(devices[1].memory, whole * 2 / 3);
-  EXPECT_GT(devices[2].memory, 2 * whole);  // its own
+  EXPECT_GT(devices[2].memory, 2 * whole);  // no limit
   EXPECT_EQ(devices[3].memory, whole * 3 / 4);
   setenv("HOLDFAST_OPENCL_MEMORY", "100000", 1);
   EXPECT_EQ(load(device, m, o).error().code, Errc::kMemoryExhausted);

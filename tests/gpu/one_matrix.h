@@ -1,5 +1,5 @@
 #pragma once
-// A program without layers whose embedding is its output: the logits behind a token are that row of
+// A program without layers whose embedding is its output: the logits after a token are that row of
 // a matrix times all rows.
 
 #include <cmath>
@@ -7,19 +7,20 @@
 #include <memory>
 #include <utility>
 
-#include "tests/gpu/house.h"
+#include "tests/gpu/test_device.h"
 #include "tests/kernels/random_matrix.h"
 
 namespace holdfast::gpu {
 
 inline constexpr std::int64_t kRows = 37, kCols = 512;  // the last panel has 5 rows
 
+/// The model, its matrix, and the expected products.
 struct OneMatrix {
   cpu::TestMatrix matrix;
   gguf::TensorInfo tensor;
   FamilyModel model;
 
-  /// Row a times row b in float64, and the sum of its terms' sizes.
+  /// Row a times row b in float64, and the sum of its terms' magnitudes.
   std::pair<double, double> product(std::int64_t a, std::int64_t b) const {
     double sum = 0, size = 0;
     for (std::int64_t k = 0; k < kCols; ++k) {
@@ -32,7 +33,7 @@ struct OneMatrix {
   }
 };
 
-/// Of random blocks.
+/// A matrix of random blocks.
 inline std::unique_ptr<OneMatrix> one_matrix(gguf::TensorType type) {
   auto one = std::make_unique<OneMatrix>();
   one->matrix = cpu::random_matrix(type, kRows, kCols, kRows, 3);
@@ -53,7 +54,7 @@ inline std::unique_ptr<OneMatrix> one_matrix(gguf::TensorType type) {
   return one;
 }
 
-/// Of float32, with one weight of row 5 replaced.
+/// A float32 matrix with one weight of row 5 replaced.
 inline std::unique_ptr<OneMatrix> with_weight(float weight) {
   auto one = one_matrix(gguf::TensorType::kF32);
   std::memcpy(one->matrix.file.data() + 5 * one->matrix.row_bytes, &weight, sizeof weight);

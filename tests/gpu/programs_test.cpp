@@ -1,7 +1,7 @@
 // Goal: a second start builds nothing from source, and no file on disk can make it compute
-// something else: damaged ones are built anew. Method: loads with a cache folder of their own, the
-// builds counted where the device is asked for them (watched_api.h); files cut, changed and
-// exchanged by hand.
+// something else: damaged files are replaced by new builds. Method: loads with a cache folder of
+// their own; builds are counted where the device is asked for them (watched_api.h); files are
+// truncated, changed and exchanged by hand.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "tests/gpu/devices.h"
-#include "tests/gpu/house.h"
+#include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
 #include "worker/backend/opencl/load.h"
 #include "worker/backend/opencl/program_cache.h"
@@ -23,7 +23,7 @@ namespace {
 namespace fs = std::filesystem;
 using gpu::watch;
 
-/// A folder that is gone after the test.
+/// Gives each test a cache folder, and deletes it afterwards.
 class GpuPrograms : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -33,12 +33,12 @@ class GpuPrograms : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  /// Loads, runs once, unloads; the logits.
+  /// Loads, runs once, unloads; gives the logits.
   std::vector<float> start(const FamilyModel& m, const std::string& device = gpu::device()) {
     RunOptions options = gpu::on_device();
     options.cache_dir = folder_.string();
     watch() = {};
-    watch().extensions = "none";  // else what a GPU can is tried, which builds too
+    watch().extensions = "none";  // else a GPU's capabilities are tried, which builds too
     const auto executor =
         opencl::load_with(gpu::watched_api(), device, m.program, load_options(m, options));
     EXPECT_TRUE(executor.has_value()) << executor.error().what;
@@ -53,8 +53,8 @@ class GpuPrograms : public ::testing::Test {
   fs::path folder_;
 };
 
-TEST_F(GpuPrograms, ASecondStartBuildsNothingAndComputesTheSame) {
-  HF_NEEDS_DEVICE();
+TEST_F(GpuPrograms, SecondStart_WithAProgramCache_BuildsNothing) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   const std::vector<float> first = start(m);
   EXPECT_EQ(watch().builds, 3);  // products, rows, pages
@@ -63,9 +63,9 @@ TEST_F(GpuPrograms, ASecondStartBuildsNothingAndComputesTheSame) {
   EXPECT_EQ(watch().builds, 0);
 }
 
-// What told what the device can is kept too.
-TEST_F(GpuPrograms, ASecondStartOfADeviceThatIsTriedBuildsNothing) {
-  HF_NEEDS_DEVICE();
+// The programs of the probe are cached too.
+TEST_F(GpuPrograms, SecondStart_WhenTheDeviceIsProbed_BuildsNothing) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   RunOptions options = gpu::on_device();
   options.cache_dir = folder_.string();
@@ -85,9 +85,9 @@ TEST_F(GpuPrograms, ASecondStartOfADeviceThatIsTriedBuildsNothing) {
 }
 
 // A driver may list a program's binaries by the devices of its context or by those that it was
-// built for, and all of them build here.
-TEST_F(GpuPrograms, SeveralDevicesOfOneContextKeepTheirs) {
-  HF_NEEDS_DEVICE();
+// built for; all of them build here.
+TEST_F(GpuPrograms, ProgramCache_WithSeveralDevicesOfOneContext_HasTheirBinaries) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   const std::string two = gpu::several_devices(2, '+');
   const std::vector<float> first = start(m, two);
@@ -97,8 +97,8 @@ TEST_F(GpuPrograms, SeveralDevicesOfOneContextKeepTheirs) {
   EXPECT_EQ(watch().builds, 0);
 }
 
-TEST_F(GpuPrograms, DamagedFilesAreBuiltAnew) {
-  HF_NEEDS_DEVICE();
+TEST_F(GpuPrograms, CachedPrograms_WhenDamaged_AreRebuilt) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   const std::vector<float> first = start(m);
   const std::vector<fs::path> all = files();
@@ -116,9 +116,9 @@ TEST_F(GpuPrograms, DamagedFilesAreBuiltAnew) {
   EXPECT_EQ(watch().builds, 0);
 }
 
-// Whole, but nothing that the driver knows: as after an update that kept its version.
-TEST_F(GpuPrograms, ABinaryThatTheDriverRefusesIsBuiltAnew) {
-  HF_NEEDS_DEVICE();
+// The file is whole, but not what the driver expects: as after an update that left its version.
+TEST_F(GpuPrograms, CachedProgram_WhenTheDriverRefusesIt_IsRebuilt) {
+  HOLDFAST_NEEDS_DEVICE();
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   const std::vector<float> first = start(m);
   for (const fs::path& path : files()) {
@@ -128,8 +128,8 @@ TEST_F(GpuPrograms, ABinaryThatTheDriverRefusesIsBuiltAnew) {
   EXPECT_EQ(watch().builds, 3);
 }
 
-TEST_F(GpuPrograms, AFolderThatCannotBeWrittenCostsABuildAndNothingElse) {
-  HF_NEEDS_DEVICE();
+TEST_F(GpuPrograms, CacheFolder_WhenNotWritable_CostsOnlyARebuild) {
+  HOLDFAST_NEEDS_DEVICE();
   std::ofstream(folder_) << "a file where the folder should be";
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   EXPECT_FALSE(start(m).empty());
@@ -143,16 +143,16 @@ std::int64_t launches_of(backend::Executor& executor, const FamilyModel& m, std:
   std::vector<std::int32_t> pages(20);
   std::iota(pages.begin(), pages.end(), 0);
   backend::Segment segment{m.tokens.data(), n, start, pages.data()};
-  segment.more = true;  // all layers, and no logits
+  segment.deferred_logits = true;  // all layers, and no logits
   watch() = {};
   EXPECT_TRUE(executor.forward({segment}).has_value());
-  return watch().launches - 2;  // the tokens are looked up and prepared for the first norm
+  return watch().launches - 2;  // tokens are looked up and prepared for the first norm
 }
 
 // Launches cost more than most kernels of one token compute. A step is one token, or a few with
-// guesses; far into a context splits of attention lie side by side and are merged.
-TEST_F(GpuPrograms, ALayerOfADecodeStepIsSixLaunchesAtMost) {
-  HF_NEEDS_DEVICE();
+// draft tokens; far into a context, splits of attention run in parallel and are merged.
+TEST_F(GpuPrograms, DecodeStep_ForEachLayer_LaunchesAtMostSixKernels) {
+  HOLDFAST_NEEDS_DEVICE();
   const std::tuple<const char*, const char*, const char*> models[] = {
       {"llama", "q8_0", "t0"},   {"llama", "q4_k_m", "t0"}, {"qwen2", "q4_0", "t0"},
       {"qwen3", "f16", "t0"},    {"mistral", "q8_0", "t0"}, {"llama", "q8_0", "t2"},
@@ -174,7 +174,7 @@ TEST_F(GpuPrograms, ALayerOfADecodeStepIsSixLaunchesAtMost) {
   }
 }
 
-TEST_F(GpuPrograms, KeysKeepTheirPartsApart) {
+TEST_F(GpuPrograms, CacheKey_WithOtherPartsOfOneText_Differs) {
   EXPECT_EQ(opencl::cache_key({"ab", "c"}).size(), 64u);
   EXPECT_NE(opencl::cache_key({"ab", "c"}), opencl::cache_key({"a", "bc"}));
   EXPECT_NE(opencl::cache_key({"ab", "c"}), opencl::cache_key({"abc"}));

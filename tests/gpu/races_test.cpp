@@ -1,6 +1,7 @@
-// Goal: kernels are right on devices whose items run beside each other. What one item writes and
+// Goal: kernels are right on devices whose items run concurrently. Data that one item writes and
 // another one reads has a barrier in between, every item of a group meets the same barriers, and
-// nothing is touched outside its buffer. PoCL shows none of it: its items run one after the other.
+// nothing is touched outside its buffer. PoCL shows none of this: its items run one after the
+// other.
 // Method: Oclgrind (Debian's oclgrind), which simulates each item and reports what it sees. It is
 // slow, so models are tiny; HOLDFAST_TEST_FULL=1 takes every architecture and KV type.
 
@@ -13,7 +14,7 @@
 #include <set>
 
 #include "tests/gpu/architectures.h"
-#include "tests/gpu/house.h"
+#include "tests/gpu/test_device.h"
 #include "worker/backend/opencl/devices.h"
 #include "worker/backend/opencl/programs.h"
 #include "worker/backend/opencl/queue.h"
@@ -26,8 +27,7 @@ namespace fs = std::filesystem;
 constexpr std::size_t kReportMost = 8000;
 constexpr const char* kSimulator = "/usr/lib/oclgrind/liboclgrind-rt-icd.so";
 
-/// Makes the simulator the only device of this process; the loader reads this when it is first
-/// used.
+/// Makes the simulator the only device of this process; the loader reads this at its first use.
 bool use_simulator() {
   if (!fs::exists(kSimulator)) return false;
   const fs::path folder = HOLDFAST_BUILD_DIR "/oclgrind";
@@ -45,9 +45,9 @@ bool use_simulator() {
   return true;
 }
 
-/// Whether a report is of what attention does on purpose: groups whose queries share keys and
-/// values all write the same bytes into a page, each before it reads them there. Were they other
-/// bytes, the simulator would report two writes.
+/// True for a report of what attention does on purpose: groups whose queries share keys and values
+/// all write the same bytes into a page, each before it reads them there. If the bytes differed,
+/// the simulator would report two writes.
 bool is_meant(const std::string& report) {
   if (report.find("Read-write data race at global memory") == std::string::npos) return false;
   if (report.find("Kernel: attention\n") == std::string::npos) return false;
@@ -61,7 +61,7 @@ bool is_meant(const std::string& report) {
   return groups.size() == 2 && std::distance(pages, std::sregex_iterator()) == 2;
 }
 
-/// What the simulator, which writes to the standard error, has reported since the last call.
+/// Text that the simulator has written to the standard error since the last call.
 std::string reported() {
   const std::string all = testing::internal::GetCapturedStderr();
   testing::internal::CaptureStderr();
@@ -106,7 +106,7 @@ class GpuRaces : public ::testing::Test {
 #endif
     static const bool there = use_simulator();
     if (!there) GTEST_SKIP() << "no simulator of devices: " << kSimulator << " (package oclgrind)";
-    device_ = opencl::pick_devices(*opencl::system_api().value(), "opencl:0").value()[0];
+    device_ = opencl::select_devices(*opencl::system_api().value(), "opencl:0").value()[0];
     ASSERT_NE(device_.name.find("Oclgrind"), std::string::npos) << device_.name;
     testing::internal::CaptureStderr();
     captures_ = true;
@@ -119,8 +119,8 @@ class GpuRaces : public ::testing::Test {
   opencl::Device device_;
 };
 
-// The simulator sees what it is here for.
-TEST_F(GpuRaces, ARaceIsReported) {
+// The simulator finds a planted race.
+TEST_F(GpuRaces, Simulator_WhenAKernelRaces_ReportsIt) {
   const opencl::Api& api = *device_.api;
   cl_int status[3] = {};
   const opencl::Context context(
@@ -153,10 +153,10 @@ TEST_F(GpuRaces, ARaceIsReported) {
 
 class GpuModels : public GpuRaces, public ::testing::WithParamInterface<Case> {};
 
-// A prompt that takes tiles, a token beside a neighbour's few, a token alone behind two splits of
-// attention; the best and the first logits of rows; a state that is kept, and one that goes on
-// there.
-TEST_P(GpuModels, HaveNoRaces) {
+// A prompt that takes tiles; a token next to a neighbour's few; a token alone after two splits of
+// attention; the best and the top logits of rows; a state snapshot, and a sequence that continues
+// from it.
+TEST_P(GpuModels, Kernels_WhenModelsRun_HaveNoDataRaces) {
   const Case& c = GetParam();
   const FamilyModel m = make_family(c.architecture, c.seed, 36, c.type);
   RunOptions options;
@@ -181,8 +181,8 @@ TEST_P(GpuModels, HaveNoRaces) {
     steps[1][1].top = (*executor)->top_most() > 0 ? 3 : 0;
     const bool carries = m.program.shape.attention_step > 0;
     steps[1][1].state = 1;
-    steps[0][0].keep = carries ? 20 : 0;
-    steps[0][0].keep_as = 2;
+    steps[0][0].snapshot_after = carries ? 20 : 0;
+    steps[0][0].snapshot_state = 2;
     steps.push_back({{tokens, 1, carries ? 20 : 600, mine, 1}});
     steps[2][0].from = carries ? 2 : -1;
   }

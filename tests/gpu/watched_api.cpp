@@ -10,14 +10,14 @@ const opencl::Api& real() {
   return *opencl::system_api().value();
 }
 
-/// Whether this creation is the one that fails.
+/// Counts a creation; true if it is one that is to fail.
 bool fails() {
   Watch& w = watch();
   ++w.creations;
   return w.creations == w.fail_at || (w.fail_every > 0 && w.creations % w.fail_every == 0);
 }
 
-/// A creation that reports through its last argument.
+/// A creation that reports its status through its last argument.
 template <auto kMember, class... Args>
 auto create(Args... args, cl_int* status) -> decltype((real().*kMember)(args..., status)) {
   if (fails()) {

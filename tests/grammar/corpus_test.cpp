@@ -1,8 +1,8 @@
-// Goal: schemas as generators, servers and agents write them are taken, and what is taken gives
-// valid documents alone; what is refused stands in docs/structured-output.md with its reason.
-// Method: the schemas of tests/grammar/schemas (make.py there); each is compiled, documents are
-// walked at random to their end, byte by byte, and judged by python3-jsonschema (validate.py).
-// HOLDFAST_CORPUS_WALKS chooses how many documents a schema.
+// Goal: schemas as generators, servers and agents write them are accepted, and accepted ones give
+// valid documents alone; a refused schema is listed in docs/use/structured-output.md with its
+// reason. Method: the schemas of tests/grammar/schemas (make.py there); each is compiled, documents
+// are walked at random to their end, byte by byte, and judged by python3-jsonschema (validate.py).
+// HOLDFAST_CORPUS_WALKS sets the number of documents for each schema.
 
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ std::vector<Line> read_corpus() {
   return lines;
 }
 
-/// A document of any byte that still leaves a way to end within a number of bytes.
+/// Makes a document of random bytes, each of which leaves an end within a number of bytes.
 std::string walk(const std::shared_ptr<TokenMasks>& masks, std::mt19937_64& random) {
   Matcher matcher(masks);
   std::string text;
@@ -47,7 +47,7 @@ std::string walk(const std::shared_ptr<TokenMasks>& masks, std::mt19937_64& rand
   while (!matcher.ended()) {
     std::vector<TokenId> allowed = allowed_ids(matcher);
     std::shuffle(allowed.begin(), allowed.end(), random);
-    if (random() % 4 == 0) {  // strings are long enough
+    if (random() % 4 == 0) {  // strings get long enough without it
       std::stable_partition(allowed.begin(), allowed.end(),
                             [](TokenId id) { return id == '"' || id == kByteEnd; });
     }
@@ -65,9 +65,9 @@ std::string walk(const std::shared_ptr<TokenMasks>& masks, std::mt19937_64& rand
   return text;
 }
 
-/// The rows of the table of what is refused, without their last column.
+/// The rows of the table of refused schemas, without their last column.
 std::vector<std::string> documented() {
-  std::ifstream in(HOLDFAST_SOURCE_DIR "/docs/structured-output.md");
+  std::ifstream in(HOLDFAST_SOURCE_DIR "/docs/use/structured-output.md");
   std::vector<std::string> rows;
   bool inside = false;
   for (std::string line; std::getline(in, line);) {
@@ -83,7 +83,7 @@ std::vector<std::string> documented() {
   return rows;
 }
 
-TEST(Corpus, WhatIsTakenGivesValidDocuments) {
+TEST(SchemaCorpus, Schemas_WhenCompiled_GenerateValidDocuments) {
   const std::vector<Line> lines = read_corpus();
   std::mt19937_64 random(setting("HOLDFAST_SCHEMA_SEED", 1));
   const std::uint64_t walks = setting("HOLDFAST_CORPUS_WALKS", 3);

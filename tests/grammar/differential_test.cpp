@@ -1,8 +1,8 @@
-// Goal: what the matcher lets through is what JSON schema means: every finished document is valid,
-// and a valid document in the form that generated ones have is let through. Method: random schemas;
-// random walks over the demo model's tokens to finished documents; documents made from those by
-// random changes; all are judged by python3-jsonschema (validate.py), an implementation by others.
-// HOLDFAST_SCHEMA_SEED and HOLDFAST_SCHEMA_COUNT choose other cases.
+// Goal: the matcher accepts what JSON schema means: every finished document is valid, and a valid
+// document in the form of generated ones is accepted. Method: random schemas; random walks over the
+// demo model's tokens to finished documents; documents made from those by random changes; all are
+// judged by python3-jsonschema (validate.py), an independent implementation. HOLDFAST_SCHEMA_SEED
+// and HOLDFAST_SCHEMA_COUNT choose other cases.
 
 #include <gtest/gtest.h>
 
@@ -17,10 +17,11 @@ namespace {
 
 struct Walked : Judged {
   GrammarPtr grammar;
-  std::vector<bool> walked;  // by document: made by a walk, or by a change of one
+  std::vector<bool> walked;  // by document: made by a walk, else by a change of one
 };
 
-/// At first any allowed token; after some, whatever closes what is open. Empty if it did not end.
+/// Walks over any allowed tokens first, then mostly over those that close what is open. Empty if it
+/// did not end.
 std::string walk(const std::shared_ptr<TokenMasks>& masks, RandomSchema& random) {
   Matcher matcher(masks);
   std::string text;
@@ -52,7 +53,7 @@ std::string walk(const std::shared_ptr<TokenMasks>& masks, RandomSchema& random)
   return "";
 }
 
-TEST(Differential, AgreesWithAnIndependentValidator) {
+TEST(SchemaDifferential, Grammar_WithRandomSchemas_AgreesWithAnIndependentValidator) {
   RandomSchema random(setting("HOLDFAST_SCHEMA_SEED", 1));
   const std::uint64_t count = setting("HOLDFAST_SCHEMA_COUNT", 200);
   std::map<std::string, int> histogram;
@@ -95,11 +96,11 @@ TEST(Differential, AgreesWithAnIndependentValidator) {
     ASSERT_EQ(verdicts[i].size(), cases[i].documents.size());
     for (std::size_t d = 0; d < cases[i].documents.size() && wrong < 20; ++d) {
       const bool valid = verdicts[i][d] == '1';
-      const bool wanted = cases[i].walked[d] || accepts(cases[i].grammar, cases[i].documents[d]);
+      const bool expected = cases[i].walked[d] || accepts(cases[i].grammar, cases[i].documents[d]);
       ++agreed[valid ? 1 : 0];
-      if (valid == wanted) continue;
+      if (valid == expected) continue;
       ++wrong;
-      ADD_FAILURE() << (wanted ? "let through, not valid: " : "valid, not let through: ")
+      ADD_FAILURE() << (expected ? "let through, not valid: " : "valid, not let through: ")
                     << cases[i].documents[d] << "\nschema: " << cases[i].schema;
     }
   }

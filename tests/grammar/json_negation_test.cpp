@@ -1,6 +1,5 @@
-// Goal: "not", "if", "dependent…" and "oneOf" with schemas that overlap let exactly the right
-// documents through. Method: as json_schema_test, schemas with documents that satisfy them and that
-// do not.
+// Goal: "not", "if", "dependent…" and "oneOf" with schemas that overlap accept exactly the right
+// documents. Method: as json_schema_test, schemas with documents that satisfy them and that do not.
 
 #include <gtest/gtest.h>
 
@@ -9,7 +8,7 @@
 namespace holdfast::grammar::tests::json_negation_test {
 namespace {
 
-TEST(JsonNegation, Scalars) {
+TEST(JsonNegation, NotKeyword_WithScalars_AcceptsTheComplement) {
   check({{R"({"not":{"type":["object","array","string"]}})", {"1", "null", "1.5"}, {"{}", "[]"}},
          {R"({"type":"number","not":{"type":"integer"}})",
           {"0.5", "-1.50", "3.0000000001"},
@@ -43,7 +42,7 @@ TEST(JsonNegation, Scalars) {
           {"2", R"("x")", R"("y")"}}});
 }
 
-TEST(JsonNegation, Objects) {
+TEST(JsonNegation, NotKeyword_WithObjects_AcceptsTheComplement) {
   check({{R"({"type":"object","not":{"required":["a"]}})",
           {"{}", R"({"b":1})"},
           {R"({"a":1})", R"({"b":1,"a":2})", R"({"\u0061":1})"}},
@@ -66,7 +65,7 @@ TEST(JsonNegation, Objects) {
          {R"({"type":"object","not":{"maxProperties":0}})", {R"({"a":1})"}, {"{}"}}});
 }
 
-TEST(JsonNegation, Arrays) {
+TEST(JsonNegation, NotKeyword_WithArrays_AcceptsTheComplement) {
   check(
       {{R"({"type":"array","not":{"items":{"type":"string"}}})",
         {"[1]", R"(["a", 1])"},
@@ -82,7 +81,7 @@ TEST(JsonNegation, Arrays) {
         {"[null,null]"}}});
 }
 
-TEST(JsonNegation, Conditions) {
+TEST(JsonNegation, IfThenElse_WhenCompiled_AcceptsTheRightDocuments) {
   const char* kinds = R"({"type":"object","properties":{"kind":{"enum":["p","q"]},"x":{},"y":{}},)"
                       R"("required":["kind"],)"
                       R"("if":{"properties":{"kind":{"const":"p"}}},"then":{"required":["x"]},)"

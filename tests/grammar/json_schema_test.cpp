@@ -1,7 +1,7 @@
-// Goal: every keyword that is said to be honoured lets exactly the right documents through, and
-// what cannot be honoured is refused by name and place. Method: for each keyword a schema with
+// Goal: every keyword that is documented as honoured accepts exactly the right documents, and one
+// that cannot be honoured is refused by name and place. Method: for each keyword a schema with
 // documents that satisfy it and documents that do not, matched byte by byte; documents are written
-// in the form that docs/structured-output.md describes.
+// in the form that docs/use/structured-output.md describes.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ void check_refused(Errc code, const std::string& schema, const std::vector<std::
   }
 }
 
-TEST(JsonSchema, Types) {
+TEST(JsonSchema, TypeKeyword_WhenCompiled_AcceptsItsTypesAlone) {
   check({{R"({"type":"null"})", {"null"}, {"nul", "0", "\"\"", "{}"}},
          {R"({"type":"boolean"})", {"true", "false"}, {"null", "1", "True"}},
          {R"({"type":"integer"})",
@@ -44,7 +44,7 @@ TEST(JsonSchema, Types) {
          {"{}", {"1", "null", R"({"a":[1]})"}, {"", "x"}}});
 }
 
-TEST(JsonSchema, WhiteSpaceIsBounded) {
+TEST(JsonSchema, Whitespace_WhenBeyondTheBound_IsRejected) {
   const char* schema = R"({"type":"object","properties":{"a":{"type":"array"},"b":{}}})";
   std::string deep = "{\n" + std::string(32, ' ') + "\"a\": [\n\t\t1,\n\t\t2\n\t], \"b\":1\n}";
   check({{schema,
@@ -55,7 +55,7 @@ TEST(JsonSchema, WhiteSpaceIsBounded) {
   EXPECT_FALSE(begins(compile_json_schema(schema).value(), too_deep));
 }
 
-TEST(JsonSchema, EnumAndConst) {
+TEST(JsonSchema, EnumAndConst_WhenCompiled_AcceptListedValuesAlone) {
   check(
       {{R"({"enum":["a","b c",1,-2.5,null,true,[1,"x"],{"k":"v"},"\"q\"\n"]})",
         {R"("a")", R"("b c")", "1", "-2.5", "null", "true", R"([1, "x"])", R"({"k": "v"})",
@@ -75,7 +75,7 @@ TEST(JsonSchema, EnumAndConst) {
        {R"({"enum":[3,4,6.5],"multipleOf":1.5})", {"3"}, {"4", "6.5"}}});
 }
 
-TEST(JsonSchema, Strings) {
+TEST(JsonSchema, StringLengthAndPattern_WhenCompiled_AreEnforced) {
   check({{R"({"type":"string","minLength":2})",
           {R"("ab")", R"("abc")", "\"é世\""},
           {R"("a")", R"("é")"}},
@@ -102,7 +102,7 @@ TEST(JsonSchema, Strings) {
           {R"("a")", R"("b")"}}});
 }
 
-TEST(JsonSchema, Formats) {
+TEST(JsonSchema, FormatKeyword_WhenSupported_IsEnforced) {
   check(
       {{R"({"type":"string","format":"date"})",
         {R"("2024-02-29")", R"("1999-12-31")", R"("2000-02-29")"},
@@ -138,7 +138,7 @@ TEST(JsonSchema, Formats) {
        {R"({"type":"integer","format":"int32"})", {"2147483647", "-2147483648"}, {"2147483648"}}});
 }
 
-TEST(JsonSchema, IntegerBounds) {
+TEST(JsonSchema, IntegerBounds_WhenCompiled_AreEnforced) {
   check({{R"({"type":"integer","minimum":3,"maximum":21})",
           {"3", "9", "10", "21"},
           {"2", "22", "0", "-3", "03", "100"}},
@@ -164,7 +164,7 @@ TEST(JsonSchema, IntegerBounds) {
           {"4", "6"}}});
 }
 
-TEST(JsonSchema, NumberBounds) {
+TEST(JsonSchema, NumberBounds_WhenCompiled_AreEnforced) {
   check({{R"({"type":"number","minimum":0,"maximum":1})",
           {"0", "0.5", "1", "1.0", "0.0"},
           {"1.1", "-0.1", "2", "1e0", "-0"}},
@@ -185,7 +185,7 @@ TEST(JsonSchema, NumberBounds) {
          {R"({"type":"number","multipleOf":3})", {"3", "-9", "0"}, {"4", "3.5", "3.0"}}});
 }
 
-TEST(JsonSchema, Arrays) {
+TEST(JsonSchema, ArrayKeywords_WhenCompiled_AreEnforced) {
   check(
       {{R"({"type":"array","items":{"type":"integer"}})",
         {"[]", "[1]", "[1, 2]"},
@@ -225,7 +225,7 @@ TEST(JsonSchema, Arrays) {
         {"[10]", "[1,12,3]"}}});
 }
 
-TEST(JsonSchema, Objects) {
+TEST(JsonSchema, ObjectKeywords_WhenCompiled_AreEnforced) {
   check({{R"({"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"string"}},)"
           R"("required":["a","b"],"additionalProperties":false})",
           {R"({"a":1,"b":"x"})", R"({"a": 1, "b": "x"})"},
@@ -285,7 +285,7 @@ TEST(JsonSchema, Objects) {
           {R"({"a":1})"}}});
 }
 
-TEST(JsonSchema, Combinations) {
+TEST(JsonSchema, AnyOfAllOfOneOf_WhenCombined_AreEnforced) {
   check(
       {{R"({"anyOf":[{"type":"string"},{"type":"integer","minimum":5}]})",
         {R"("x")", "5"},
@@ -328,7 +328,7 @@ TEST(JsonSchema, Combinations) {
         {"2", "5"}}});
 }
 
-TEST(JsonSchema, Recursion) {
+TEST(JsonSchema, Ref_WhenRecursive_AcceptsNestedDocuments) {
   check({{R"({"$defs":{"node":{"type":"object","properties":{"v":{"type":"integer"},)"
           R"("next":{"anyOf":[{"$ref":"#/$defs/node"},{"type":"null"}]}},"required":["v","next"],)"
           R"("additionalProperties":false}},"$ref":"#/$defs/node"})",
@@ -350,7 +350,7 @@ TEST(JsonSchema, Recursion) {
   EXPECT_TRUE(begins(grammar.value(), "nul"));
 }
 
-TEST(JsonSchema, AnnotationsSayNothing) {
+TEST(JsonSchema, Annotations_WhenPresent_AreIgnored) {
   check({{R"({"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"urn:x","title":"t",)"
           R"("description":"d","default":5,"examples":[1],"$comment":"c","deprecated":true,)"
           R"("readOnly":true,"x-order":3,"type":"integer"})",
@@ -358,13 +358,13 @@ TEST(JsonSchema, AnnotationsSayNothing) {
           {R"("x")"}}});
 }
 
-TEST(JsonSchema, WhatIsNotKnownSaysNothing) {
+TEST(JsonSchema, AnUnknownKeyword_WhenPresent_IsIgnored) {
   check({{R"({"minumum":5,"widget":{"a":[]},"type":"integer"})", {"1"}, {R"("x")"}},
          {R"({"type":"string","format":"colour","maxLength":2})", {R"("x")"}, {R"("xyz")", "1"}},
          {R"({"type":"string","contentEncoding":"base64"})", {R"("!")"}, {"1"}}});
 }
 
-TEST(JsonSchema, CarelessFormsMeanWhatIsPlain) {
+TEST(JsonSchema, LenientForms_WhenUnambiguous_AreAccepted) {
   check({{R"({"type":"object","properties":null,"required":null})", {"{}", R"({"a":1})"}, {"[]"}},
          {R"({"type":"object","properties":[]})", {"{}"}, {"[]"}},
          {R"({"type":"","enum":null,"minLength":null,"anyOf":null,"not":null})", {"1", "[]"}, {}},
@@ -377,7 +377,7 @@ TEST(JsonSchema, CarelessFormsMeanWhatIsPlain) {
           {"{}", R"({"b":1})"}}});
 }
 
-TEST(JsonSchema, ReferencesInsideOfTheDocument) {
+TEST(JsonSchema, Ref_WithAnchorsAndIds_ResolvesInsideTheDocument) {
   check({{R"({"$id":"https://x.example/s","$defs":{"n":{"$anchor":"num","type":"integer"}},)"
           R"("items":[{"$ref":"#num"},{"$ref":"https://x.example/s#/$defs/n"},{"$ref":"s#num"}]})",
           {"[1,2,3]"},
@@ -404,7 +404,7 @@ TEST(JsonSchema, ReferencesInsideOfTheDocument) {
   check_refused(Errc::kInvalidRequest, R"({"$ref":"#nowhere"})", {"'$ref'"});
 }
 
-TEST(JsonSchema, Unevaluated) {
+TEST(JsonSchema, UnevaluatedKeywords_WhenCompiled_AreEnforced) {
   check({{R"({"allOf":[{"properties":{"a":{}}}],"properties":{"b":{}},"type":"object",)"
           R"("unevaluatedProperties":false})",
           {"{}", R"({"b":1,"a":1})"},
@@ -426,7 +426,7 @@ TEST(JsonSchema, Unevaluated) {
           {"[1,2,3]"}}});
 }
 
-TEST(JsonSchema, CountsOfContains) {
+TEST(JsonSchema, MinAndMaxContains_WhenCompiled_AreEnforced) {
   check({{R"({"type":"array","items":{"type":"integer"},"contains":{"minimum":10},)"
           R"("maxContains":2})",
           {"[10]", "[1,10,2,11,3]"},
@@ -439,7 +439,7 @@ TEST(JsonSchema, CountsOfContains) {
           {"[1,1]", "[1,0,1]"}}});
 }
 
-TEST(JsonSchema, ItemsThatDiffer) {
+TEST(JsonSchema, UniqueItems_WhenCompiled_IsEnforced) {
   check({{R"({"type":"array","items":{"type":"string"},"uniqueItems":true})",
           {"[]", R"(["x","a"])", R"(["tea","milk","apple"])"},
           {R"(["x","x"])", R"(["apple","apple"])"}},
@@ -466,7 +466,7 @@ TEST(JsonSchema, ItemsThatDiffer) {
           {R"(["a"])", R"(["a","a"])"}}});
 }
 
-TEST(JsonSchema, LargeCounts) {
+TEST(JsonSchema, LengthBounds_WhenLarge_AreExact) {
   const auto text = [](std::size_t n) { return '"' + std::string(n, 'x') + '"'; };
   const auto grammar =
       compile_json_schema(R"({"minLength":300,"maxLength":40000,"type":"string"})");
@@ -489,7 +489,7 @@ TEST(JsonSchema, LargeCounts) {
   for (const std::size_t n : {0, 1, 256, 1'001}) EXPECT_FALSE(accepts(*array, list(n))) << n;
 }
 
-TEST(JsonSchema, WhatCannotBeHonouredIsRefusedByNameAndPlace) {
+TEST(JsonSchema, Keyword_WhenUnsupported_IsRefusedWithItsPointer) {
   const Errc no = Errc::kUnsupported;
   check_refused(no, R"({"type":"string","not":{"format":"date"}})", {"'format'", "#/not"});
   check_refused(no, R"({"type":"integer","not":{"multipleOf":2}})", {"'multipleOf'", "#/not"});
@@ -521,7 +521,7 @@ TEST(JsonSchema, WhatCannotBeHonouredIsRefusedByNameAndPlace) {
   check_refused(no, R"({"type":"number","multipleOf":0.123456})", {"'multipleOf'"});
 }
 
-TEST(JsonSchema, MalformedSchemasAreRefused) {
+TEST(JsonSchema, Schema_WhenMalformed_IsRefused) {
   const Errc bad = Errc::kInvalidRequest;
   check_refused(bad, "", {"JSON"});
   check_refused(bad, "{", {"JSON"});
@@ -545,7 +545,7 @@ TEST(JsonSchema, MalformedSchemasAreRefused) {
   check_refused(bad, R"({"not":{"$ref":"#"}})", {"'$ref'", "without end"});
 }
 
-TEST(JsonSchema, UnsatisfiableSchemasAreRefused) {
+TEST(JsonSchema, Schema_WhenUnsatisfiable_IsRefused) {
   for (const char* schema :
        {"false", R"({"enum":[]})", R"({"type":"string","enum":[1]})",
         R"({"allOf":[{"type":"string"},{"type":"integer"}]})",

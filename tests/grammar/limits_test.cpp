@@ -22,26 +22,26 @@ std::string repeated(const std::string& part, int n) {
   return out;
 }
 
-TEST(Limits, RegularExpressions) {
+TEST(GrammarLimits, Regex_WhenTooLarge_IsRefused) {
   expect_refused(compile_regex("(a{1000}){1000}"), "states");
   expect_refused(compile_regex("(((((){100000}){100000}){100000}){100000})"), "steps");
   expect_refused(compile_regex("(a|b)*a(a|b){40}"), "more than");
   expect_refused(compile_regex("((a{1,100}){1,100}){1,100}"), "more than");
   expect_refused(compile_regex(std::string(70, '(') + "a" + std::string(70, ')')), "deeper");
   expect_refused(compile_regex(std::string(20'000, 'a')), "bytes");
-  // What makes backtracking matchers catastrophic is nothing special here.
+  // Expressions that are catastrophic for backtracking matchers are harmless here.
   EXPECT_TRUE(accepts(compile_regex("(a+)+b").value(), std::string(500, 'a') + "b"));
   EXPECT_TRUE(accepts(compile_regex("(a|aa|a?)*c").value(), std::string(500, 'a') + "c"));
 }
 
-TEST(Limits, Grammars) {
+TEST(GrammarLimits, Gbnf_WhenTooLarge_IsRefused) {
   std::string doubling = "root ::= r0\n";
   for (int i = 0; i < 40; ++i) {
     const std::string next = "r" + std::to_string(i + 1);
     doubling += "r" + std::to_string(i) + " ::= " + next + " " + next + "\n";
   }
   doubling += "r40 ::= \"a\"\n";
-  const auto many = compile_gbnf(doubling);  // 2^40 letters: fine as calls
+  const auto many = compile_gbnf(doubling);  // 2^40 letters, cheap as calls
   ASSERT_TRUE(many.has_value()) << many.error().what;
   EXPECT_TRUE(begins(*many, std::string(1'000, 'a')));
   expect_refused(
@@ -55,7 +55,7 @@ TEST(Limits, Grammars) {
   expect_refused(compile_gbnf(std::string(600'000, '#')), "bytes");
 }
 
-TEST(Limits, Schemas) {
+TEST(GrammarLimits, JsonSchema_WhenTooLarge_IsRefused) {
   expect_refused(compile_json_schema(repeated("[", 100'000)), "deeper");
   expect_refused(compile_json_schema(repeated(R"({"items":)", 70) + "{}" + repeated("}", 70)),
                  "deeper");
@@ -71,7 +71,7 @@ TEST(Limits, Schemas) {
                  "'pattern'");
 }
 
-TEST(Limits, MergingDoesNotExplode) {
+TEST(GrammarLimits, AllOf_WhenMergingWouldExplode_IsBounded) {
   std::string all = R"({"allOf":[)";
   for (int i = 0; i < 20; ++i) {
     const std::string n = std::to_string(i);
@@ -79,7 +79,7 @@ TEST(Limits, MergingDoesNotExplode) {
            R"("]},{"required":["b)" + n + R"("]},{"required":["c)" + n + R"("]}]})";
   }
   expect_refused(compile_json_schema(all + "]}"), "alternatives");
-  // A chain of references that each hold the next one twice.
+  // A chain of references, each of which contains the next one twice.
   std::string chain = R"({"$ref":"#/$defs/d0","$defs":{)";
   for (int i = 0; i < 60; ++i) {
     const std::string next = R"({"$ref":"#/$defs/d)" + std::to_string(i + 1) + "\"}";
@@ -98,7 +98,7 @@ TEST(Limits, MergingDoesNotExplode) {
   EXPECT_TRUE(compile_json_schema(tree + R"("d60":{"type":"null"}}})").has_value());
 }
 
-TEST(Limits, LargeButOrdinarySchemas) {
+TEST(GrammarLimits, JsonSchema_WhenLargeButOrdinary_Compiles) {
   std::string values = R"({"enum":[)";
   for (int i = 0; i < 10'000; ++i)
     values += (i > 0 ? ",\"" : "\"") + std::to_string(i * 7919) + "\"";
@@ -134,7 +134,7 @@ std::string tool(int i) {
          R"("nest":{"type":"object","properties":{)" + deep + "}}}}}";
 }
 
-TEST(Limits, ManyToolsShareWhatIsEqual) {
+TEST(GrammarLimits, ToolCallGrammar_WithManyTools_SharesEqualRules) {
   std::string tools = R"({"form":"hermes","tools":[)";
   for (int i = 0; i < 128; ++i) tools += (i > 0 ? "," : "") + tool(i);
   const auto grammar = compile_tool_call(tools + "]}");
@@ -147,8 +147,9 @@ TEST(Limits, ManyToolsShareWhatIsEqual) {
                       "\"mode\":\"m96_2\""));
 }
 
-// A grammar with a great many ways to read one text: refused while matching, never wrong.
-TEST(Limits, AmbiguityIsBounded) {
+// A grammar with a great many ways to read one text is refused while matching, never matched
+// wrongly.
+TEST(GrammarLimits, Matcher_WhenTheGrammarIsAmbiguous_IsBounded) {
   const auto grammar =
       compile_gbnf("root ::= s\ns ::= \"a\" s s | \"a\" s | \"a\" | b s s s\nb ::= \"a\"");
   ASSERT_TRUE(grammar.has_value());

@@ -1,2 +1,2 @@
-set(libs hf_grammar hf_chat hf_engine nlohmann_json::nlohmann_json)
+set(libs holdfast_grammar holdfast_chat holdfast_engine nlohmann_json::nlohmann_json)
 set(timeout_s 300)

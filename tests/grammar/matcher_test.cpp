@@ -1,9 +1,9 @@
-// Goal: a mask names exactly the tokens that may come next, end tokens come exactly where a text
-// may end, and a state is what its tokens make of it. Method: random walks over the demo model's
+// Goal: a mask names exactly the tokens that may come next, end tokens are allowed exactly where a
+// text may end, and a state is a function of its tokens. Method: random walks over the demo model's
 // vocabulary (and large ones where the conformance data is there) through grammars of all kinds; at
 // many states the mask is compared with every token tried byte by byte on a copy, with another
-// matcher that replayed the ids over empty masks, and with the two sides of each byte; and what is
-// forced with every byte tried, one after the other.
+// matcher that replayed the ids over empty masks, and with the two sides of each byte; and forced
+// text with every byte tried, one after the other.
 
 #include <gtest/gtest.h>
 #include <malloc.h>
@@ -50,7 +50,7 @@ std::vector<std::pair<std::string, GrammarPtr>> grammars() {
   return out;
 }
 
-/// At most `most` bytes, each of which was the only one of 256 that fits.
+/// The forced bytes, at most `most`: each is the only one of 256 that fits.
 std::string brute_force_forced(const Matcher& matcher, std::size_t most) {
   std::string bytes;
   Matcher at = matcher;
@@ -71,23 +71,23 @@ std::size_t forced_bytes = 0;
 
 void check_state(Matcher& matcher, const std::string& name, const std::vector<TokenId>& ids) {
   for (const std::size_t most : {std::size_t{0}, std::size_t{3}, std::size_t{64}}) {
-    const std::string forced = matcher.forced(most), wanted = brute_force_forced(matcher, most);
+    const std::string forced = matcher.forced(most), expected = brute_force_forced(matcher, most);
     if (name == "ambiguous") {
-      ASSERT_TRUE(wanted.starts_with(forced));
+      ASSERT_TRUE(expected.starts_with(forced));
     } else {
-      ASSERT_EQ(forced, wanted) << name;
+      ASSERT_EQ(forced, expected) << name;
     }
     forced_bytes += forced.size();
   }
   std::vector<std::uint64_t> bits(matcher.table().mask_words(), ~std::uint64_t{0});
   ASSERT_TRUE(matcher.fill_mask(bits));
-  const auto wanted = brute_force_mask(matcher);
+  const auto expected = brute_force_mask(matcher);
   for (TokenId id = 0; id < matcher.table().size(); ++id) {
-    ASSERT_EQ(has_bit(bits, id), has_bit(wanted, id))
+    ASSERT_EQ(has_bit(bits, id), has_bit(expected, id))
         << name << " after " << ids.size() << " tokens: token " << id << " '"
         << matcher.table().bytes(id) << "'";
   }
-  ASSERT_EQ(bits, wanted) << name << ": bits behind the vocabulary";
+  ASSERT_EQ(bits, expected) << name << ": bits behind the vocabulary";
   bool any_end = false;
   for (const TokenId id : matcher.table().end_ids()) any_end = any_end || has_bit(bits, id);
   EXPECT_EQ(any_end, matcher.may_end() && !matcher.table().end_ids().empty());
@@ -111,7 +111,7 @@ std::vector<TokenId> walk(const std::string& name, const std::shared_ptr<TokenMa
   return ids;
 }
 
-TEST(Matcher, MasksEqualBruteForceOverTheDemoVocabulary) {
+TEST(Matcher, TokenMask_WithTheDemoVocabulary_EqualsBruteForce) {
   std::mt19937_64 random(7);
   for (const auto& [name, grammar] : grammars()) {
     const auto masks = masks_of(grammar, demo_table());
@@ -120,7 +120,7 @@ TEST(Matcher, MasksEqualBruteForceOverTheDemoVocabulary) {
   EXPECT_GT(forced_bytes, 100u);
 }
 
-TEST(Matcher, SaysWhatComesNextInAnyCase) {
+TEST(Matcher, Forced_WhenOnlyOneContinuationExists_ReturnsIt) {
   const auto grammar = compile_regex("ab(cde|cdf){2}(x|yz)?").value();
   Matcher matcher(masks_of(grammar, byte_table()));
   EXPECT_EQ(matcher.forced(64), "abcd");
@@ -142,8 +142,8 @@ TEST(Matcher, SaysWhatComesNextInAnyCase) {
   EXPECT_EQ(two_ways.forced(64), "xy");
 }
 
-// Each look comes to a call, which opens a frame.
-TEST(Matcher, LooksForWhatIsForcedWithoutLeavingAnything) {
+// Each call of forced() comes to a rule call, which opens a frame.
+TEST(Matcher, Forced_WhenCalledRepeatedly_LeaksNoMemory) {
   const auto grammar =
       compile_gbnf("root ::= \"ab\" r \"cd\"\nr ::= \"(\" r \")\" | \"x\"").value();
   Matcher matcher(masks_of(grammar, byte_table()));
@@ -153,7 +153,7 @@ TEST(Matcher, LooksForWhatIsForcedWithoutLeavingAnything) {
   EXPECT_LT(mallinfo2().uordblks, heap + 10'000);
 }
 
-TEST(TokenTable, SplitsIntoTheLongestTokens) {
+TEST(TokenTable, Split_WithAnyBytes_ReturnsTheLongestTokens) {
   const auto split = [](const TokenTable& table, std::string_view bytes) {
     std::vector<TokenId> ids;
     table.split(bytes, ids);
@@ -161,14 +161,14 @@ TEST(TokenTable, SplitsIntoTheLongestTokens) {
   };
   const std::string over(20, 'b');
   const std::vector<TokenTable::Token> tokens = {{"a"}, {"abc"}, {"b"}, {over}, {"ab"}, {"", true}};
-  const auto few = TokenTable::make(tokens);
-  EXPECT_EQ(split(*few, "abcab"), (std::vector<TokenId>{1, 4}));
-  EXPECT_EQ(split(*few, "aab" + over + "b"), (std::vector<TokenId>{0, 4, 3, 2}));
-  EXPECT_EQ(split(*few, "abxab"), (std::vector<TokenId>{4})) << "x is no token";
-  EXPECT_EQ(split(*few, ""), (std::vector<TokenId>{}));
+  const auto small_table = TokenTable::make(tokens);
+  EXPECT_EQ(split(*small_table, "abcab"), (std::vector<TokenId>{1, 4}));
+  EXPECT_EQ(split(*small_table, "aab" + over + "b"), (std::vector<TokenId>{0, 4, 3, 2}));
+  EXPECT_EQ(split(*small_table, "abxab"), (std::vector<TokenId>{4})) << "x is no token";
+  EXPECT_EQ(split(*small_table, ""), (std::vector<TokenId>{}));
   const auto table = demo_table();
   const std::string text = "the king's \"daughter\",\n  and:{he} \xc3\xa9";
-  std::vector<TokenId> wanted;
+  std::vector<TokenId> expected;
   for (std::size_t at = 0; at < text.size();) {
     TokenId best = -1;
     for (TokenId id = 0; id < table->size(); ++id) {
@@ -177,13 +177,13 @@ TEST(TokenTable, SplitsIntoTheLongestTokens) {
       if (best < 0 || bytes.size() > table->bytes(best).size()) best = id;
     }
     ASSERT_GE(best, 0);
-    wanted.push_back(best);
+    expected.push_back(best);
     at += table->bytes(best).size();
   }
-  EXPECT_EQ(split(*table, text), wanted);
+  EXPECT_EQ(split(*table, text), expected);
 }
 
-TEST(Matcher, MasksEqualBruteForceOverLargeVocabularies) {
+TEST(Matcher, TokenMask_WithLargeVocabularies_EqualsBruteForce) {
   std::mt19937_64 random(8);
   for (const char* vocabulary : {"qwen2", "llama-spm"}) {
     const auto table = conformance_table(vocabulary);
@@ -195,14 +195,14 @@ TEST(Matcher, MasksEqualBruteForceOverLargeVocabularies) {
   }
 }
 
-TEST(Matcher, StateIsAFunctionOfTheIds) {
+TEST(Matcher, MatcherState_WhenReplayedFromIds_IsTheSame) {
   std::mt19937_64 random(9);
   for (const auto& [name, grammar] : grammars()) {
     const auto masks = masks_of(grammar, demo_table());
     const std::vector<TokenId> ids = walk(name, masks, random, 80, 100);
     Matcher warm(masks);
     for (std::size_t cut = 0; cut <= ids.size(); ++cut) {
-      // Another matcher with masks of its own, as a worker that takes over would have.
+      // Another matcher with masks of its own, as a worker has that takes over.
       if (cut % 9 == 0) {
         Matcher cold(masks_of(grammar, demo_table()));
         for (std::size_t i = 0; i < cut; ++i) ASSERT_TRUE(cold.accept(ids[i]));
@@ -217,7 +217,7 @@ TEST(Matcher, StateIsAFunctionOfTheIds) {
   }
 }
 
-TEST(Matcher, ARefusedTokenChangesNothing) {
+TEST(Matcher, Accept_WhenTheTokenIsRefused_ChangesNothing) {
   const auto grammar = compile_json_schema(kPerson).value();
   Matcher matcher(masks_of(grammar, byte_table()));
   ASSERT_TRUE(matcher.accept_bytes(R"({"name":"x)"));
@@ -238,7 +238,7 @@ TEST(Matcher, ARefusedTokenChangesNothing) {
   EXPECT_FALSE(matcher.accept('x'));
 }
 
-TEST(Matcher, EndTokensComeWhereTheTextMayEnd) {
+TEST(Matcher, EndToken_WhenTheTextMayEnd_IsAllowed) {
   Matcher matcher(masks_of(compile_regex("a*b?").value(), byte_table()));
   EXPECT_TRUE(matcher.may_end());
   EXPECT_FALSE(matcher.must_end());
@@ -249,8 +249,8 @@ TEST(Matcher, EndTokensComeWhereTheTextMayEnd) {
   EXPECT_EQ(allowed_ids(strict), std::vector<TokenId>{'a'});
 }
 
-// Masks that were thrown away are found again, the same.
-TEST(Matcher, ASmallCacheGivesTheSameMasks) {
+// Masks that were evicted are computed again, the same.
+TEST(Matcher, MaskCache_WhenSmall_GivesTheSameMasks) {
   std::mt19937_64 random(10);
   const auto grammar = compile_json_schema(kPerson).value();
   const auto large = masks_of(grammar, demo_table());
@@ -269,7 +269,7 @@ TEST(Matcher, ASmallCacheGivesTheSameMasks) {
   EXPECT_LT(small->bytes_held(), 200'000u);
 }
 
-TEST(Matcher, AVocabularyWithoutAByteIsRefused) {
+TEST(Matcher, TokenMasks_WhenTheVocabularyLacksAByte_AreRefused) {
   const std::string_view bytes = "abc";
   std::vector<TokenTable::Token> tokens;
   for (std::size_t i = 0; i < 3; ++i) tokens.push_back({bytes.substr(i, 1), false});
@@ -282,7 +282,7 @@ TEST(Matcher, AVocabularyWithoutAByteIsRefused) {
 }
 
 // Right recursion must not pile up frames, nor cost more with every token.
-TEST(Matcher, LongListsStaySmall) {
+TEST(Matcher, Matcher_WithRightRecursion_StaysSmall) {
   const auto grammar =
       compile_gbnf("root ::= item | item \",\" root\nitem ::= n n\nn ::= \"[\" n \"]\" | [0-9]");
   Matcher matcher(masks_of(grammar.value(), byte_table()));

@@ -33,7 +33,8 @@ void count_keywords(const Json& schema, std::map<std::string, int>& histogram) {
   }
 }
 
-/// In the form of generated documents: doubles with a fraction and no exponent, short integers.
+/// True for the form of generated documents: doubles with a fraction and no exponent, short
+/// integers.
 bool is_canonical(const Json& value) {
   if (value.is_number_float()) {
     const std::string digits = value.dump();
@@ -213,7 +214,7 @@ Json RandomSchema::combination(int depth) {
   }
 }
 
-/// Something that must not hold beside something that must.
+/// A schema with a part that must not hold and one that must.
 Json RandomSchema::negation(int depth) {
   switch (below(8)) {
     case 0:

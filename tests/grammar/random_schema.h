@@ -12,10 +12,10 @@ namespace holdfast::grammar::tests {
 class RandomSchema {
  public:
   explicit RandomSchema(std::uint64_t seed) : random_(seed) {}
-  /// A schema of this depth with "$defs"; counts the keywords that it uses in `histogram`.
+  /// Makes a schema of this depth with "$defs"; counts the keywords that it uses in `histogram`.
   std::string make(int depth, std::map<std::string, int>& histogram);
-  /// A document like `text` with something changed. Empty if the result would not be in the form
-  /// that generated documents have (a float without fraction, an exponent).
+  /// Makes a document like `text` with something changed. Empty if the result is not in the form of
+  /// generated documents (a float without fraction, an exponent).
   std::string mutate(const std::string& text);
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
 

@@ -1,6 +1,6 @@
-// Goal: regular expressions and GBNF grammars allow exactly their texts; what is not regular, left
-// recursive or malformed is refused with the place. Method: tables of sources with texts that match
-// and texts that do not, byte by byte.
+// Goal: regular expressions and GBNF grammars allow exactly their texts; sources that are not
+// regular, left recursive or malformed are refused with the place. Method: tables of sources with
+// texts that match and texts that do not, byte by byte.
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ void check(const std::vector<Case>& cases,
   }
 }
 
-TEST(Regex, MatchesWholeTexts) {
+TEST(Regex, Regex_WhenCompiled_MatchesWholeTexts) {
   check({{"abc", {"abc"}, {"ab", "abcd", "xabc"}},
          {"a|bc|", {"a", "bc", ""}, {"b", "abc"}},
          {"(ab)*c+d?", {"c", "ababccd"}, {"abd", "cdd"}},
@@ -56,7 +56,7 @@ TEST(Regex, MatchesWholeTexts) {
         });
 }
 
-TEST(Regex, LooksAheadAndBehind) {
+TEST(Regex, LookaheadAndLookbehind_WhenCompiled_MatchExactly) {
   check({{"^(?=.*[A-Z])(?=.*\\d).{4,}$", {"aB1c", "1AAA", "éA1世"}, {"aB1", "abc1", "ABCD"}},
          {"^(?!\\s*$).+", {"a", " a "}, {"", " ", "\t"}},
          {"(?!a)[a-c]+", {"b", "ca"}, {"a", "ab"}},
@@ -76,19 +76,19 @@ TEST(Regex, LooksAheadAndBehind) {
         &compile_regex);
 }
 
-TEST(Regex, Words) {
+TEST(Regex, WordBoundaries_WhenCompiled_MatchExactly) {
   check({{".*\\bword\\b.*", {"word", "a word.", "é word", "-word-"}, {"sword", "words", "a_word"}},
          {"a\\B.*", {"ab", "a1"}, {"a", "a b"}},
          {"(?=.*\\bx\\b)[x y]+", {"x", "y x"}, {"xy", "xx"}}},
         &compile_regex);
-  // Behind an escape of JSON a word begins anew.
+  // A word begins anew after an escape of JSON.
   const auto grammar = compile_json_schema(R"({"type":"string","pattern":"\\nb\\b|\\n\\Bc"})");
   ASSERT_TRUE(grammar.has_value()) << grammar.error().what;
   EXPECT_TRUE(accepts(*grammar, R"("\nb")"));
   EXPECT_FALSE(accepts(*grammar, R"("\nc")"));
 }
 
-TEST(Regex, PropertiesCaseAndNames) {
+TEST(Regex, UnicodePropertiesAndFlags_WhenCompiled_MatchExactly) {
   check({{"\\p{L}+", {"aé世", "ß"}, {"1", "a1", " "}},
          {"\\p{Lu}\\p{Ll}*", {"A", "Éa"}, {"a", "AA"}},
          {"\\P{L}", {"1", " ", "😀"}, {"a", "世"}},
@@ -103,7 +103,7 @@ TEST(Regex, PropertiesCaseAndNames) {
         &compile_regex);
 }
 
-TEST(Regex, RefusesWhatIsNotRegularOrMalformed) {
+TEST(Regex, Regex_WhenNotRegularOrMalformed_IsRefused) {
   const std::vector<std::pair<const char*, Errc>> cases = {{"(?=a)b", Errc::kInvalidRequest},
                                                            {"(?<=a)b", Errc::kInvalidRequest},
                                                            {"a\\Bb\\b(?!$)", Errc::kInvalidRequest},
@@ -138,7 +138,7 @@ TEST(Regex, RefusesWhatIsNotRegularOrMalformed) {
   EXPECT_NE(compile_regex("ab(?>c)").error().what.find("at character"), std::string::npos);
 }
 
-TEST(Gbnf, DerivesTheTextsOfRoot) {
+TEST(Gbnf, Gbnf_WhenCompiled_AcceptsTheTextsOfRoot) {
   check({{"root ::= \"a\" b\nb ::= \"x\" | \"y\"", {"ax", "ay"}, {"a", "axy"}},
          {"# comment\nroot ::= [a-c]+ # behind\n", {"abc"}, {"", "d"}},
          {"root ::= (\"a\" |\n  \"b\")* \"!\"?", {"", "abba!", "!"}, {"c", "!!"}},
@@ -159,7 +159,7 @@ TEST(Gbnf, DerivesTheTextsOfRoot) {
         &compile_gbnf);
 }
 
-TEST(Gbnf, TheFormatsOwnJsonGrammar) {
+TEST(Gbnf, GbnfJsonGrammar_WhenCompiled_AcceptsJson) {
   const char* source = R"g(
 root   ::= object
 value  ::= object | array | string | number | ("true" | "false" | "null") ws
@@ -187,7 +187,7 @@ ws ::= | " " | "\n" [ \t]{0,20}
         &compile_gbnf);
 }
 
-TEST(Gbnf, RefusesWhatItCannotDerive) {
+TEST(Gbnf, Gbnf_WhenLeftRecursiveOrMalformed_IsRefused) {
   const std::vector<std::pair<const char*, Errc>> cases = {
       {"root ::= root \"a\" | \"a\"", Errc::kUnsupported},
       {"root ::= x root \"a\" | \"a\"\nx ::= \"b\"?", Errc::kUnsupported},

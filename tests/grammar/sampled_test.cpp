@@ -1,11 +1,11 @@
-// Goal: whatever the schema, a model that knows nothing of JSON ends its document, and the document
+// Goal: whatever the schema, a model that has not learnt JSON ends its document, and the document
 // is valid; no text was ever one that could not become a valid document. Method: the real engine
 // with the demo model, sampling at temperature 1; random schemas of depth 3 and more; the texts are
 // matched again byte by byte, those that ended are judged by python3-jsonschema (validate.py). The
-// model knows plays, and its strings do not end by themselves, so "finish" is asked for;
-// HOLDFAST_SCHEMA_FINISH=0 shows how many end without it.
-// HOLDFAST_SCHEMA_SEED and HOLDFAST_SCHEMA_COUNT choose other and more cases; the figure in
-// docs/structured-output.md is of 1,000.
+// model writes plays, and its strings do not end by themselves, so the request sets "finish";
+// HOLDFAST_SCHEMA_FINISH=0 shows how many end without it. HOLDFAST_SCHEMA_SEED and
+// HOLDFAST_SCHEMA_COUNT choose other and more cases; the figure in docs/use/structured-output.md is
+// of 1,000.
 
 #include <gtest/gtest.h>
 
@@ -96,7 +96,7 @@ Drawn draw(std::uint64_t count) {
   return out;
 }
 
-/// How many ended; their documents go to their cases.
+/// Counts the samples that ended; their documents go to their cases.
 std::size_t match(Drawn& drawn) {
   std::size_t stopped = 0;
   for (std::size_t i = 0; i < drawn.cases.size(); ++i) {
@@ -117,7 +117,7 @@ std::size_t match(Drawn& drawn) {
   return stopped;
 }
 
-TEST(Sampled, DocumentsEndAndAreValid) {
+TEST(Sampled, Documents_WhenSampledAtRandom_EndAndAreValid) {
   const std::uint64_t count = setting("HOLDFAST_SCHEMA_COUNT", 20);
   Drawn drawn = draw(count);
   run(drawn.cases, drawn.samples);

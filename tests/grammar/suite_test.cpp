@@ -1,7 +1,7 @@
-// Goal: no document that JSON schema calls invalid is let through. Method: the cases of the
+// Goal: no document that JSON schema calls invalid is accepted. Method: the cases of the
 // JSON-Schema-Test-Suite (tests/data/json-schema-suite); schemas with a keyword that is refused are
-// counted, and so are valid documents that are not in the form that generated ones have (closed
-// objects and arrays, members in their order, 1.0 for 1; docs/structured-output.md).
+// counted, and so are valid documents that are not in the form of generated ones (closed objects
+// and arrays, members in their order, 1.0 for 1; docs/use/structured-output.md).
 
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ using Json = nlohmann::ordered_json;
 struct Counts {
   int groups = 0;
   int compiled = 0;
-  int invalid = 0;  // all of them refused
+  int invalid = 0;  // all of them must be refused
   int valid = 0;
   int narrowed = 0;  // valid, not in our form
 };
@@ -41,7 +41,7 @@ void check_group(const Json& group, Counts& counts, std::map<std::string, int>& 
     const std::string document = test["data"].dump();
     const bool let_through = !empty && accepts(*grammar, document);
     if (test["valid"] == true) {
-      // A schema that is said to have no text has none at all.
+      // A schema that compiles as unsatisfiable has no valid document at all.
       EXPECT_FALSE(empty) << document << "\nschema: " << schema;
       ++(let_through ? counts.valid : counts.narrowed);
       continue;
@@ -51,7 +51,7 @@ void check_group(const Json& group, Counts& counts, std::map<std::string, int>& 
   }
 }
 
-TEST(Suite, NothingInvalidIsLetThrough) {
+TEST(JsonSchemaTestSuite, InvalidDocuments_WithTheOfficialTestSuite_AreRejected) {
   Counts all;
   std::map<std::string, int> refused;
   const std::filesystem::path folder = HOLDFAST_SOURCE_DIR "/tests/data/json-schema-suite";

@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of this room share: texts matched byte by byte, and the demo model's vocabulary.
+// Shared parts of the grammar tests: texts matched byte by byte, and the demo model's vocabulary.
 
 #include <memory>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace holdfast::grammar::tests {
 
-/// 256 tokens of one byte each, token 256 is the end.
+/// A vocabulary of 256 tokens of one byte each; token 256 is the end.
 std::shared_ptr<const TokenTable> byte_table();
 constexpr TokenId kByteEnd = 256;
 
@@ -23,9 +23,9 @@ std::shared_ptr<const TokenTable> conformance_table(const std::string& name);
 std::shared_ptr<TokenMasks> masks_of(const GrammarPtr& grammar,
                                      std::shared_ptr<const TokenTable> table);
 
-/// Whether `text` is a complete text of the grammar.
+/// True if `text` is a complete text of the grammar.
 bool accepts(const GrammarPtr& grammar, std::string_view text);
-/// Whether `text` begins some complete text.
+/// True if `text` begins some complete text.
 bool begins(const GrammarPtr& grammar, std::string_view text);
 
 std::vector<TokenId> allowed_ids(Matcher& matcher);
@@ -38,7 +38,7 @@ struct Case {
 void check(const std::vector<Case>& cases);
 
 bool has_bit(const std::vector<std::uint64_t>& bits, TokenId id);
-/// Every token tried on a copy of the matcher: what fill_mask must give.
+/// The mask that fill_mask must give: every token tried on a copy of the matcher.
 std::vector<std::uint64_t> brute_force_mask(const Matcher& matcher);
 
 }  // namespace holdfast::grammar::tests

@@ -1,7 +1,7 @@
-// Goal: a call that must come is written as its family writes it, with arguments that its schema
-// allows, behind thoughts where the model has them; what is allowed is what shared/chat takes
-// apart. Method: texts that must and must not be allowed, byte by byte; random walks over the demo
-// model's vocabulary, whose texts are parsed as calls.
+// Goal: a required call is written as its family writes it, with arguments that its schema allows,
+// after reasoning where the model has it; whatever is allowed is parsed by shared/chat. Method:
+// texts that must and must not be allowed, byte by byte; random walks over the demo model's
+// vocabulary, whose texts are parsed as calls.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -31,7 +31,7 @@ const std::string kLook =
 const std::string kOther =
     "<tool_call>\n{\"name\": \"a\\\"b\", \"arguments\": {\"x\": [1]}}\n</tool_call>";
 
-TEST(ToolCall, HermesWritesOneOrMore) {
+TEST(ToolCall, HermesForm_WithOneOrMoreCalls_IsAccepted) {
   const GrammarPtr many = calls(R"("form":"hermes")");
   EXPECT_TRUE(accepts(many, kLook));
   EXPECT_TRUE(accepts(many, kOther));
@@ -47,7 +47,7 @@ TEST(ToolCall, HermesWritesOneOrMore) {
   EXPECT_FALSE(begins(one, kLook + "\n"));
 }
 
-TEST(ToolCall, ThoughtsMayComeFirst) {
+TEST(ToolCall, Reasoning_WhenAllowed_MayPrecedeTheCall) {
   const GrammarPtr may = calls(R"("form":"hermes","reasoning":true)");
   EXPECT_TRUE(accepts(may, kLook));
   EXPECT_TRUE(accepts(may, "<think>if </thing> < 3\nthen ü</think>\n\n" + kLook));
@@ -58,7 +58,7 @@ TEST(ToolCall, ThoughtsMayComeFirst) {
   EXPECT_FALSE(accepts(opened, kLook)) << "the prompt has begun a thought, which must end";
 }
 
-TEST(ToolCall, OthersWriteJson) {
+TEST(ToolCall, Llama3Form_WithJsonCalls_IsAccepted) {
   const GrammarPtr many = calls(R"("form":"llama3")");
   const std::string look = R"({"name": "look", "parameters": {"n": 3}})";
   EXPECT_TRUE(accepts(many, look));
@@ -66,7 +66,7 @@ TEST(ToolCall, OthersWriteJson) {
   EXPECT_FALSE(begins(many, "["));
 }
 
-TEST(ToolCall, WhatIsWrongIsSaid) {
+TEST(ToolCall, ToolCallRequest_WhenInvalid_NamesTheField) {
   const std::pair<const char*, const char*> wrong[] = {
       {R"({"form":"x","tools":[{"name":"a"}]})", "form"},
       {R"({"form":"hermes","tools":[]})", "tools"},
@@ -83,7 +83,7 @@ TEST(ToolCall, WhatIsWrongIsSaid) {
   }
 }
 
-TEST(ToolCall, WhatIsWrittenIsTakenApart) {
+TEST(ToolCall, ToolCall_WhenGeneratedByTheGrammar_IsParsed) {
   std::mt19937_64 random(3);
   int ended = 0;
   for (const char* form : {"hermes", "llama3"}) {

@@ -1,6 +1,6 @@
 """Reads one {"schema": ..., "docs": [text, ...]} a line and writes for each one text of '1' (valid)
 and '0' by python3-jsonschema, which knows nothing of our code. 'x': the text is not JSON. What is no
-JSON schema is read as docs/structured-output.md says it is (plain), patterns as ECMA-262 means them."""
+JSON schema is read as docs/use/structured-output.md says it is (plain), patterns as ECMA-262 means them."""
 
 import json
 import sys

@@ -1,7 +1,7 @@
-// Goal: a request is judged by the keys as they are when it comes, whatever the silence before it:
-// a revoked key is refused at once, a new one is let in at once, and while the keys cannot be read
-// nobody is. Method: a gateway in this process over a fake daemon whose list of keys the test
-// changes between two requests, with and without silence between them.
+// Goal: a request is judged by the keys as they are when it comes, however long the silence before
+// it: a revoked key is refused at once, a new one is accepted at once, and while the keys cannot be
+// read nobody is let in. Method: a gateway in this process over a fake daemon whose list of keys
+// the test changes between two requests, with and without silence between them.
 #include "control/gateway/access.h"
 
 #include <gtest/gtest.h>
@@ -18,19 +18,19 @@ namespace holdfast::test::access_test {
 namespace {
 
 using gateway::Access;
-using gateway::Keeper;
+using gateway::ObjectStore;
 using gateway::Principal;
 using gateway::Request;
 using gateway::Response;
 using nlohmann::json;
 
-/// Longer than a list of keys judges anybody.
+/// Waits longer than a list of keys is valid.
 void be_silent() {
   usleep(1'100'000);
 }
 
 /// A fake daemon with keys, and Access over it.
-struct House {
+struct AccessFixture {
   void put(const std::string& key, const std::string& role, bool revoked = false) {
     keys[key] = {{"seq", keys.size() + 1},
                  {"id", "key_" + key},
@@ -54,7 +54,7 @@ struct House {
     if (!key.empty()) out.headers.emplace_back("Authorization", "Bearer " + key);
     return out;
   }
-  /// As the router does: waits if it is told to, then asks.
+  /// Waits if ready() says so, then checks, as the router does.
   std::variant<Principal, Response> ask(const Request& from) {
     std::promise<void> read;
     auto done = read.get_future();
@@ -69,81 +69,81 @@ struct House {
   }
 
   FakeClient client;
-  Keeper keeper{client};
+  ObjectStore object_store{client};
   std::map<std::string, json> keys;
-  std::shared_ptr<Access> access = std::make_shared<Access>(keeper, true);
+  std::shared_ptr<Access> access = std::make_shared<Access>(object_store, true);
   bool waited = false;
 };
 
-TEST(Access, WhenTheListIsOld_ItIsReadBeforeAnybodyIsJudged) {
-  House house;
-  house.put("a", "client");
-  house.put("boss", "operator");
-  EXPECT_EQ(house.status(house.request("a")), 200);
-  EXPECT_TRUE(house.waited);
-  house.put("a", "client", true);
+TEST(Access, ApiKeyList_WhenStale_IsReloadedBeforeTheCheck) {
+  AccessFixture fixture;
+  fixture.put("a", "client");
+  fixture.put("boss", "operator");
+  EXPECT_EQ(fixture.status(fixture.request("a")), 200);
+  EXPECT_TRUE(fixture.waited);
+  fixture.put("a", "client", true);
   be_silent();
-  EXPECT_EQ(house.status(house.request("a")), 401) << "after silence";
-  EXPECT_TRUE(house.waited);
-  EXPECT_EQ(house.status(house.request("boss")), 200);
+  EXPECT_EQ(fixture.status(fixture.request("a")), 401) << "after silence";
+  EXPECT_TRUE(fixture.waited);
+  EXPECT_EQ(fixture.status(fixture.request("boss")), 200);
 }
 
-TEST(Access, WhenAKeyIsNew_ItsFirstRequestIsLetIn) {
-  House house;
-  house.put("a", "client");
-  EXPECT_EQ(house.status(house.request("a")), 200);
-  EXPECT_EQ(house.status(house.request("a")), 200);
-  house.put("new", "client");
-  const auto verdict = house.ask(house.request("new"));
+TEST(Access, ApiKey_WhenNewlyCreated_IsAcceptedOnFirstRequest) {
+  AccessFixture fixture;
+  fixture.put("a", "client");
+  EXPECT_EQ(fixture.status(fixture.request("a")), 200);
+  EXPECT_EQ(fixture.status(fixture.request("a")), 200);
+  fixture.put("new", "client");
+  const auto verdict = fixture.ask(fixture.request("new"));
   const auto* principal = std::get_if<Principal>(&verdict);
   ASSERT_NE(principal, nullptr);
   EXPECT_EQ(principal->tenant(), "t-new");
   EXPECT_EQ(principal->key(), "key_new");
   EXPECT_FALSE(principal->is_operator());
-  EXPECT_EQ(house.status(house.request("none")), 401);
+  EXPECT_EQ(fixture.status(fixture.request("none")), 401);
 }
 
-TEST(Access, WhenTheFirstKeyIsMade_NobodyIsLetInWithoutOne) {
-  House house;
-  house.client.op_results["objects.list"] = R"({"more": false, "objects": []})";
-  EXPECT_EQ(house.status(house.request("")), 200);
-  EXPECT_TRUE(house.access->keyless());
-  house.put("a", "client");
+TEST(Access, KeylessRequest_AfterFirstApiKeyIsCreated_IsRefused) {
+  AccessFixture fixture;
+  fixture.client.op_results["objects.list"] = R"({"more": false, "objects": []})";
+  EXPECT_EQ(fixture.status(fixture.request("")), 200);
+  EXPECT_TRUE(fixture.access->keyless());
+  fixture.put("a", "client");
   be_silent();
-  EXPECT_EQ(house.status(house.request("")), 401);
-  EXPECT_FALSE(house.access->keyless());
+  EXPECT_EQ(fixture.status(fixture.request("")), 401);
+  EXPECT_FALSE(fixture.access->keyless());
 }
 
-TEST(Access, WhenTheDaemonIsAway_NobodyIsLetInByWhatWasKnown) {
-  House house;
-  house.put("a", "client");
-  EXPECT_EQ(house.status(house.request("a")), 200);
-  house.client.failure = client::Failure{};
+TEST(Access, ApiKeyCheck_WhenDaemonIsUnreachable_Returns503) {
+  AccessFixture fixture;
+  fixture.put("a", "client");
+  EXPECT_EQ(fixture.status(fixture.request("a")), 200);
+  fixture.client.failure = client::Failure{};
   be_silent();
-  EXPECT_EQ(house.status(house.request("a")), 503);
-  EXPECT_EQ(house.status(house.request("")), 503);
-  house.client.failure.reset();
-  EXPECT_EQ(house.status(house.request("a")), 200);
+  EXPECT_EQ(fixture.status(fixture.request("a")), 503);
+  EXPECT_EQ(fixture.status(fixture.request("")), 503);
+  fixture.client.failure.reset();
+  EXPECT_EQ(fixture.status(fixture.request("a")), 200);
 }
 
-TEST(Access, WhenTheListIsYoung_NobodyWaits) {
-  House house;
-  house.put("a", "client");
-  EXPECT_EQ(house.status(house.request("a")), 200);
+TEST(Access, ApiKeyList_WhenFresh_IsUsedWithoutWaiting) {
+  AccessFixture fixture;
+  fixture.put("a", "client");
+  EXPECT_EQ(fixture.status(fixture.request("a")), 200);
   for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(house.status(house.request("a")), 200);
-    EXPECT_FALSE(house.waited);
+    EXPECT_EQ(fixture.status(fixture.request("a")), 200);
+    EXPECT_FALSE(fixture.waited);
   }
 }
 
-TEST(Access, RolesAreHeld) {
+TEST(Access, ApiKeyRole_WhenItDoesNotCoverTheRoute_Returns403) {
   Gateway gateway;
-  House house;
-  house.put("c", "client");
-  house.put("m", "metrics");
-  house.put("o", "operator");
+  AccessFixture fixture;
+  fixture.put("c", "client");
+  fixture.put("m", "metrics");
+  fixture.put("o", "operator");
   gateway.context().operating = &gateway.client;
-  gateway.context().access = house.access;
+  gateway.context().access = fixture.access;
   gateway.client.op_results["status"] = "{}";
   const auto status = [&](const char* method, const std::string& path, const std::string& key) {
     return gateway

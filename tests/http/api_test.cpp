@@ -1,4 +1,4 @@
-// Goal: the endpoints keep OpenAI's contract and ours: ids, usage, errors, idempotency, resuming.
+// Goal: the endpoints obey OpenAI's contract and ours: ids, usage, errors, idempotency, resuming.
 // Method: a gateway in this process over a fake daemon with scripted tokens; documents are parsed.
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ wire::ModelInfo model(const std::string& name, const std::string& state) {
   return info;
 }
 
-TEST(Api, HealthSaysWhyNot) {
+TEST(Api, Readiness_WhenNoModelIsReady_ReturnsTheReason) {
   Gateway gateway;
   EXPECT_EQ(gateway.ask(get("/health/live")).status, 200);
   Reply reply = gateway.ask(get("/health/ready"));
@@ -47,7 +47,7 @@ TEST(Api, HealthSaysWhyNot) {
   EXPECT_EQ(json::parse(reply.body)["reason"], "the daemon does not answer");
 }
 
-TEST(Api, ListsModels) {
+TEST(Api, Models_WhenListedOrNamed_ReturnTheirState) {
   Gateway gateway;
   gateway.client.model_list = {model("a", "ready"), model("org/b c", "unloaded")};
   const json list = json::parse(gateway.ask(get("/v1/models")).body);
@@ -61,7 +61,7 @@ TEST(Api, ListsModels) {
   EXPECT_EQ(json::parse(none.body)["error"]["code"], "model_not_found");
 }
 
-TEST(Api, UnknownPathsAndMethods) {
+TEST(Api, Route_WhenPathOrMethodIsUnknown_Returns404Or405) {
   Gateway gateway;
   EXPECT_EQ(gateway.ask(get("/")).status, 404);
   EXPECT_EQ(gateway.ask(get("/v1/requests/")).status, 404);
@@ -72,9 +72,9 @@ TEST(Api, UnknownPathsAndMethods) {
   EXPECT_EQ(gateway.ask(post("/v1/requests/x", "")).headers.at("allow"), "GET, DELETE");
 }
 
-TEST(Api, CompletionAnswer) {
+TEST(Api, Completion_WhenFinished_ReturnsOpenAiDocument) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"He", "llo \xf0\x9f", "\x98\x80", "\""}};
+  gateway.client.script.token_bytes = {{"He", "llo \xf0\x9f", "\x98\x80", "\""}};
   const Reply reply = gateway.ask(post(kCompletions, kBody));
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.headers.at("x-request-id"), "req1");
@@ -92,9 +92,9 @@ TEST(Api, CompletionAnswer) {
   EXPECT_EQ(gateway.client.last_submit().on_disconnect, wire::OnDisconnect::kCancel);
 }
 
-TEST(Api, BestOfShowsTheLikeliestOfEachPrompt) {
+TEST(Api, BestOf_WhenLargerThanN_ReturnsTheLikeliestOfEachPrompt) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"a"}, {"b"}, {"c"}, {"d"}, {"e"}, {"f"}};
+  gateway.client.script.token_bytes = {{"a"}, {"b"}, {"c"}, {"d"}, {"e"}, {"f"}};
   gateway.client.script.choice_extra = {R"({"logprob":-3})", R"({"logprob":-1})",
                                         R"({"logprob":-2})", R"({"logprob":-1})",
                                         R"({"logprob":-5})", R"({"logprob":-4})"};
@@ -115,9 +115,9 @@ TEST(Api, BestOfShowsTheLikeliestOfEachPrompt) {
   EXPECT_EQ(gateway.ask(get("/v1/requests/" + id + "/stream")).body, reply.body);
 }
 
-TEST(Api, ChoicesArePromptMajorAndEchoed) {
+TEST(Api, Choices_WithSeveralPrompts_ArePromptMajorAndEchoed) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"0"}, {"1"}, {"2"}, {"3"}};
+  gateway.client.script.token_bytes = {{"0"}, {"1"}, {"2"}, {"3"}};
   const json body = json::parse(
       gateway.ask(post(kCompletions, R"({"model":"m","prompt":["p","q"],"n":2,"echo":true})"))
           .body);
@@ -127,9 +127,9 @@ TEST(Api, ChoicesArePromptMajorAndEchoed) {
   EXPECT_EQ(body["usage"]["prompt_tokens"], 14);
 }
 
-TEST(Api, ChatAnswerAndStream) {
+TEST(Api, ChatCompletion_WhenStreamedOrNot_ReturnsOpenAiDocuments) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"Hi", " you", "STOP"}};
+  gateway.client.script.token_bytes = {{"Hi", " you", "STOP"}};
   gateway.client.script.finish = wire::FinishReason::kStop;
   json body = json::parse(gateway.ask(post(kChats, kChat + R"(,"stop":"STOP"})")).body);
   EXPECT_EQ(body["id"], "chatcmpl-req1");
@@ -161,9 +161,9 @@ TEST(Api, ChatAnswerAndStream) {
   EXPECT_EQ(events.back().id, "req2.3");
 }
 
-TEST(Api, Logprobs) {
+TEST(Api, Logprobs_WhenRequested_HaveTheFormOfEachApi) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"a", "\xc3", "\xa9"}};
+  gateway.client.script.token_bytes = {{"a", "\xc3", "\xa9"}};
   gateway.client.script.extra = {R"({"logprob":-0.5,"top":[[3,-0.5],[4,-1.5]]})", "",
                                  R"({"top":[[5,-2,[120]],[6,-3,[195]],[7,-4,[120]]]})"};
   const json body = json::parse(
@@ -184,7 +184,7 @@ TEST(Api, Logprobs) {
   EXPECT_EQ(content[2]["top_logprobs"][1]["bytes"], json::parse("[195]"));
 }
 
-/// Of the prompt BOS "a" "é" " b", the second character in two tokens.
+/// The scores of the prompt BOS "a" "é" " b", with the second character in two tokens.
 std::string scored_extra(const std::string& extra) {
   wire::PromptScores scores;
   scores.top = 2;
@@ -192,18 +192,18 @@ std::string scored_extra(const std::string& extra) {
   scores.scores = {{-0.1F, 1}, {-2.5F, 3}, {-0.25F, 1}, {-4.0F, 9}};
   scores.alternatives = {{10, -0.1F},  {12, -3.0F}, {10, -1.0F}, {13, -1.5F},
                          {12, -0.25F}, {7, -2.0F},  {13, -0.5F}, {10, -0.75F}};
-  scores.pieces = {{1, {"<s>", true}},    {10, {"a", false}},  {11, {"\xc3", false}},
-                   {12, {"\xa9", false}}, {13, {" b", false}}, {7, {"", true}}};
+  scores.token_bytes = {{1, {"<s>", true}},    {10, {"a", false}},  {11, {"\xc3", false}},
+                        {12, {"\xa9", false}}, {13, {" b", false}}, {7, {"", true}}};
   return wire::with_prompt_scores(extra, scores);
 }
 
-TEST(Api, EchoedPromptsHaveTheirLogprobs) {
+TEST(Api, EchoedPrompt_WithLogprobs_HasItsTokenLogprobs) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"x", "é", "y"}};
+  gateway.client.script.token_bytes = {{"x", "é", "y"}};
   gateway.client.script.extra = {scored_extra(R"({"logprob":-0.5,"top":[[3,-0.5,[120]]]})"),
                                  R"({"logprob":-1,"top":[]})", R"({"logprob":-2,"top":[]})"};
-  const std::string asked = R"({"model":"m","prompt":"aé b","echo":true,"logprobs":1)";
-  const json body = json::parse(gateway.ask(post(kCompletions, asked + "}")).body);
+  const std::string body_prefix = R"({"model":"m","prompt":"aé b","echo":true,"logprobs":1)";
+  const json body = json::parse(gateway.ask(post(kCompletions, body_prefix + "}")).body);
   EXPECT_EQ(body["choices"][0]["text"], "aé bxéy");
   const json logs = body["choices"][0]["logprobs"];
   EXPECT_EQ(logs["tokens"], json::parse(R"(["<s>","a","\ufffd","\ufffd"," b","x","é","y"])"));
@@ -214,7 +214,7 @@ TEST(Api, EchoedPromptsHaveTheirLogprobs) {
   EXPECT_FALSE(body["choices"][0].contains("prompt_logprobs"));
 
   const auto events =
-      parse_events(gateway.ask(post(kCompletions, asked + R"(,"stream":true})")).body);
+      parse_events(gateway.ask(post(kCompletions, body_prefix + R"(,"stream":true})")).body);
   EXPECT_EQ(text_of(events, 0), "aé bxéy");
   json together;
   for (const SseEvent& event : events) {
@@ -227,9 +227,9 @@ TEST(Api, EchoedPromptsHaveTheirLogprobs) {
   EXPECT_EQ(together, logs);
 }
 
-TEST(Api, ScoresOfThePromptAsVllmHasThem) {
+TEST(Api, PromptLogprobs_WhenRequested_HaveVllmForm) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"x"}};
+  gateway.client.script.token_bytes = {{"x"}};
   gateway.client.script.extra = {scored_extra("")};
   const json body = json::parse(
       gateway.ask(post(kCompletions, R"({"model":"m","prompt":"aé b","prompt_logprobs":1,"n":2})"))
@@ -251,7 +251,7 @@ TEST(Api, ScoresOfThePromptAsVllmHasThem) {
   EXPECT_FALSE(talk["choices"][0].contains("prompt_logprobs"));
 }
 
-TEST(Api, RefusalsKeepTheirNumbers) {
+TEST(Api, Refusal_WhenDaemonGivesNumbers_ReturnsThemWithItsStatus) {
   Gateway gateway;
   client::Failure failure;
   failure.code = Errc::kQueueFull;
@@ -281,8 +281,8 @@ TEST(Api, RefusalsKeepTheirNumbers) {
   }
 }
 
-// As OpenAI's clients know it: how a key stands, in each answer; 429 with its words.
-TEST(Api, LimitsOfAKeyAreSaidAsOpenAiDoes) {
+// OpenAI's headers tell the state of a key's limits in each answer; 429 has OpenAI's words.
+TEST(Api, RateLimit_WhenKeyHasLimits_SendsOpenAiHeaders) {
   Gateway gateway;
   gateway.client.key = wire::KeyStanding{60, 59, 59'900};
   Reply reply = gateway.ask(post(kCompletions, kBody));
@@ -306,7 +306,7 @@ TEST(Api, LimitsOfAKeyAreSaidAsOpenAiDoes) {
   EXPECT_EQ(error["type"], "requests");
 }
 
-TEST(Api, BadBodiesAndHeaders) {
+TEST(Api, Request_WhenBodyOrHeaderIsInvalid_Returns400) {
   Gateway gateway;
   Reply reply =
       gateway.ask(post(kCompletions, R"({"model":"m","prompt":"a","temperature":"hot"})"));
@@ -324,7 +324,7 @@ TEST(Api, BadBodiesAndHeaders) {
   EXPECT_EQ(reply.headers.at("x-holdfast-ignored"), "best, x??y");
 }
 
-TEST(Api, DisconnectPolicy) {
+TEST(Api, DisconnectPolicy_WithIdempotencyKey_DefaultsToContinue) {
   Gateway gateway;
   const auto policy = [&](const std::string& headers) {
     gateway.ask(post(kCompletions, kBody, headers));
@@ -337,12 +337,12 @@ TEST(Api, DisconnectPolicy) {
             wire::OnDisconnect::kCancel);
 }
 
-TEST(Api, IdempotencyKeyFindsTheSameRequest) {
+TEST(Api, IdempotencyKey_WhenRepeated_ReturnsTheSameRequest) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"a", "b"}};
+  gateway.client.script.token_bytes = {{"a", "b"}};
   const std::string key = "Idempotency-Key: k\r\n";
   const Reply first = gateway.ask(post(kCompletions, kBody, key));
-  gateway.client.script.pieces = {{"other"}};
+  gateway.client.script.token_bytes = {{"other"}};
   const Reply second = gateway.ask(post(kCompletions, R"( {"prompt" : "a", "model" : "m"} )", key));
   EXPECT_EQ(first.body, second.body);
   EXPECT_EQ(first.headers.at("x-request-id"), second.headers.at("x-request-id"));
@@ -356,10 +356,10 @@ TEST(Api, IdempotencyKeyFindsTheSameRequest) {
   EXPECT_EQ(gateway.ask(post(kChats, kChat + "}", key)).status, 422);
 }
 
-TEST(Api, StreamResumesFromEveryIdByEveryDoor) {
+TEST(Api, Stream_WhenResumedFromAnyIdOnAnyRoute_GivesTheRest) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"H\xc3", "\xa9", "llo", " \xe2", "\x82", "\xac", "x\n", "\n!"},
-                                  {"z", "\n", "end"}};
+  gateway.client.script.token_bytes = {
+      {"H\xc3", "\xa9", "llo", " \xe2", "\x82", "\xac", "x\n", "\n!"}, {"z", "\n", "end"}};
   const std::string body = R"({"model":"m","prompt":"a","n":2,"stream":true,"stop":["\n\n"]})";
   const std::string key = "Idempotency-Key: k\r\n";
   const auto events = parse_events(gateway.ask(post(kCompletions, body, key)).body);
@@ -385,12 +385,12 @@ TEST(Api, StreamResumesFromEveryIdByEveryDoor) {
   EXPECT_EQ(gateway.client.submits(), 1);
 }
 
-TEST(Api, ResumeChecksWhoseStreamItIs) {
+TEST(Api, Resume_WhenIdIsOfAnotherRequest_IsRefused) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"a"}};
+  gateway.client.script.token_bytes = {{"a"}};
   gateway.ask(post(kCompletions, kStream, "Idempotency-Key: k\r\n"));
   gateway.ask(post(kCompletions, kStream));
-  // The key finds req1, the id names req2; another body under an id; an id of nobody.
+  // The key finds req1, the id names req2; another body under an id; an unknown id.
   EXPECT_EQ(
       gateway.ask(post(kCompletions, kStream, "Idempotency-Key: k\r\nLast-Event-ID: req2.1\r\n"))
           .status,
@@ -407,10 +407,10 @@ TEST(Api, ResumeChecksWhoseStreamItIs) {
   EXPECT_EQ(gateway.client.submits(), 2);
 }
 
-TEST(Api, LiveStreamAttachesAndGoesOn) {
+TEST(Api, LiveStream_WhenClientReconnects_ContinuesFromLastEventId) {
   Gateway gateway;
   gateway.client.hold_tokens = true;
-  gateway.client.script.pieces = {{"one ", "two ", "three"}};
+  gateway.client.script.token_bytes = {{"one ", "two ", "three"}};
   std::string id;
   {
     Peer peer(gateway.address());
@@ -429,10 +429,10 @@ TEST(Api, LiveStreamAttachesAndGoesOn) {
   EXPECT_EQ(text_of(parse_events(peer.read_reply().body), 0), "three");
 }
 
-TEST(Api, RequestsById) {
+TEST(Api, Request_WhenQueriedOrDeletedById_ReturnsItsState) {
   Gateway gateway;
   gateway.client.hold_tokens = true;
-  gateway.client.script.pieces = {{"a", "b"}};
+  gateway.client.script.token_bytes = {{"a", "b"}};
   Peer peer(gateway.address());
   peer.send(post(kCompletions, kStream));
   gateway.client.wait_for([&] { return gateway.client.open_streams() == 1; });
@@ -451,9 +451,9 @@ TEST(Api, RequestsById) {
   EXPECT_EQ(gateway.ask("DELETE /v1/requests/none HTTP/1.1\r\nHost: h\r\n\r\n").status, 404);
 }
 
-TEST(Api, FailedRequestsEndWithTheirError) {
+TEST(Api, Request_WhenItFails_EndsWithItsError) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"a"}};
+  gateway.client.script.token_bytes = {{"a"}};
   gateway.client.script.finish = wire::FinishReason::kError;
   const Reply whole = gateway.ask(post(kCompletions, kBody));
   EXPECT_EQ(whole.status, 500);
@@ -463,12 +463,12 @@ TEST(Api, FailedRequestsEndWithTheirError) {
   EXPECT_EQ(events.back().data, "[DONE]");
 }
 
-TEST(Api, AClientThatLeftBeforeAcceptanceCancels) {
+TEST(Api, Request_WhenClientLeavesBeforeAcceptance_IsCancelled) {
   Gateway gateway;
   gateway.client.silent = false;
   gateway.client.hold_tokens = true;
-  // Many short-lived clients: whether each is seen leaving before or after its acceptance, nothing
-  // stays attached, and what nobody can know of is cancelled.
+  // Many short-lived clients. Whether each is seen leaving before or after its acceptance, nothing
+  // stays attached, and a request that no client can know is cancelled.
   for (int i = 0; i < 50; ++i) {
     Peer peer(gateway.address());
     peer.send(post(kCompletions, kBody));

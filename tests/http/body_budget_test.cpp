@@ -1,7 +1,7 @@
 // Goal: nothing that a body holds becomes much larger than the body, whichever endpoint reads it;
 // what would is refused with the parameter's name. Method: bodies that were made to grow (JSON in
-// texts, names that stand for many tools, lists that become objects, prompts that are said again),
-// as a POST and as a line of a batch's file; the error, and how much memory reading them took.
+// texts, names that stand for many tools, lists that become objects, echoed prompts), as a POST and
+// as a line of a batch's file; the error, and how much memory reading them took.
 #include "control/gateway/body_budget.h"
 
 #include <gtest/gtest.h>
@@ -27,12 +27,12 @@ std::string nested(std::size_t depth) {
 
 using Parse = bool (*)(const json&, const ParamLimits&, Generation*, FieldError*);
 
-/// A response's body all the way to a request.
+/// Parses a response's body into a request.
 bool parse_turn(const json& body, const ParamLimits& limits, Generation* out, FieldError* error) {
-  ResponseWish wish;
+  ResponsesRequest request;
   json chat;
-  return parse_response(body, &wish, error) && chat_body(wish, {wish.items}, &chat, error) &&
-         parse_chat(chat, limits, out, error);
+  return parse_response(body, &request, error) &&
+         chat_body(request, {request.items}, &chat, error) && parse_chat(chat, limits, out, error);
 }
 
 struct Outcome {
@@ -67,7 +67,7 @@ std::string chat_with_arguments(const std::string& arguments) {
       .dump();
 }
 
-TEST(BodyBudget, ArgumentsShareTheDepthOfTheBody) {
+TEST(BodyBudget, ToolCallArguments_WhenNestedTooDeep_AreRefused) {
   EXPECT_TRUE(read(chat_with_arguments(R"({"x":)" + nested(20) + "}"), parse_chat).ok);
   EXPECT_TRUE(read(chat_with_arguments("no JSON " + nested(500)), parse_chat).ok);
   for (const std::size_t depth : {40u, 80'000u, 300'000u}) {
@@ -86,7 +86,7 @@ TEST(BodyBudget, ArgumentsShareTheDepthOfTheBody) {
   EXPECT_FALSE(read(item, parse_turn).ok);
 }
 
-TEST(BodyBudget, SchemasInTextsAreBoundedToo) {
+TEST(BodyBudget, JsonSchemaText_WhenTooDeepOrWide_IsRefused) {
   const auto body = [](const std::string& schema) {
     return json{{"model", "m"}, {"prompt", "a"}, {"guided_json", schema}}.dump();
   };
@@ -114,7 +114,7 @@ std::string with_allowed(int tools, int names, bool same) {
   return body.dump();
 }
 
-TEST(BodyBudget, AllowedToolsAreASet) {
+TEST(BodyBudget, AllowedTools_WhenDuplicated_AreRefused) {
   for (const auto& [tools, names] : {std::pair(1, 2), std::pair(2, 1), std::pair(3'000, 3'000)}) {
     const Outcome out = read(with_allowed(tools, names, true), parse_chat);
     EXPECT_FALSE(out.ok);
@@ -127,8 +127,8 @@ TEST(BodyBudget, AllowedToolsAreASet) {
   EXPECT_LT(out.made, BodyBudget::kBytesGrowth * many.size());
 }
 
-// These took minutes and gigabytes, or would have.
-TEST(BodyBudget, ListsAreNotSearchedForEachOfTheirItems) {
+// Quadratic parsing would take minutes and gigabytes here.
+TEST(BodyBudget, LargeLists_WhenParsed_TakeLinearTime) {
   const auto begun = std::chrono::steady_clock::now();
   std::string bias = "[[0,1]";
   for (int i = 1; i < 120'000; ++i) bias += ",[" + std::to_string(i) + ",1]";
@@ -145,7 +145,7 @@ TEST(BodyBudget, ListsAreNotSearchedForEachOfTheirItems) {
   EXPECT_LT(took, std::chrono::seconds(60)) << "with room for a slow machine; it was hours";
 }
 
-TEST(BodyBudget, PromptsAreNotSaidAgainWithoutEnd) {
+TEST(BodyBudget, EchoedPrompts_WhenTooLargeInAll_AreRefused) {
   const auto body = [](std::size_t bytes, int n) {
     return json{{"model", "m"}, {"prompt", std::string(bytes, 'a')}, {"n", n}, {"echo", true}}
         .dump();
@@ -160,7 +160,7 @@ TEST(BodyBudget, PromptsAreNotSaidAgainWithoutEnd) {
             "prompt");
 }
 
-TEST(BodyBudget, GrowthIsCountedInAll) {
+TEST(BodyBudget, BodyBudget_WhenTotalGrowthExceedsTheBound_Refuses) {
   BodyBudget budget;
   budget.take(json{{"a", std::string(1'000, 'x')}});
   const std::size_t most = BodyBudget::kBytesFree + BodyBudget::kBytesGrowth * 1'000;
@@ -181,7 +181,7 @@ std::string line(const std::string& id, const std::string& body) {
 }
 const std::string kSmall = R"({"model":"m","messages":[{"role":"user","content":"a"}]})";
 
-TEST(BatchInput, ABadLineIsItsOwnErrorAndTheRestStands) {
+TEST(BatchInput, BatchFile_WhenOneLineIsBad_ReportsItAndReadsTheRest) {
   const std::string large = R"({"model":"m","prompt":")" + std::string(5'000'000, 'x') + "\"}";
   const std::string file = line("a", kSmall) + line("large", large) +
                            line("deep", R"({"x":)" + nested(50'000) + "}") + "\r\n" +
@@ -206,7 +206,7 @@ TEST(BatchInput, ABadLineIsItsOwnErrorAndTheRestStands) {
   }
 }
 
-TEST(BatchInput, AFileThatIsNoListOfRequestsFails) {
+TEST(BatchInput, BatchFile_WhenNotAListOfRequests_FailsWithItsCode) {
   const std::pair<std::string, const char*> files[] = {
       {"", "empty_file"},
       {"{", "invalid_json_line"},
@@ -222,8 +222,8 @@ TEST(BatchInput, AFileThatIsNoListOfRequestsFails) {
   }
 }
 
-/// They are kept with the batch, whose document is bounded: else it could never be saved.
-TEST(BatchInput, ErrorsOfLongLinesAreShort) {
+/// Errors are stored with the batch, whose document is bounded: longer ones could not be stored.
+TEST(BatchInput, BatchErrors_WhenLinesAreLong_AreShort) {
   BatchReader reader("/v1/chat/completions", 1 << 20);
   for (int i = 0; i < 30 && !reader.is_hopeless(); ++i) {
     reader.feed("{\"custom_id\":\"" + std::string(1'000'000, 'x') + "\n");
@@ -233,7 +233,7 @@ TEST(BatchInput, ErrorsOfLongLinesAreShort) {
   for (const BatchError& error : errors) EXPECT_LT(error.message.size(), 1'000u) << error.code;
 }
 
-TEST(BatchInput, AGuardedLineIsNotRead) {
+TEST(BatchInput, BatchLine_WhenGuardRejectsIt_IsNotRead) {
   BatchReader reader("/v1/chat/completions", 1 << 20,
                      [](std::size_t number, const std::function<void()>& read) {
                        if (number == 1) return false;

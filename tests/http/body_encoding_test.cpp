@@ -1,6 +1,6 @@
-// Goal: a body in gzip or deflate is the body that was packed, within the same bounds; what grows
-// beyond them, is broken, or has another encoding is refused by its name. Method: bodies packed
-// with zlib; the decoder in steps of all sizes, and a gateway on a socket.
+// Goal: a body in gzip or deflate is the body that was packed, within the same bounds; a body that
+// grows beyond them, is broken, or has another encoding is refused by that name. Method: bodies
+// packed with zlib; the decoder in steps of all sizes, and a gateway on a socket.
 #include "control/gateway/body_encoding.h"
 
 #include <gtest/gtest.h>
@@ -36,8 +36,8 @@ std::string packed(const std::string& text, int form) {
 std::pair<State, std::string> unpacked(const std::string& bytes, bool gzip, std::size_t limit,
                                        std::size_t step = SIZE_MAX / 2) {
   BodyDecoder decoder(bytes, gzip, limit);
-  State state = State::kMore;
-  while (state == State::kMore) state = decoder.step(step);
+  State state = State::kIncomplete;
+  while (state == State::kIncomplete) state = decoder.step(step);
   return {state, decoder.take()};
 }
 
@@ -48,7 +48,7 @@ std::string some_text(std::size_t size) {
   return text;
 }
 
-TEST(BodyEncoding, EveryFormInStepsOfAllSizes) {
+TEST(BodyEncoding, BodyDecoder_WithGzipOrDeflateInSteps_ReturnsTheText) {
   for (const std::size_t size : {0U, 1U, 1'000U, 65'536U, 300'000U}) {
     const std::string text = some_text(size);
     for (const int form : {kGzip, kZlib, kRaw}) {
@@ -75,7 +75,7 @@ TEST(BodyEncoding, EveryFormInStepsOfAllSizes) {
 }
 
 // A megabyte of members that make nothing ends within its bytes.
-TEST(BodyEncoding, MembersOfNothing) {
+TEST(BodyEncoding, BodyDecoder_WithManyEmptyGzipMembers_EndsWithinTheBytes) {
   const std::string nothing = packed("", kGzip);
   std::string bytes;
   while (bytes.size() < 1024 * 1024) bytes += nothing;
@@ -90,9 +90,9 @@ Reply ask(Gateway& gateway, const std::string& body, const std::string& encoding
       post("/v1/completions", body, "Content-Encoding: " + encoding + "\r\n" + more));
 }
 
-TEST(BodyEncoding, ArrivesAsItWasPacked) {
+TEST(BodyEncoding, CompressedBody_WhenSent_ReadsAsTheUncompressedOne) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"b"}};
+  gateway.client.script.token_bytes = {{"b"}};
   for (const auto& [form, name] : {std::pair(kGzip, "gzip"),
                                    {kGzip, "x-GZIP"},
                                    {kZlib, "deflate"},
@@ -110,7 +110,7 @@ TEST(BodyEncoding, ArrivesAsItWasPacked) {
             "true");
 }
 
-TEST(BodyEncoding, WhatCannotBeIsRefused) {
+TEST(BodyEncoding, CompressedBody_WhenBrokenTooLargeOrUnsupported_IsRefused) {
   Gateway gateway;
   const std::string bomb =
       packed(R"({"model":"m","prompt":")" + std::string(64 << 20, 'a') + "\"}", kGzip);

@@ -1,5 +1,5 @@
 #pragma once
-// A certificate made for one test: self-signed, P-256, for 127.0.0.1.
+// A certificate for one test: self-signed, P-256 or RSA, for 127.0.0.1.
 
 #include <string>
 
@@ -9,7 +9,7 @@ struct Certificate {
   std::string cert;  // PEM
   std::string key;   // PEM
 };
-/// `passphrase`: the key is encrypted with it.
+/// Makes a certificate; with `passphrase` its key is encrypted.
 Certificate make_certificate(const std::string& common_name, const std::string& passphrase = "",
                              bool rsa = false);
 

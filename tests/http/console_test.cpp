@@ -1,6 +1,6 @@
 // Goal: the console's page is served whole and can do no harm, its API is open to operators alone
-// and to the verbs of its list alone, no other site's page gets through to it, and what the daemon
-// says comes out as it is. Method: a gateway in this process over a fake daemon, with and without
+// and to the verbs of its list alone, no other site's page gets through to it, and the daemon's
+// answers are unchanged. Method: a gateway in this process over a fake daemon, with and without
 // keys; hosts, origins and verbs tried one by one.
 #include "control/gateway/console_files.h"
 
@@ -39,7 +39,7 @@ const char* const kNotThere[] = {"shutdown",    "supervisor.worker_exit",
                                  "db.backup",   "keys.list",
                                  "statu",       "status2"};
 
-/// Bytes of a POST with these headers and no others but its length.
+/// Returns the bytes of a POST with these headers and no others but its length.
 std::string raw_post(const std::string& verb, const std::string& headers,
                      const std::string& body = "{}") {
   return "POST /console/api/" + verb + " HTTP/1.1\r\n" + headers +
@@ -48,9 +48,9 @@ std::string raw_post(const std::string& verb, const std::string& headers,
 const std::string kJson = "Content-Type: application/json\r\n";
 const std::string kHere = "Host: 127.0.0.1:8080\r\n";
 
-/// A gateway with the console, and keys if wanted.
-struct House {
-  House() { gateway.context().operating = &gateway.client; }
+/// A gateway with the console, and with keys on request.
+struct GatewayFixture {
+  GatewayFixture() { gateway.context().operating = &gateway.client; }
   void add_key(const std::string& key, const std::string& role) {
     keys.push_back(
         {{"seq", keys.size() + 1},
@@ -64,16 +64,16 @@ struct House {
   }
   void ask_for_keys() {
     gateway.client.op_results["objects.list"] = json{{"more", false}, {"objects", keys}}.dump();
-    gateway.context().access = std::make_shared<Access>(keeper, true);
+    gateway.context().access = std::make_shared<Access>(object_store, true);
   }
   int status(const std::string& request) { return gateway.ask(request).status; }
 
   Gateway gateway;
-  Keeper keeper{gateway.client};
+  ObjectStore object_store{gateway.client};
   json keys = json::array();
 };
 
-TEST(Console, EveryFileIsServedWithItsTypeAndCannotReachOutside) {
+TEST(Console, ConsoleFiles_WhenRequested_AreServedWithCspAndNoPathTraversal) {
   Gateway gateway;
   ASSERT_GT(console_files().size(), 5u);
   for (const ConsoleFile& file : console_files()) {
@@ -89,8 +89,8 @@ TEST(Console, EveryFileIsServedWithItsTypeAndCannotReachOutside) {
       EXPECT_NE(policy.find(part), std::string::npos) << part;
     }
     EXPECT_EQ(policy.find("unsafe"), std::string::npos);
-    const std::string known = "If-None-Match: " + reply.headers.at("etag") + "\r\n";
-    const Reply again = gateway.ask(get(path, known));
+    const std::string if_none_match = "If-None-Match: " + reply.headers.at("etag") + "\r\n";
+    const Reply again = gateway.ask(get(path, if_none_match));
     EXPECT_EQ(again.status, 304);
     EXPECT_EQ(again.body, "");
     EXPECT_EQ(gateway.ask(get(path, "If-None-Match: \"other\"\r\n")).status, 200);
@@ -103,7 +103,7 @@ TEST(Console, EveryFileIsServedWithItsTypeAndCannotReachOutside) {
   }
 }
 
-TEST(Console, ThePageHasNoScriptOfItsOwnAndWritesNoMarkup) {
+TEST(Console, ConsolePage_ContainsNoInlineScriptOrRawMarkup) {
   const auto has = [](const std::string& text, const char* word) {
     return text.find(word) != std::string::npos;
   };
@@ -133,33 +133,33 @@ TEST(Console, ThePageHasNoScriptOfItsOwnAndWritesNoMarkup) {
   }
 }
 
-TEST(Console, EveryVerbOfTheListReachesTheDaemonAndNoOther) {
-  House house;
+TEST(Console, ConsoleApi_WhenVerbIsNotAllowlisted_Returns404) {
+  GatewayFixture fixture;
   for (const char* verb : kVerbs) {
-    house.gateway.client.op_results[verb] = std::string("{\"said\": \"") + verb + "\"}";
-    const Reply reply = house.gateway.ask(raw_post(verb, kHere + kJson, R"({"name": "a"})"));
+    fixture.gateway.client.op_results[verb] = std::string("{\"said\": \"") + verb + "\"}";
+    const Reply reply = fixture.gateway.ask(raw_post(verb, kHere + kJson, R"({"name": "a"})"));
     EXPECT_EQ(reply.status, 200) << verb;
-    EXPECT_EQ(reply.body, house.gateway.client.op_results[verb]);
+    EXPECT_EQ(reply.body, fixture.gateway.client.op_results[verb]);
     EXPECT_EQ(reply.headers.at("cache-control"), "no-store");
-    EXPECT_EQ(json::parse(house.gateway.client.op_args(verb)),
+    EXPECT_EQ(json::parse(fixture.gateway.client.op_args(verb)),
               (json{{"name", "a"}, {"who", "console"}}));
   }
-  const int asked = house.gateway.client.ops();
+  const int ops_before = fixture.gateway.client.ops();
   for (const char* verb : kNotThere) {
-    EXPECT_EQ(house.status(raw_post(verb, kHere + kJson)), 404) << verb;
+    EXPECT_EQ(fixture.status(raw_post(verb, kHere + kJson)), 404) << verb;
   }
-  EXPECT_EQ(house.gateway.client.ops(), asked);
+  EXPECT_EQ(fixture.gateway.client.ops(), ops_before);
 }
 
-TEST(Console, PagesOfOtherPlacesDoNotSpendTimeOfAHouseWithoutKeys) {
-  House house;
-  house.gateway.client.script.pieces = {{"a", "b"}};
-  house.ask_for_keys();
-  house.gateway.context().cors = Cors::allow({"https://app.example"}).value();
+TEST(Console, KeylessGateway_WhenHostOrOriginIsForeign_Returns403) {
+  GatewayFixture fixture;
+  fixture.gateway.client.script.token_bytes = {{"a", "b"}};
+  fixture.ask_for_keys();
+  fixture.gateway.context().cors = Cors::allow({"https://app.example"}).value();
   const std::string body = R"({"model":"m","prompt":"x"})";
   const auto status = [&](const std::string& headers) {
-    return house.status("POST /v1/completions HTTP/1.1\r\n" + headers +
-                        "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+    return fixture.status("POST /v1/completions HTTP/1.1\r\n" + headers +
+                          "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   };
   EXPECT_EQ(status("Host: localhost\r\n"), 200) << "a program sends no Origin";
   EXPECT_EQ(status("Host: anything\r\n"), 403);
@@ -168,42 +168,42 @@ TEST(Console, PagesOfOtherPlacesDoNotSpendTimeOfAHouseWithoutKeys) {
   for (const char* headers :
        {"Host: localhost:8080\r\nOrigin: http://evil.example\r\nContent-Type: text/plain\r\n",
         "Host: localhost:8080\r\nOrigin: null\r\n",
-        // Its name server made its name point here.
+        // The site's name server made its name point here.
         "Host: evil.example:8080\r\nOrigin: http://evil.example:8080\r\n"}) {
     EXPECT_EQ(status(headers), 403) << headers;
   }
 }
 
-TEST(Console, AKeyMaySendARequestFromAnyPage) {
-  House house;
-  house.gateway.client.script.pieces = {{"a", "b"}};
-  house.add_key("sk-client", "client");
-  house.ask_for_keys();
-  EXPECT_EQ(house.status(test::post("/v1/completions", R"({"model":"m","prompt":"x"})",
-                                    "Authorization: Bearer sk-client\r\n"
-                                    "Origin: http://other.example\r\n")),
+TEST(Console, ApiKey_WithForeignOrigin_IsAccepted) {
+  GatewayFixture fixture;
+  fixture.gateway.client.script.token_bytes = {{"a", "b"}};
+  fixture.add_key("sk-client", "client");
+  fixture.ask_for_keys();
+  EXPECT_EQ(fixture.status(test::post("/v1/completions", R"({"model":"m","prompt":"x"})",
+                                      "Authorization: Bearer sk-client\r\n"
+                                      "Origin: http://other.example\r\n")),
             200);
 }
 
-TEST(Console, WithoutAKeyOnlyOurOwnPageGetsThrough) {
-  House house;
-  house.gateway.client.op_results["queue.pause"] = "{}";
+TEST(Console, KeylessConsoleApi_WhenNotSameOriginOnLoopback_IsRefused) {
+  GatewayFixture fixture;
+  fixture.gateway.client.op_results["queue.pause"] = "{}";
   const auto status = [&](const std::string& headers) {
-    return house.status(raw_post("queue.pause", headers));
+    return fixture.status(raw_post("queue.pause", headers));
   };
   EXPECT_EQ(status(kHere + kJson), 200);
   EXPECT_EQ(status("Host: localhost:8080\r\nOrigin: http://localhost:8080\r\n" + kJson), 200);
   EXPECT_EQ(status("Host: [::1]:8080\r\nSec-Fetch-Site: same-origin\r\n" + kJson), 200);
   EXPECT_EQ(status(kHere + "Content-Type: application/json; charset=utf-8\r\n"), 200);
-  const int asked = house.gateway.client.ops();
-  // A name of another site that its name server made to point here.
+  const int ops_before = fixture.gateway.client.ops();
+  // Names of other sites that their name servers made to point here.
   for (const char* host : {"evil.example", "evil.example:8080", "127.0.0.1.evil.example",
                            "localhost.evil.example", "127.1", "127.0.0.256", "0", "[::2]", "",
                            "localhost:", "localhost:99999", "127.0.0.1:8080:1"}) {
     EXPECT_FALSE(is_loopback_host(host)) << host;
     EXPECT_EQ(status("Host: " + std::string(host) + "\r\n" + kJson), 403) << host;
     const std::string plain = "GET /console/api/history HTTP/1.1\r\nHost: " + std::string(host);
-    EXPECT_EQ(house.status(plain + "\r\n\r\n"), 403) << host;
+    EXPECT_EQ(fixture.status(plain + "\r\n\r\n"), 403) << host;
   }
   // Another site's page that sends a request here.
   for (const char* from : {"Origin: http://evil.example", "Origin: null",
@@ -211,79 +211,79 @@ TEST(Console, WithoutAKeyOnlyOurOwnPageGetsThrough) {
                            "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site"}) {
     EXPECT_EQ(status(kHere + from + "\r\n" + kJson), 403) << from;
   }
-  // What a form or a script may send without asking first.
+  // Types that a form or a script may send without a preflight request.
   for (const char* type :
        {"", "Content-Type: text/plain\r\n", "Content-Type: application/x-www-form-urlencoded\r\n",
         "Content-Type: multipart/form-data; boundary=a\r\n",
         "Content-Type: text/plain; a=application/json\r\n"}) {
     EXPECT_EQ(status(kHere + type), 415) << type;
   }
-  EXPECT_EQ(house.status("OPTIONS /console/api/queue.pause HTTP/1.1\r\n" + kHere + "\r\n"), 405)
+  EXPECT_EQ(fixture.status("OPTIONS /console/api/queue.pause HTTP/1.1\r\n" + kHere + "\r\n"), 405)
       << "no preflight is ever granted";
-  EXPECT_EQ(house.gateway.client.ops(), asked) << "the daemon has heard of none of them";
+  EXPECT_EQ(fixture.gateway.client.ops(), ops_before) << "the daemon has heard of none of them";
 }
 
-TEST(Console, KeysOpenItToOperatorsAlone) {
-  House house;
-  house.add_key("hf_boss", "operator");
-  house.add_key("hf_shop", "client");
-  house.ask_for_keys();
+TEST(Console, ConsoleApi_WithApiKeys_AdmitsOnlyOperators) {
+  GatewayFixture fixture;
+  fixture.add_key("hf_boss", "operator");
+  fixture.add_key("hf_shop", "client");
+  fixture.ask_for_keys();
   const std::string boss = "Host: any.name\r\nAuthorization: Bearer hf_boss\r\n";
   const std::string shop = kHere + "Authorization: Bearer hf_shop\r\n";
   for (const char* verb : kVerbs) {
-    house.gateway.client.op_results[verb] = "{}";
-    EXPECT_EQ(house.status(raw_post(verb, boss + kJson)), 200) << verb;
-    EXPECT_EQ(house.status(raw_post(verb, shop + kJson)), 403) << verb;
-    EXPECT_EQ(house.status(raw_post(verb, kHere + kJson)), 401) << verb;
-    EXPECT_EQ(house.status(raw_post(verb, kHere + "x-api-key: hf_no\r\n" + kJson)), 401) << verb;
+    fixture.gateway.client.op_results[verb] = "{}";
+    EXPECT_EQ(fixture.status(raw_post(verb, boss + kJson)), 200) << verb;
+    EXPECT_EQ(fixture.status(raw_post(verb, shop + kJson)), 403) << verb;
+    EXPECT_EQ(fixture.status(raw_post(verb, kHere + kJson)), 401) << verb;
+    EXPECT_EQ(fixture.status(raw_post(verb, kHere + "x-api-key: hf_no\r\n" + kJson)), 401) << verb;
   }
-  EXPECT_EQ(json::parse(house.gateway.client.op_args("config.set"))["who"],
+  EXPECT_EQ(json::parse(fixture.gateway.client.op_args("config.set"))["who"],
             "console, key operator");
-  EXPECT_EQ(house.status(raw_post("status", boss)), 415);
-  const Reply refused = house.gateway.ask(raw_post("status", shop + kJson));
+  EXPECT_EQ(fixture.status(raw_post("status", boss)), 415);
+  const Reply refused = fixture.gateway.ask(raw_post("status", shop + kJson));
   const json error = json::parse(refused.body)["error"];
   EXPECT_EQ(error["code"], "unauthorized");
   EXPECT_NE(error["message"].get<std::string>().find("--role operator"), std::string::npos);
   const std::string history = "GET /console/api/history HTTP/1.1\r\n";
-  EXPECT_EQ(house.status(history + boss + "\r\n"), 200);
-  EXPECT_EQ(house.status(history + shop + "\r\n"), 403);
-  EXPECT_EQ(house.status(history + kHere + "\r\n"), 401);
-  EXPECT_EQ(house.status(get("/console")), 200) << "the page asks for the key";
+  EXPECT_EQ(fixture.status(history + boss + "\r\n"), 200);
+  EXPECT_EQ(fixture.status(history + shop + "\r\n"), 403);
+  EXPECT_EQ(fixture.status(history + kHere + "\r\n"), 401);
+  EXPECT_EQ(fixture.status(get("/console")), 200) << "the page asks for the key";
 }
 
-TEST(Console, WhatTheDaemonRefusesIsSaidAsItIs) {
-  House house;
+TEST(Console, ConsoleApi_WhenDaemonRefuses_PassesTheErrorThrough) {
+  GatewayFixture fixture;
   client::Failure failure;
   failure.code = Errc::kMemoryExhausted;
   failure.message = "it does not fit";
   failure.needed = 7;
-  house.gateway.client.failure = failure;
-  const Reply reply = house.gateway.ask(raw_post("models.load", kHere + kJson));
+  fixture.gateway.client.failure = failure;
+  const Reply reply = fixture.gateway.ask(raw_post("models.load", kHere + kJson));
   EXPECT_EQ(reply.status, 503);
   const json error = json::parse(reply.body)["error"];
   EXPECT_EQ(error["code"], "memory_exhausted");
   EXPECT_EQ(error["message"], "it does not fit");
   EXPECT_EQ(error["needed"], 7);
   for (const char* body : {"[]", "{", "\"a\"", "{\"a\": \xff}"}) {
-    EXPECT_EQ(house.status(raw_post("status", kHere + kJson, body)), 400) << body;
+    EXPECT_EQ(fixture.status(raw_post("status", kHere + kJson, body)), 400) << body;
   }
-  // Whoever calls may not say who he is.
-  house.gateway.client.failure.reset();
-  house.gateway.client.op_results["config.set"] = "{}";
-  EXPECT_EQ(house.status(raw_post("config.set", kHere + kJson, R"({"who": "root"})")), 200);
-  EXPECT_EQ(json::parse(house.gateway.client.op_args("config.set"))["who"], "console");
+  // The caller cannot be chosen in the arguments.
+  fixture.gateway.client.failure.reset();
+  fixture.gateway.client.op_results["config.set"] = "{}";
+  EXPECT_EQ(fixture.status(raw_post("config.set", kHere + kJson, R"({"who": "root"})")), 200);
+  EXPECT_EQ(json::parse(fixture.gateway.client.op_args("config.set"))["who"], "console");
 }
 
-TEST(Console, ASilentDaemonIsSaidToBeAway) {
-  House house;
-  house.gateway.context().console_time = std::chrono::milliseconds(30);
-  house.gateway.client.silent = true;
-  const Reply reply = house.gateway.ask(raw_post("status", kHere + kJson));
+TEST(Console, ConsoleApi_WhenDaemonIsSilent_ReturnsUnreachable) {
+  GatewayFixture fixture;
+  fixture.gateway.context().console_time = std::chrono::milliseconds(30);
+  fixture.gateway.client.silent = true;
+  const Reply reply = fixture.gateway.ask(raw_post("status", kHere + kJson));
   EXPECT_EQ(reply.status, 503);
   EXPECT_EQ(json::parse(reply.body)["error"]["code"], "unreachable");
 }
 
-/// Bounds 1 s and 2 s; so many values at or below them, and in all.
+/// A reading with bounds 1 s and 2 s; `counts` values at or below them, and in all.
 Reading reading(std::int64_t epoch, double tokens, std::vector<double> counts) {
   Reading r;
   r.epoch = epoch;
@@ -292,7 +292,7 @@ Reading reading(std::int64_t epoch, double tokens, std::vector<double> counts) {
   return r;
 }
 
-TEST(ConsoleHistory, RatesAndTimesAreOfTheIntervalAlone) {
+TEST(ConsoleHistory, Sample_WithTwoReadings_CoversOnlyTheInterval) {
   const Reading before = reading(1, 100, {4, 4, 4});
   const Sample sample = make_sample(before, reading(1, 150, {4, 8, 8}), 7, 5);
   EXPECT_TRUE(sample.up && sample.counted);
@@ -308,7 +308,7 @@ TEST(ConsoleHistory, RatesAndTimesAreOfTheIntervalAlone) {
   EXPECT_FALSE(make_sample(std::nullopt, before, 7, 5).counted);
 }
 
-TEST(ConsoleHistory, AnotherDaemonCountsFromZero) {
+TEST(ConsoleHistory, Sample_WhenDaemonEpochChanges_CountsFromZero) {
   const Sample sample = make_sample(reading(1, 100, {4, 4, 4}), reading(2, 20, {1, 1, 1}), 7, 5);
   EXPECT_DOUBLE_EQ(sample.tokens, 4);
   EXPECT_DOUBLE_EQ(sample.first_token_p50.value(), 500);
@@ -316,7 +316,7 @@ TEST(ConsoleHistory, AnotherDaemonCountsFromZero) {
       << "above all bounds: the last one is all that is known";
 }
 
-TEST(ConsoleHistory, ItIsKeptUpToItsBoundAndSaysWhenTheDaemonIsAway) {
+TEST(ConsoleHistory, History_WhenFullOrDaemonIsDown_StaysBoundedAndMarksDown) {
   Gateway gateway;
   gateway.client.op_results["metrics"] = R"({"families": [
     {"name": "holdfast_daemon_epoch", "type": "gauge", "labels": [], "rows": [[[], 1]]},

@@ -1,6 +1,5 @@
 // Goal: pages of other origins may read answers exactly where the operator said so, and the
-// console's never.
-// Method: the gateway on a socket; requests as browsers send them.
+// console's never. Method: the gateway on a socket; requests as browsers send them.
 #include <gtest/gtest.h>
 
 #include "tests/http/http_peer.h"
@@ -21,7 +20,7 @@ std::string value(const Reply& reply, const std::string& name) {
 }
 constexpr const char* kAllowed = "access-control-allow-origin";
 
-TEST(CorsTest, IsOffUntilAnOriginIsNamed) {
+TEST(CorsTest, Cors_WithoutAllowedOrigins_SendsNoHeaders) {
   Gateway gateway;
   const Reply reply = gateway.ask(get("/v1/models", kPage));
   EXPECT_EQ(reply.status, 200);
@@ -36,7 +35,7 @@ TEST(CorsTest, IsOffUntilAnOriginIsNamed) {
             405);
 }
 
-TEST(CorsTest, NamedOriginsMayRead) {
+TEST(CorsTest, Cors_WhenOriginIsAllowed_EchoesItAndNoOther) {
   Gateway gateway({}, nullptr,
                   Cors::allow({"https://app.example", "http://localhost:3000"}).value());
   for (const char* origin : {"https://app.example", "http://localhost:3000"}) {
@@ -58,9 +57,9 @@ TEST(CorsTest, NamedOriginsMayRead) {
   EXPECT_EQ(value(gateway.ask(get("/v1/models")), "vary"), "Origin");
 }
 
-TEST(CorsTest, ErrorsAndStreamsAreReadToo) {
+TEST(CorsTest, Cors_WhenReplyIsAnErrorOrStream_SendsHeadersToo) {
   Gateway gateway({}, nullptr, Cors::allow({"https://app.example"}).value());
-  gateway.client.script.pieces = {{"a", "b"}};
+  gateway.client.script.token_bytes = {{"a", "b"}};
   for (const std::string& request :
        {get("/nowhere", kPage), get("/v1/completions", kPage), post("/v1/completions", "{", kPage),
         post("/v1/completions", R"({"model":"m","prompt":"x","stream":true})", kPage)}) {
@@ -68,12 +67,12 @@ TEST(CorsTest, ErrorsAndStreamsAreReadToo) {
   }
 }
 
-TEST(CorsTest, ThePreflight) {
+TEST(CorsTest, Preflight_WhenOriginIsAllowed_ListsMethodsAndHeaders) {
   Gateway gateway({}, nullptr, Cors::allow({"https://app.example"}).value());
-  const std::string asked =
+  const std::string preflight_headers =
       "Access-Control-Request-Method: POST\r\n"
       "Access-Control-Request-Headers: authorization,content-type,x-stainless-os\r\n";
-  Reply reply = gateway.ask(ask_before("/v1/chat/completions", kPage + asked));
+  Reply reply = gateway.ask(ask_before("/v1/chat/completions", kPage + preflight_headers));
   EXPECT_EQ(reply.status, 200);
   EXPECT_EQ(reply.body, "");
   EXPECT_EQ(value(reply, kAllowed), "https://app.example");
@@ -82,10 +81,10 @@ TEST(CorsTest, ThePreflight) {
             "authorization,content-type,x-stainless-os");
   EXPECT_EQ(value(reply, "access-control-max-age"), "600");
   EXPECT_EQ(value(reply, "vary"), "Origin");
-  reply = gateway.ask(ask_before("/v1/files/f1", kPage + asked));
+  reply = gateway.ask(ask_before("/v1/files/f1", kPage + preflight_headers));
   EXPECT_EQ(value(reply, "access-control-allow-methods"), "GET, DELETE");
 
-  reply = gateway.ask(ask_before("/v1/models", "Origin: https://evil.org\r\n" + asked));
+  reply = gateway.ask(ask_before("/v1/models", "Origin: https://evil.org\r\n" + preflight_headers));
   EXPECT_EQ(reply.status, 403);
   EXPECT_EQ(value(reply, kAllowed), "");
   reply = gateway.ask(ask_before("/v1/models", kPage));
@@ -94,10 +93,10 @@ TEST(CorsTest, ThePreflight) {
       ask_before("/v1/models", kPage + std::string("Access-Control-Request-Method: GET\r\n"
                                                    "Access-Control-Request-Headers: a;b\"c\r\n")));
   EXPECT_EQ(value(reply, "access-control-allow-headers"), "") << "no list of names";
-  EXPECT_EQ(gateway.ask(ask_before("/nowhere", kPage + asked)).status, 404);
+  EXPECT_EQ(gateway.ask(ask_before("/nowhere", kPage + preflight_headers)).status, 404);
 }
 
-TEST(CorsTest, EveryPageIfTheOperatorSaysSo) {
+TEST(CorsTest, Cors_WithWildcard_AllowsEveryOrigin) {
   Gateway gateway({}, nullptr, Cors::allow({"*"}).value());
   const Reply reply = gateway.ask(get("/v1/models", "Origin: https://any.org\r\n"));
   EXPECT_EQ(value(reply, kAllowed), "*");
@@ -105,7 +104,7 @@ TEST(CorsTest, EveryPageIfTheOperatorSaysSo) {
   EXPECT_EQ(value(reply, "access-control-allow-credentials"), "");
 }
 
-TEST(CorsTest, TheConsoleIsForItsOwnPageAlone) {
+TEST(CorsTest, Cors_WhenPathIsConsole_SendsNoHeaders) {
   for (const char* origin : {"*", "https://app.example"}) {
     const Cors cors = Cors::allow({origin}).value();
     for (const char* path : {"/console", "/console/api/status"}) {
@@ -120,7 +119,7 @@ TEST(CorsTest, TheConsoleIsForItsOwnPageAlone) {
   }
 }
 
-TEST(CorsTest, OnlyOriginsAreTaken) {
+TEST(CorsTest, CorsConfig_WhenValueIsNotAnOrigin_IsRefused) {
   for (const char* wrong : {"", "app.example", "https://", "https://app.example/", "HTTPS://a.b",
                             "https://a.b/path", "https://a b", "null", "https://*.example",
                             "https://a.b\r\nX: y", "https://:80", "https://a.b:"}) {

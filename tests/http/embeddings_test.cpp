@@ -1,6 +1,6 @@
 // Goal: /v1/embeddings is OpenAI's: inputs of each kind, both encodings, fewer dimensions, usage; a
-// request can be asked for again by its id or key.
-// Method: a gateway over a fake daemon whose tokens are vectors.
+// request can be asked for again by its id or key. Method: a gateway over a fake daemon whose
+// tokens are vectors.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ const std::vector<float> kVector = {0.6F, 0.0F, -0.8F, 1e-30F};
 class Embeddings : public testing::Test {
  protected:
   void SetUp() override {
-    gateway.client.script.pieces = {{""}};
+    gateway.client.script.token_bytes = {{""}};
     gateway.client.script.extra = {wire::vector_text(kVector)};
     gateway.client.script.finish = wire::FinishReason::kStop;
   }
@@ -35,7 +35,7 @@ class Embeddings : public testing::Test {
   Gateway gateway;
 };
 
-TEST_F(Embeddings, OneOfEachInput) {
+TEST_F(Embeddings, Embeddings_WithTextsOrTokenIds_ReturnOneVectorEach) {
   const Reply reply = ask(R"({"model":"m","input":["a","b"],"user":"u"})");
   ASSERT_EQ(reply.status, 200) << reply.body;
   const json body = json::parse(reply.body);
@@ -64,7 +64,7 @@ TEST_F(Embeddings, OneOfEachInput) {
   EXPECT_EQ(gateway.client.last_submit().prompts.size(), 2u);
 }
 
-TEST_F(Embeddings, AsBytesAndShorter) {
+TEST_F(Embeddings, Embeddings_WithBase64OrDimensions_AreEncodedAndShortened) {
   json body = json::parse(ask(R"({"model":"m","input":"a","encoding_format":"base64"})").body);
   const std::string text = body["data"][0]["embedding"];
   EXPECT_EQ(wire::read_vector("{\"embedding\":\"" + text + "\"}"), kVector);
@@ -76,7 +76,7 @@ TEST_F(Embeddings, AsBytesAndShorter) {
   EXPECT_EQ(refused(R"({"model":"m","input":"a","dimensions":5})"), "dimensions");
 }
 
-TEST_F(Embeddings, WhatIsWrongIsNamed) {
+TEST_F(Embeddings, EmbeddingsRequest_WhenInvalid_NamesTheParameter) {
   EXPECT_EQ(refused(R"({"input":"a"})"), "model");
   EXPECT_EQ(refused(R"({"model":"m"})"), "input");
   EXPECT_EQ(refused(R"({"model":"m","input":[]})"), "input");
@@ -88,7 +88,7 @@ TEST_F(Embeddings, WhatIsWrongIsNamed) {
   EXPECT_EQ(ignored.headers.at("x-holdfast-ignored"), "n");
 }
 
-TEST_F(Embeddings, AreFoundAgain) {
+TEST_F(Embeddings, Embeddings_WithIdempotencyKeyOrId_AreReturnedAgain) {
   const std::string body = R"({"model":"m","input":"a","encoding_format":"base64"})";
   const Reply first = ask(body, "Idempotency-Key: k\r\n");
   ASSERT_EQ(first.status, 200);

@@ -55,11 +55,11 @@ void FakeClient::loop() {
   }
 }
 
-const std::vector<std::string>& FakeClient::pieces_of(const Stored& stored, int choice) const {
+const std::vector<std::string>& FakeClient::token_bytes_of(const Stored& stored, int choice) const {
   static const std::vector<std::string> kNone;
-  if (stored.script.pieces.empty()) return kNone;
-  return stored.script.pieces[std::min<std::size_t>(static_cast<std::size_t>(choice),
-                                                    stored.script.pieces.size() - 1)];
+  if (stored.script.token_bytes.empty()) return kNone;
+  return stored.script.token_bytes[std::min<std::size_t>(static_cast<std::size_t>(choice),
+                                                         stored.script.token_bytes.size() - 1)];
 }
 
 bool FakeClient::is_over(const Stored& stored) const {
@@ -69,7 +69,7 @@ bool FakeClient::is_over(const Stored& stored) const {
 RequestInfo FakeClient::info_of(const Stored& stored) const {
   RequestInfo info = stored.info;
   for (wire::ChoiceInfo& choice : info.choices) {
-    const auto size = static_cast<std::int64_t>(pieces_of(stored, choice.choice).size());
+    const auto size = static_cast<std::int64_t>(token_bytes_of(stored, choice.choice).size());
     choice.next_index = std::min(stored.committed, size);
     if (stored.finished && choice.finish == wire::FinishReason::kNone) {
       choice.finish = stored.script.finish;
@@ -81,16 +81,16 @@ RequestInfo FakeClient::info_of(const Stored& stored) const {
   return info;
 }
 
-/// One step of one stream: attach, a random part of what is there, or the end. False: nothing to
-/// do.
+/// Does one step of one stream: attach, a random part of the available tokens, or the end. Returns
+/// false if there is nothing to do.
 bool FakeClient::pump(std::unique_lock<std::mutex>& lock) {
   for (auto& [id, stream] : streams_) {
     if (stream.held) continue;
     const Stored& stored = requests_.at(stream.request_id);
     for (std::size_t c = 0; c < stream.next.size(); ++c) {
-      const auto& pieces = pieces_of(stored, static_cast<int>(c));
+      const auto& token_bytes = token_bytes_of(stored, static_cast<int>(c));
       const std::int64_t there =
-          std::min<std::int64_t>(stored.committed, static_cast<std::int64_t>(pieces.size()));
+          std::min<std::int64_t>(stored.committed, static_cast<std::int64_t>(token_bytes.size()));
       if (stream.next[c] >= there) continue;
       const std::int64_t most = std::min<std::int64_t>(there - stream.next[c], 5);
       const std::int64_t n = std::uniform_int_distribution<std::int64_t>(1, most)(random_);
@@ -100,7 +100,7 @@ bool FakeClient::pump(std::unique_lock<std::mutex>& lock) {
       event.start = stream.next[c];
       for (std::int64_t i = event.start; i < event.start + n; ++i) {
         event.ids.push_back(static_cast<wire::TokenId>(i));
-        event.bytes += pieces[static_cast<std::size_t>(i)];
+        event.bytes += token_bytes[static_cast<std::size_t>(i)];
         event.ends.push_back(static_cast<std::uint32_t>(event.bytes.size()));
         if (!stored.script.extra.empty()) {
           event.extra.push_back(stored.script.extra[static_cast<std::size_t>(i)]);
@@ -161,7 +161,7 @@ int FakeClient::holds() {
   return holds_;
 }
 
-/// Another tenant's is not there.
+/// Finds an object; another tenant's is not found.
 std::map<std::string, FakeClient::Stored>::iterator FakeClient::find(const client::Caller& caller,
                                                                      const std::string& id) {
   const auto found = requests_.find(id);
@@ -173,17 +173,17 @@ Answer<wire::Accepted> FakeClient::accept(const wire::Submit& submit) {
   const std::lock_guard lock(mutex_);
   if (failure) return *failure;
   if (!submit.idem_key.empty() && by_key_.contains(submit.idem_key)) {
-    const Stored& known = requests_.at(by_key_[submit.idem_key]);
-    if (known.body_hash == submit.body_hash) return wire::Accepted{0, true, info_of(known), key};
+    const Stored& stored = requests_.at(by_key_[submit.idem_key]);
+    if (stored.body_hash == submit.body_hash) return wire::Accepted{0, true, info_of(stored), key};
     Failure mismatch;
     mismatch.code = Errc::kIdempotencyMismatch;
     mismatch.message = "this Idempotency-Key came with another body";
     return mismatch;
   }
-  if (room && submit.max_tokens.value_or(1) > *room) {
+  if (context_left && submit.max_tokens.value_or(1) > *context_left) {
     Failure over;
     over.code = Errc::kContextExceeded;
-    over.free = *room;
+    over.free = *context_left;
     over.message = "do not fit the context of 100 tokens";
     return over;
   }
@@ -307,7 +307,7 @@ void FakeClient::close_stream(client::StreamId id, bool for_good) {
   changed_.notify_all();
 }
 
-// The gateway never blocks.
+// The gateway never blocks on a submission.
 Answer<wire::Accepted> FakeClient::submit(const client::Principal&, wire::Submit) {
   CHECK(false);
 }
@@ -323,21 +323,22 @@ Answer<std::vector<wire::ModelInfo>> FakeClient::models(const client::Caller&) {
 Answer<std::string> FakeClient::op(const client::Caller&, const std::string&, const std::string&) {
   CHECK(false);
 }
-/// nullopt: it is another verb.
-std::optional<Answer<std::string>> FakeClient::kept_op(const client::Caller& caller,
-                                                       const std::string& verb,
-                                                       const std::string& args) {
+/// Answers a verb of the object store; nullopt for another verb.
+std::optional<Answer<std::string>> FakeClient::object_op(const client::Caller& caller,
+                                                         const std::string& verb,
+                                                         const std::string& args) {
   using nlohmann::json;
-  if (!keeps_objects) return std::nullopt;
-  const json wish = json::parse(args);
+  if (!stores_objects) return std::nullopt;
+  const json request = json::parse(args);
   if (verb == "ids.derive") {
-    const std::string key = wish["key"];
-    return json{{"id", wish["prefix"].get<std::string>() + caller.tenant() + key}, {"version", 2}}
+    const std::string key = request["key"];
+    return json{{"id", request["prefix"].get<std::string>() + caller.tenant() + key},
+                {"version", 2}}
         .dump();
   }
   if (!verb.starts_with("objects.") || verb == "objects.list") return std::nullopt;
-  const std::string name =
-      caller.tenant() + "/" + wish["kind"].get<std::string>() + "/" + wish["id"].get<std::string>();
+  const std::string name = caller.tenant() + "/" + request["kind"].get<std::string>() + "/" +
+                           request["id"].get<std::string>();
   const std::lock_guard lock(mutex_);
   const auto found = objects_.find(name);
   const bool there = found != objects_.end();
@@ -346,19 +347,19 @@ std::optional<Answer<std::string>> FakeClient::kept_op(const client::Caller& cal
     return json{{"found", there}, {"object", there ? json::parse(found->second) : json()}}.dump();
   }
   const std::int64_t version = there ? json::parse(found->second)["version"].get<int>() : 0;
-  if (wish.contains("version") && wish["version"] != version) {
+  if (request.contains("version") && request["version"] != version) {
     Failure conflict;
     conflict.code = Errc::kConflict;
     return conflict;
   }
   objects_[name] = json{
       {"seq", 1},
-      {"id", wish["id"]},
+      {"id", request["id"]},
       {"owner", caller.tenant()},
       {"version", version + 1},
       {"created_ms", 1},
       {"expires_ms", 0},
-      {"body", wish.value("body", json::object())},
+      {"body", request.value("body", json::object())},
       {"bytes", 0}}.dump();
   return json{{"version", version + 1}, {"bytes", 0}}.dump();
 }
@@ -372,8 +373,8 @@ void FakeClient::op_async(const client::Caller& caller, const std::string& verb,
   }
   call([this, caller, verb, args, done = std::move(done)] {
     if (failure) return done(*failure);
-    const auto kept = op_results.contains(verb) ? std::nullopt : kept_op(caller, verb, args);
-    done(kept ? *kept : op_results[verb]);
+    const auto answer = op_results.contains(verb) ? std::nullopt : object_op(caller, verb, args);
+    done(answer ? *answer : op_results[verb]);
   });
 }
 void FakeClient::op_bytes_async(const client::Caller& caller, const std::string& verb,

@@ -17,12 +17,12 @@
 
 namespace holdfast::test {
 
-/// What the fake model answers to a request: the tokens of each choice.
+/// The fake model's answer to a request: the tokens of each choice.
 struct Script {
-  std::vector<std::vector<std::string>> pieces;  // per choice; a missing one repeats the last
+  std::vector<std::vector<std::string>> token_bytes;  // per choice; a missing one repeats the last
   wire::FinishReason finish = wire::FinishReason::kLength;
   std::vector<std::string> extra;         // per token index, logprobs
-  std::vector<std::string> choice_extra;  // per choice, of each of its tokens
+  std::vector<std::string> choice_extra;  // per choice, for each of its tokens
 };
 
 class FakeClient final : public client::Client {
@@ -31,27 +31,27 @@ class FakeClient final : public client::Client {
   ~FakeClient() override;
 
   Script script;             // for requests submitted from now on
-  bool hold_tokens = false;  // new requests show no token before commit()
+  bool hold_tokens = false;  // a new request shows no token before commit()
   std::vector<wire::ModelInfo> model_list;
   std::optional<client::Failure> failure;         // answer to every call
   std::optional<wire::KeyStanding> key;           // of every request
   bool silent = false;                            // calls are never answered
   std::map<std::string, std::string> op_results;  // by operator verb
-  bool keeps_objects = false;                     // objects.…, ids.derive: in memory, by owner
-  std::optional<std::int64_t> room;               // most tokens that the context has left
+  bool stores_objects = false;                    // objects.…, ids.derive: in memory, by owner
+  std::optional<std::int64_t> context_left;       // most tokens that fit into the context
 
-  /// Tokens [0, n) of every choice are there; `finish`: the request is over.
+  /// Makes tokens [0, n) of every choice available; `finish` also ends the request.
   void commit(const std::string& request_id, std::int64_t n, bool finish);
 
   wire::Submit last_submit();
   int submits();
   int cancels();
-  int left_for_good();  // streams that were closed so
+  int left_for_good();  // streams whose client left for good
   int open_streams();
   int ops();                                     // operator verbs asked so far
   std::string op_args(const std::string& verb);  // of its last call
   int holds();                                   // hold_stream(…, true) calls so far
-  /// Waits until `condition` holds; the test's own time limit ends a wait in vain.
+  /// Waits until `condition` holds; the test's own time limit ends a wait that never succeeds.
   template <class F>
   void wait_for(F condition) {
     while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -99,12 +99,12 @@ class FakeClient final : public client::Client {
   };
   std::map<std::string, Stored>::iterator find(const client::Caller& caller, const std::string& id);
   client::Answer<wire::Accepted> accept(const wire::Submit& submit);
-  const std::vector<std::string>& pieces_of(const Stored& stored, int choice) const;
+  const std::vector<std::string>& token_bytes_of(const Stored& stored, int choice) const;
   bool is_over(const Stored& stored) const;
   wire::RequestInfo info_of(const Stored& stored) const;
-  std::optional<client::Answer<std::string>> kept_op(const client::Caller& caller,
-                                                     const std::string& verb,
-                                                     const std::string& args);
+  std::optional<client::Answer<std::string>> object_op(const client::Caller& caller,
+                                                       const std::string& verb,
+                                                       const std::string& args);
   void call(std::function<void()> work);
   void loop();
   bool pump(std::unique_lock<std::mutex>& lock);

@@ -1,6 +1,6 @@
-// Goal: whatever name a server gives to what the text must look like, the wish is honoured or
-// refused with its name, never left out in silence. Method: tables of members against the grammar
-// that goes to the worker, the error's parameter and words, and the names of what is ignored.
+// Goal: whatever name a server gives to the format of a text, the option is honoured or refused
+// with that name, never ignored silently. Method: tables of members against the grammar that goes
+// to the worker, the error's parameter and words, and the names of what is ignored.
 #include "control/gateway/format_fields.h"
 
 #include <gtest/gtest.h>
@@ -49,14 +49,14 @@ Outcome message(const std::string& fields) {
                                  fields + "}");
 }
 
-/// A body of /v1/responses as the chat that it becomes.
+/// Returns the outcome for a body of /v1/responses, as the chat that it becomes.
 Outcome response(const std::string& fields) {
   Outcome out;
-  ResponseWish wish;
+  ResponsesRequest request;
   json body, chat;
   out.ok = parse_json_object(R"({"model":"m","input":"a",)" + fields + "}", &body, &out.error) &&
-           parse_response(body, &wish, &out.error) &&
-           chat_body(wish, {wish.items}, &chat, &out.error);
+           parse_response(body, &request, &out.error) &&
+           chat_body(request, {request.items}, &chat, &out.error);
   return out.ok ? read(parse_chat, chat.dump()) : out;
 }
 
@@ -65,55 +65,55 @@ const json kObject = {{"kind", "json_object"}};
 const json kRegex = {{"kind", "regex"}, {"source", "a+"}};
 const json kGrammar = {{"kind", "gbnf"}, {"source", "root ::= x"}};
 const json kChoice = {{"kind", "gbnf"}, {"source", R"(root ::= "yes" | "a\"\\\x0a\x7fé" | "")"}};
-#define HF_SCHEMA "{\"type\":\"object\"}"
-#define HF_CHOICE R"(["yes","a\"\\\n\u007fé",""])"
+#define SCHEMA_TEXT "{\"type\":\"object\"}"
+#define HOLDFAST_CHOICE R"(["yes","a\"\\\n\u007fé",""])"
 
-TEST(FormatFields, EveryNameIsHonoured) {
+TEST(FormatFields, ResponseFormat_WithEachServersFieldName_BecomesTheGrammar) {
   const std::pair<const char*, json> cases[] = {
-      {R"("response_format":{"type":"json_object","schema":)" HF_SCHEMA "}", kSchema},
+      {R"("response_format":{"type":"json_object","schema":)" SCHEMA_TEXT "}", kSchema},
       {R"("response_format":{"type":"json_object","schema":null})", kObject},
-      {R"("response_format":{"type":"json","value":)" HF_SCHEMA "}", kSchema},
-      {R"("response_format":{"type":"json_schema","schema":)" HF_SCHEMA "}", kSchema},
-      {R"("response_format":{"type":"json_schema","json_schema":)" HF_SCHEMA "}", kSchema},
-      {R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":)" HF_SCHEMA
+      {R"("response_format":{"type":"json","value":)" SCHEMA_TEXT "}", kSchema},
+      {R"("response_format":{"type":"json_schema","schema":)" SCHEMA_TEXT "}", kSchema},
+      {R"("response_format":{"type":"json_schema","json_schema":)" SCHEMA_TEXT "}", kSchema},
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"n","schema":)" SCHEMA_TEXT
        "}}",
        kSchema},
-      {R"("response_format":{"type":"json_schema","json_schema":{"name":"n"},"schema":)" HF_SCHEMA
+      {R"("response_format":{"type":"json_schema","json_schema":{"name":"n"},"schema":)" SCHEMA_TEXT
        "}",
        kSchema},
       {R"("response_format":{"type":"regex","pattern":"a+"})", kRegex},
       {R"("response_format":{"type":"regex","value":"a+"})", kRegex},
       {R"("response_format":{"type":"grammar","grammar":"root ::= x"})", kGrammar},
-      {R"("structured_outputs":{"json":)" HF_SCHEMA "}", kSchema},
+      {R"("structured_outputs":{"json":)" SCHEMA_TEXT "}", kSchema},
       {R"("structured_outputs":{"json":"{\"type\":\"object\"}","regex":null})", kSchema},
       {R"("structured_outputs":{"regex":"a+"})", kRegex},
-      {R"("structured_outputs":{"choice":)" HF_CHOICE "}", kChoice},
+      {R"("structured_outputs":{"choice":)" HOLDFAST_CHOICE "}", kChoice},
       {R"("structured_outputs":{"grammar":"root ::= x"})", kGrammar},
       {R"("structured_outputs":{"json_object":true})", kObject},
       {R"("structured_outputs":{"json_object":false})", nullptr},
       {R"("structured_outputs":{})", nullptr},
       {R"("guided_json_object":true)", kObject},
       {R"("guided_json_object":false)", nullptr},
-      {R"("guided_choice":)" HF_CHOICE, kChoice},
+      {R"("guided_choice":)" HOLDFAST_CHOICE, kChoice},
       {R"("regex":"a+")", kRegex},
       {R"("ebnf":"root ::= x")", kGrammar},
       {R"("grammar":"")", nullptr},
       {R"("format":"json")", kObject},
       {R"("format":"")", nullptr},
-      {R"("format":)" HF_SCHEMA, kSchema},
-      {R"("format":{"type":"json_schema","schema":)" HF_SCHEMA "}", kSchema},
-      {R"("output_format":{"type":"json_schema","schema":)" HF_SCHEMA "}", kSchema},
-      {R"("output_config":{"format":{"type":"json_schema","schema":)" HF_SCHEMA "}}", kSchema},
-      {R"("text":{"format":{"type":"json_schema","name":"n","schema":)" HF_SCHEMA "}}", kSchema},
+      {R"("format":)" SCHEMA_TEXT, kSchema},
+      {R"("format":{"type":"json_schema","schema":)" SCHEMA_TEXT "}", kSchema},
+      {R"("output_format":{"type":"json_schema","schema":)" SCHEMA_TEXT "}", kSchema},
+      {R"("output_config":{"format":{"type":"json_schema","schema":)" SCHEMA_TEXT "}}", kSchema},
+      {R"("text":{"format":{"type":"json_schema","name":"n","schema":)" SCHEMA_TEXT "}}", kSchema},
       {R"("text":{"format":{"type":"text"}})", nullptr},
       {R"("extra_body":{"guided_regex":"a+"})", kRegex}};
   for (const auto& [fields, grammar] : cases) {
-    for (const auto& [door, out] : {std::pair("chat", chat(fields)),
-                                    {"messages", message(fields)},
-                                    {"responses", response(fields)}}) {
-      ASSERT_TRUE(out.ok) << door << fields << out.error.message;
-      EXPECT_EQ(out.grammar, grammar) << door << fields;
-      EXPECT_EQ(out.ignored, Names()) << door << fields;
+    for (const auto& [endpoint, out] : {std::pair("chat", chat(fields)),
+                                        {"messages", message(fields)},
+                                        {"responses", response(fields)}}) {
+      ASSERT_TRUE(out.ok) << endpoint << fields << out.error.message;
+      EXPECT_EQ(out.grammar, grammar) << endpoint << fields;
+      EXPECT_EQ(out.ignored, Names()) << endpoint << fields;
     }
     const Outcome text =
         read(parse_completion, R"({"model":"m","prompt":"a",)" + std::string(fields) + "}");
@@ -123,13 +123,13 @@ TEST(FormatFields, EveryNameIsHonoured) {
 }
 
 // The alternatives of a choice are a grammar that compiles and has exactly these texts.
-TEST(FormatFields, AChoiceCompiles) {
-  const json wish = chat(R"("guided_choice":)" HF_CHOICE).grammar;
-  const auto compiled = grammar::compile({wish["kind"], wish["source"]});
+TEST(FormatFields, GuidedChoice_WithSpecialCharacters_CompilesToAGrammar) {
+  const json request = chat(R"("guided_choice":)" HOLDFAST_CHOICE).grammar;
+  const auto compiled = grammar::compile({request["kind"], request["source"]});
   EXPECT_TRUE(compiled.has_value()) << compiled.error().what;
 }
 
-TEST(FormatFields, TwoThatDifferAreRefusedByName) {
+TEST(FormatFields, ResponseFormat_WhenTwoFieldsConflict_IsRefusedByName) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {R"("response_format":{"type":"json_object"},"guided_regex":"a")", "response_format",
        "guided_regex"},
@@ -156,7 +156,7 @@ TEST(FormatFields, TwoThatDifferAreRefusedByName) {
   EXPECT_TRUE(same.ok) << same.error.message;
 }
 
-TEST(FormatFields, WrongOnesAreNamed) {
+TEST(FormatFields, ResponseFormat_WhenInvalid_NamesTheParameter) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("response_format":{"type":"json_schema"})", "response_format"},
       {R"("response_format":{"type":"json_schema","json_schema":{"name":"n"}})", "response_format"},
@@ -184,7 +184,7 @@ TEST(FormatFields, WrongOnesAreNamed) {
   }
 }
 
-TEST(FormatFields, HintsAreNamedAsIgnored) {
+TEST(FormatFields, FormatHints_WhenUnsupported_AreReportedAsIgnored) {
   const std::pair<const char*, Names> cases[] = {
       {R"("guided_decoding_backend":"x","guided_whitespace_pattern":" ")",
        {"guided_decoding_backend", "guided_whitespace_pattern"}},
@@ -201,8 +201,8 @@ TEST(FormatFields, HintsAreNamedAsIgnored) {
   }
 }
 
-// What stands in there counts as if it stood beside it.
-TEST(FormatFields, AnExtraBodyIsRead) {
+// Members of extra_body count as members of the body.
+TEST(FormatFields, ExtraBody_WhenPresent_MergesIntoTheBody) {
   Generation generation;
   FieldError error;
   json body;

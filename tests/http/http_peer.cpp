@@ -117,7 +117,7 @@ bool Peer::fill() {
   errno = 0;
   const ssize_t n = tls_ == nullptr ? ::recv(fd_, buffer, sizeof buffer, 0)
                                     : SSL_read(tls_.get(), buffer, sizeof buffer);
-  ended_ = n <= 0 && errno != EAGAIN;  // and not only the time is over
+  ended_ = n <= 0 && errno != EAGAIN;  // and not only a timeout
   if (n <= 0) return false;
   in_.append(buffer, static_cast<std::size_t>(n));
   return true;
@@ -237,7 +237,7 @@ Gateway::Gateway(gateway::ServerLimits limits, std::shared_ptr<gateway::TlsIdent
   auto server = gateway::Server::listen(-1, "127.0.0.1:0", limits, gateway::make_handler(*context_),
                                         std::move(tls), gateway::make_gate(serving_));
   context_->operating = &client;
-  context_->keeper = &keeper_;
+  context_->object_store = &object_store_;
   context_->daemon_metrics = std::make_shared<gateway::DaemonMetrics>(client);
   CHECK(server.has_value());
   server_ = std::move(server).value();

@@ -1,6 +1,6 @@
 #pragma once
-// The other side of the wire: a gateway in this process over a fake daemon, and a blocking HTTP
-// client that sends exactly the bytes that a test wants.
+// Both sides of the wire: a gateway in this process over a fake daemon, and a blocking HTTP client
+// that sends exactly the bytes that a test gives it.
 
 #include <map>
 #include <memory>
@@ -26,9 +26,9 @@ struct SseEvent {
   std::string id;
   std::string data;
 };
-/// The events of a stream, as a browser reads them (comments skipped).
+/// Returns the events of a stream as a browser reads them (comments skipped).
 std::vector<SseEvent> parse_events(const std::string& body);
-/// The text of choice `choice` in the chunks of either endpoint.
+/// Returns the text of choice `choice` in the chunks of either endpoint.
 std::string text_of(const std::vector<SseEvent>& events, int choice);
 
 /// One connection. Reads time out after 20 s: the test then fails with an incomplete reply.
@@ -41,16 +41,16 @@ class Peer {
   Reply read_reply(bool head_request = false);
   /// Reads the head and then until `text` has appeared in the body.
   Reply read_until(const std::string& text);
-  /// The head alone, of an answer that is no HTTP behind it.
+  /// Reads only the head of an answer after which another protocol follows.
   Reply read_upgrade();
-  /// `n` bytes as they come; fewer if the server has closed.
+  /// Returns `n` bytes as they come; fewer if the server has closed.
   std::string read_bytes(std::size_t n);
-  /// True if the server has closed (reads what is left).
+  /// Reads what is left. Returns true if the server has closed.
   bool closed();
   void shut();
-  /// TLS from here on, trusting `cert` (PEM) alone; false if the two do not agree. `version` is the
-  /// newest that this side knows (TLS1_2_VERSION …), 0: any; `ciphers` those of TLS 1.2, empty:
-  /// any.
+  /// Starts TLS, trusting `cert` (PEM) alone; returns false if the handshake fails. `version` is
+  /// the newest that this side supports (TLS1_2_VERSION …), 0: any; `ciphers` those of TLS 1.2,
+  /// empty: any.
   bool start_tls(const std::string& cert, int version = 0, const std::string& ciphers = {});
   void small_receive_buffer();
 
@@ -87,7 +87,7 @@ class Gateway {
   FakeClient client;
 
  private:
-  gateway::Keeper keeper_{client};
+  gateway::ObjectStore object_store_{client};
   std::unique_ptr<gateway::Context> context_;
   gateway::Context* serving_ = nullptr;  // the same
   std::thread thread_;

@@ -1,2 +1,2 @@
-set(libs hf_gateway)
+set(libs holdfast_gateway)
 set(timeout_s 120)

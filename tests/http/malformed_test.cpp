@@ -1,17 +1,17 @@
 // Goal: whatever is wrong with a request, its client gets one answer that says so, the connection
-// is closed exactly where nobody can know any more what follows, and bytes behind a bad request are
-// never taken for another one.
-// Method: the gateway on a socket. A table of requests that are wrong in their framing, each with a
-// good request right behind it, which must not be answered; a table of requests that are wrong in
-// their content alone, behind which it must be; and seeded damage to good requests, where the
-// server's answers are counted against the parser's own reading of the same bytes.
+// is closed exactly where it is unknown what follows, and bytes behind a bad request are never
+// taken for another one. Method: the gateway on a socket. A table of requests that are wrong in
+// their framing, each with a good request right behind it, which must not be answered; a table of
+// requests that are wrong in their content alone, behind which it must be; and seeded damage to
+// good requests, where the server's answers are counted against the parser's own reading of the
+// same bytes.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "control/gateway/http_parse.h"
-#include "control/gateway/keeper.h"
+#include "control/gateway/object_store.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::test::malformed_test {
@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kBehind = get("/health/live");
+const std::string kNextRequest = get("/health/live");
 
 void expect_error(const Reply& reply, int status, const std::string& request) {
   EXPECT_EQ(reply.status, status) << request << reply.body;
@@ -29,7 +29,7 @@ void expect_error(const Reply& reply, int status, const std::string& request) {
   EXPECT_FALSE(document["error"].value("message", "").empty());
 }
 
-/// Heads and bodies of which nobody can say where they end, or who said what.
+/// Heads and bodies whose end or whose meaning is ambiguous.
 std::vector<std::pair<std::string, int>> badly_framed() {
   std::vector<std::pair<std::string, int>> out;
   const std::string line = "POST /v1/completions HTTP/1.1\r\nHost: h\r\n";
@@ -86,11 +86,11 @@ std::vector<std::pair<std::string, int>> badly_framed() {
   return out;
 }
 
-TEST(Malformed, WhatCannotBeDelimitedClosesAndNothingBehindItIsHeard) {
+TEST(Malformed, RequestFraming_WhenAmbiguous_ClosesAndIgnoresFollowingBytes) {
   Gateway gateway;
   for (const auto& [bytes, status] : badly_framed()) {
     Peer peer(gateway.address());
-    peer.send(bytes + kBehind);
+    peer.send(bytes + kNextRequest);
     const Reply reply = peer.read_reply();
     expect_error(reply, status, bytes.substr(0, 200));
     EXPECT_EQ(reply.headers.count("connection"), 1u) << bytes.substr(0, 200);
@@ -99,7 +99,7 @@ TEST(Malformed, WhatCannotBeDelimitedClosesAndNothingBehindItIsHeard) {
     EXPECT_TRUE(peer.closed()) << bytes.substr(0, 200);
   }
   EXPECT_EQ(gateway.client.submits(), 0);
-  EXPECT_EQ(gateway.ask(kBehind).status, 200);
+  EXPECT_EQ(gateway.ask(kNextRequest).status, 200);
 }
 
 struct BadContent {
@@ -107,7 +107,7 @@ struct BadContent {
   int status;
 };
 
-/// Well delimited, and wrong in what they say.
+/// Requests that are well delimited and wrong in their content.
 std::vector<BadContent> badly_filled() {
   std::vector<BadContent> out;
   const std::string deep_list(100'000, '['), deep_object = [] {
@@ -155,7 +155,7 @@ std::vector<BadContent> badly_filled() {
   for (const std::string& body : bodies) {
     for (const char* path : {"/v1/completions", "/v1/chat/completions", "/v1/messages",
                              "/v1/embeddings", "/tokenize", "/detokenize"}) {
-      // It does not care how a text would be made.
+      // /tokenize does not check options of a generation.
       if (path == std::string_view("/tokenize") && body.find("\"a\",") != body.npos) continue;
       out.push_back({post(path, body), 400});
     }
@@ -173,23 +173,24 @@ std::vector<BadContent> badly_filled() {
   return out;
 }
 
-TEST(Malformed, WhatIsWrongInsideKeepsTheConnection) {
+TEST(Malformed, RequestContent_WhenInvalid_LeavesTheConnectionOpen) {
   Gateway gateway;
   Peer peer(gateway.address());
   for (const BadContent& bad : badly_filled()) {
-    peer.send(bad.request + kBehind);
+    peer.send(bad.request + kNextRequest);
     expect_error(peer.read_reply(), bad.status, bad.request.substr(0, 300));
     ASSERT_EQ(peer.read_reply().status, 200) << bad.request.substr(0, 300);
   }
   EXPECT_EQ(gateway.client.submits(), 0);
 }
 
-/// Kept objects have ids of visible ASCII: nothing else is asked of the daemon, and nothing throws.
-TEST(Malformed, WhatCannotBeAnIdOrAKeyIsAnsweredHere) {
+/// Stored objects have ids of visible ASCII: the daemon is asked about no others, and nothing
+/// throws.
+TEST(Malformed, ObjectIdOrKey_WhenNotVisibleAscii_IsRefusedByTheGateway) {
   Gateway gateway;
-  gateway::Keeper keeper(gateway.client);
+  gateway::ObjectStore object_store(gateway.client);
   gateway.context().operating = &gateway.client;
-  gateway.context().keeper = &keeper;
+  gateway.context().object_store = &object_store;
   for (const std::string part : {"%FF", "a%00b", "%C3%A9", "a%20b"}) {
     const std::string file = "/v1/files/" + part, response = "/v1/responses/" + part;
     for (const std::string& request :
@@ -216,7 +217,7 @@ TEST(Malformed, WhatCannotBeAnIdOrAKeyIsAnsweredHere) {
 
 enum class End { kBroken, kClosed, kOpen };
 
-/// How many requests stand in these bytes, and what comes behind them.
+/// Counts the requests in these bytes, and tells what follows them.
 std::pair<int, End> read_requests(std::string_view bytes) {
   for (int whole = 0;; ++whole) {
     gateway::RequestParser parser({});
@@ -228,13 +229,13 @@ std::pair<int, End> read_requests(std::string_view bytes) {
   }
 }
 
-TEST(Malformed, DamagedRequestsGetTheAnswersThatAreTheirs) {
+TEST(Malformed, Requests_WhenRandomlyDamaged_AreAnsweredAsTheParserReads) {
   Gateway gateway;
   const std::string good =
-      kBehind + post("/v1/completions", R"({"model":7})") +
+      kNextRequest + post("/v1/completions", R"({"model":7})") +
       "POST /v1/completions HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
       "2\r\n{}\r\n0\r\n\r\n" +
-      kBehind;
+      kNextRequest;
   std::mt19937_64 random(7);
   const std::string spice = std::string("\r\n\t :;,0aZ\"{}\x7f\xff\x01", 17) + '\0';
   int broken = 0;
@@ -259,7 +260,7 @@ TEST(Malformed, DamagedRequestsGetTheAnswersThatAreTheirs) {
     broken += end == End::kBroken ? 1 : 0;
     Peer peer(gateway.address());
     peer.send(bytes);
-    // Behind what is no request stands a complaint; where more could come, nothing is waited for.
+    // Broken bytes get one complaint; where more could come, nothing is waited for.
     const int expected = whole + (end == End::kBroken ? 1 : 0);
     int answers = 0;
     while (answers < expected && peer.read_reply().status != 0) ++answers;
@@ -270,7 +271,7 @@ TEST(Malformed, DamagedRequestsGetTheAnswersThatAreTheirs) {
     }
   }
   EXPECT_GT(broken, 500);
-  EXPECT_EQ(gateway.ask(kBehind).status, 200);
+  EXPECT_EQ(gateway.ask(kNextRequest).status, 200);
 }
 
 }  // namespace

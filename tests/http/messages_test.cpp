@@ -1,6 +1,6 @@
 // Goal: /v1/messages is Anthropic's: what a client's blocks become in the prompt, documents, typed
-// events that can be taken up anywhere, stop reasons, calls, errors.
-// Method: bodies into SUBMITs; a gateway over a fake daemon with scripted tokens.
+// events that can be resumed anywhere, stop reasons, calls, errors. Method: bodies into SUBMITs; a
+// gateway over a fake daemon with scripted tokens.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -41,9 +41,9 @@ std::vector<json> data_of(const std::string& body) {
   return out;
 }
 
-TEST_F(Messages, AreOneDocument) {
+TEST_F(Messages, Message_WhenNotStreamed_IsOneAnthropicDocument) {
   model("");
-  gateway.client.script.pieces = {{"Hel", "lo", "!"}};
+  gateway.client.script.token_bytes = {{"Hel", "lo", "!"}};
   const json body = ask();
   EXPECT_EQ(body["type"], "message");
   EXPECT_EQ(body["role"], "assistant");
@@ -60,12 +60,12 @@ TEST_F(Messages, AreOneDocument) {
   EXPECT_EQ(stopped["stop_sequence"], "lo!");
 }
 
-TEST_F(Messages, EventsAreTypedAndCanBeTakenUpAnywhere) {
+TEST_F(Messages, MessageStream_WhenResumedAtAnyEvent_SendsTheRestAsTypedEvents) {
   model("hermes+think");
   gateway.client.script.finish = wire::FinishReason::kStop;
-  gateway.client.script.pieces = {{"<think>", "hm", "m", "</think>", "\n", "Look", ":", "\n<tool_",
-                                   "call>", "{\"name\": \"f\", ", "\"arguments\": {\"x\"", ": 1}}",
-                                   "</tool_call>"}};
+  gateway.client.script.token_bytes = {{"<think>", "hm", "m", "</think>", "\n", "Look", ":",
+                                        "\n<tool_", "call>", "{\"name\": \"f\", ",
+                                        "\"arguments\": {\"x\"", ": 1}}", "</tool_call>"}};
   const std::string body = kBody + R"(,"tools":[{"name":"f","input_schema":{}}])";
   const json whole = json::parse(gateway.ask(post(kPath, body + "}")).body);
   ASSERT_EQ(whole["content"].size(), 3u) << whole.dump();
@@ -115,7 +115,7 @@ TEST_F(Messages, EventsAreTypedAndCanBeTakenUpAnywhere) {
   }
 }
 
-TEST_F(Messages, WhatIsWrongIsNamed) {
+TEST_F(Messages, MessageRequest_WhenInvalid_NamesTheParameter) {
   model("");
   const auto param = [&](const std::string& body) {
     const Reply reply = gateway.ask(post(kPath, body));
@@ -133,7 +133,7 @@ TEST_F(Messages, WhatIsWrongIsNamed) {
             "messages[0].content[0].type");
 }
 
-TEST(MessageBody, BlocksBecomeMessages) {
+TEST(MessageBody, ContentBlocks_WithToolsAndThinking_BecomeChatMessages) {
   nlohmann::ordered_json body;
   gateway::FieldError error;
   gateway::Generation out;
@@ -166,7 +166,7 @@ TEST(MessageBody, BlocksBecomeMessages) {
   EXPECT_TRUE(out.ignored.empty());
 }
 
-TEST(MessageBody, ALastMessageOfTheAssistantBeginsTheAnswer) {
+TEST(MessageBody, AssistantPrefill_WhenLastMessageIsAssistant_BeginsTheAnswer) {
   const auto read = [](const std::string& last, gateway::Generation* out) {
     nlohmann::ordered_json body;
     gateway::FieldError error;
@@ -203,7 +203,7 @@ TEST(MessageBody, ALastMessageOfTheAssistantBeginsTheAnswer) {
       << refused;
 }
 
-TEST_F(Messages, ErrorsHaveAnthropicsForm) {
+TEST_F(Messages, Error_WhenContextIsExceeded_HasAnthropicForm) {
   model("");
   gateway.client.failure = client::Failure{};
   gateway.client.failure->code = Errc::kContextExceeded;
@@ -222,7 +222,7 @@ TEST_F(Messages, ErrorsHaveAnthropicsForm) {
             "not_found_error");
 }
 
-TEST(MessageBody, WhatIsNoTextIsLeftOutAndNamed) {
+TEST(MessageBody, NonTextBlocks_WhenUnsupported_AreOmittedAndReported) {
   nlohmann::ordered_json body;
   gateway::FieldError error;
   gateway::Generation out;

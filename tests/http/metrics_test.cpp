@@ -1,6 +1,7 @@
-// Goal: /metrics is always answered, with what the daemon says if it says it in time and with the
-// gateway's own numbers in any case; those count what was served, under names that clients cannot
-// make more of. Method: a gateway in this process over a fake daemon whose document the test wrote.
+// Goal: /metrics is always answered, with the daemon's part if it comes in time and with the
+// gateway's own numbers in any case; those count what was served, under a bounded set of names
+// whatever clients send. Method: a gateway in this process over a fake daemon whose document the
+// test wrote.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -28,7 +29,7 @@ bool has(const Reply& reply, const std::string& line) {
   return ("\n" + reply.body).find("\n" + line + "\n") != std::string::npos;
 }
 
-TEST(Metrics, TheDaemonsNumbersAndTheGatewaysOwn) {
+TEST(Metrics, Scrape_WhenDaemonAnswers_ReturnsDaemonAndGatewayMetrics) {
   Gateway gateway;
   gateway.client.op_results["metrics"] = kDocument;
   const Reply reply = gateway.ask(get("/metrics"));
@@ -47,7 +48,7 @@ TEST(Metrics, TheDaemonsNumbersAndTheGatewaysOwn) {
   EXPECT_EQ(reply.body.find("holdfast_empty"), std::string::npos) << "a family without rows";
 }
 
-TEST(Metrics, ADaemonThatIsAwayIsSaidAndTheRestIsThere) {
+TEST(Metrics, Scrape_WhenDaemonFailsOrIsMalformed_ReturnsDaemonUpZero) {
   Gateway gateway;
   gateway.client.failure = client::Failure{};
   EXPECT_TRUE(has(gateway.ask(get("/metrics")), "holdfast_daemon_up 0"));
@@ -64,7 +65,7 @@ TEST(Metrics, ADaemonThatIsAwayIsSaidAndTheRestIsThere) {
   }
 }
 
-TEST(Metrics, ASilentDaemonCostsTheTimeLimitAndIsAskedOnce) {
+TEST(Metrics, Scrape_WhenDaemonIsSilent_EndsAtTheTimeoutAndQueriesOnce) {
   Gateway gateway;
   gateway.context().metrics_time = std::chrono::milliseconds(50);
   gateway.client.silent = true;
@@ -80,9 +81,9 @@ TEST(Metrics, ASilentDaemonCostsTheTimeLimitAndIsAskedOnce) {
   EXPECT_EQ(gateway.client.ops(), 1) << "one question at a time, however many scrape";
 }
 
-TEST(Metrics, AnswersAreCountedByPatternAndStatus) {
+TEST(Metrics, RequestCounter_WhenPathsVary_CountsByRoutePatternAndStatus) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"a", "b"}};
+  gateway.client.script.token_bytes = {{"a", "b"}};
   const std::string body = R"({"model": "m", "prompt": "x", "max_tokens": 2})";
   EXPECT_EQ(gateway.ask(post("/v1/completions", body)).status, 200);
   EXPECT_EQ(gateway.ask(post("/v1/completions", "{")).status, 400);
@@ -107,9 +108,9 @@ TEST(Metrics, AnswersAreCountedByPatternAndStatus) {
   }
 }
 
-TEST(Metrics, StreamsAreOpenUntilTheyEndOrTheirClientLeaves) {
+TEST(Metrics, StreamGauge_WhenStreamEndsOrClientDisconnects_ReturnsToZero) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"a", "b", "c"}};
+  gateway.client.script.token_bytes = {{"a", "b", "c"}};
   gateway.client.hold_tokens = true;
   HttpStats& http = *gateway.server().stats();
   const std::string body = R"({"model": "m", "prompt": "x", "max_tokens": 3, "stream": true})";
@@ -127,9 +128,9 @@ TEST(Metrics, StreamsAreOpenUntilTheyEndOrTheirClientLeaves) {
   EXPECT_GT(http.bytes_sent, 0u);
 }
 
-TEST(Metrics, ASlowReaderIsCountedWhileItIsHeld) {
+TEST(Metrics, HeldStreamGauge_WhileReaderIsSlow_CountsTheStream) {
   Gateway gateway;
-  gateway.client.script.pieces = {std::vector<std::string>(3000, std::string(1000, 'x'))};
+  gateway.client.script.token_bytes = {std::vector<std::string>(3000, std::string(1000, 'x'))};
   HttpStats& http = *gateway.server().stats();
   const std::string body = R"({"model": "m", "prompt": "x", "max_tokens": 3000, "stream": true})";
   {

@@ -1,6 +1,6 @@
-// Goal: a name server that does not answer holds nobody for longer than a limit, takes few threads,
-// and names that are answered are found meanwhile.
-// Method: the look-up over a resolver that hangs until it is let go, then over the system's.
+// Goal: a name server that does not answer holds no caller for longer than a limit and takes few
+// threads, and names that are answered are found meanwhile. Method: the look-up over a resolver
+// that hangs until it is released, then over the system's.
 #include "control/gateway/name_lookup.h"
 
 #include <gtest/gtest.h>
@@ -19,21 +19,22 @@ using gateway::NamesFound;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-/// Hangs for every name that begins with "dead". Threads that are left behind outlive it.
+/// A resolver that hangs for every name that begins with "dead". Threads that are left behind
+/// outlive it.
 struct Server {
   std::promise<void> wakes;
   std::shared_future<void> awake = wakes.get_future().share();
-  std::shared_ptr<std::atomic<int>> asked = std::make_shared<std::atomic<int>>(0);
+  std::shared_ptr<std::atomic<int>> lookups = std::make_shared<std::atomic<int>>(0);
   NameLookup::Resolver resolver() {
-    return [awake = awake, asked = asked](const std::string& host) {
-      ++*asked;
+    return [awake = awake, lookups = lookups](const std::string& host) {
+      ++*lookups;
       if (host.starts_with("dead")) awake.wait();
       return NamesFound{{"192.0.2.7"}, {}};
     };
   }
 };
 
-TEST(NameLookup, WhenTheServerHangs_TheLimitEndsTheWaitAndOthersAreFound) {
+TEST(NameLookup, DnsLookup_WhenServerHangs_TimesOutAndResolvesOtherNames) {
   Server server;
   NameLookup lookup(server.resolver());
   const auto begin = steady_clock::now();
@@ -44,11 +45,11 @@ TEST(NameLookup, WhenTheServerHangs_TheLimitEndsTheWaitAndOthersAreFound) {
   EXPECT_GE(took, milliseconds(200));
   EXPECT_LT(took, milliseconds(5'000));
   EXPECT_EQ(lookup.find("good.example", milliseconds(5'000)).addresses.size(), 1u);
-  // The same name again: it is being looked up still, and nobody waits for it a second time.
+  // The same name is still being looked up, and a second caller does not wait for it again.
   const auto again = steady_clock::now();
   EXPECT_FALSE(lookup.find("dead.example", milliseconds(200)).error.empty());
   EXPECT_LT(steady_clock::now() - again, milliseconds(150));
-  EXPECT_EQ(*server.asked, 2);
+  EXPECT_EQ(*server.lookups, 2);
   server.wakes.set_value();
   NamesFound found;
   for (int i = 0; i < 100 && found.addresses.empty(); ++i) {
@@ -57,7 +58,7 @@ TEST(NameLookup, WhenTheServerHangs_TheLimitEndsTheWaitAndOthersAreFound) {
   EXPECT_EQ(found.addresses, std::vector<std::string>{"192.0.2.7"}) << "the server is back";
 }
 
-TEST(NameLookup, WhenTheServerHangs_FewThreadsAreLeftBehind) {
+TEST(NameLookup, DnsLookup_WhenServerHangs_BoundsItsThreads) {
   Server server;
   NameLookup lookup(server.resolver());
   int refused = 0;
@@ -75,7 +76,7 @@ TEST(NameLookup, WhenTheServerHangs_FewThreadsAreLeftBehind) {
   EXPECT_EQ(found.addresses.size(), 1u) << "their room is free again";
 }
 
-TEST(NameLookup, WhenItIsTimeToStop_TheWaitEnds) {
+TEST(NameLookup, DnsLookup_WhenStopIsRequested_EndsTheWait) {
   Server server;
   NameLookup lookup(server.resolver());
   const auto begin = steady_clock::now();
@@ -84,7 +85,7 @@ TEST(NameLookup, WhenItIsTimeToStop_TheWaitEnds) {
   server.wakes.set_value();
 }
 
-TEST(NameLookup, TheSystemsOwn) {
+TEST(NameLookup, SystemResolver_WithLocalhost_ReturnsLoopback) {
   const NamesFound here = gateway::name_lookup().find("localhost", milliseconds(10'000));
   EXPECT_TRUE(std::any_of(here.addresses.begin(), here.addresses.end(), [](const auto& a) {
     return a == "127.0.0.1" || a == "::1";

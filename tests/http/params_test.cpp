@@ -1,5 +1,5 @@
 // Goal: bodies mean what OpenAI says they mean, and a wrong one is refused with its parameter's
-// name. Method: tables of bodies; the SUBMIT that comes out, or the error's `param`.
+// name. Method: tables of bodies; the SUBMIT that results, or the error's `param`.
 #include "control/gateway/params.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ Outcome chat(const std::string& body) {
   return out;
 }
 
-TEST(Params, CompletionDefaultsAreOpenAis) {
+TEST(Params, Completion_WithoutOptionalFields_HasOpenAiDefaults) {
   const Outcome out = completion(R"({"model":"m","prompt":"hi"})");
   ASSERT_TRUE(out.ok) << out.error.message;
   const wire::Submit& s = out.generation.submit;
@@ -55,7 +55,7 @@ TEST(Params, CompletionDefaultsAreOpenAis) {
   EXPECT_FALSE(out.generation.shape.stream);
 }
 
-TEST(Params, ReadsEverySamplingField) {
+TEST(Params, SamplingParameters_WhenAllAreGiven_ReachTheSubmit) {
   const Outcome out = completion(
       R"({"model":"m","prompt":["a","b"],"max_tokens":5,"temperature":0.5,"top_p":0.9,"n":2,
           "stream":true,"stream_options":{"include_usage":true},"stop":["x","y"],"seed":-3,
@@ -81,29 +81,30 @@ TEST(Params, ReadsEverySamplingField) {
   EXPECT_TRUE(out.generation.ignored.empty());
 }
 
-TEST(Params, AskForScoresOfThePrompt) {
-  const auto asked = [](const char* fields) {
+TEST(Params, PromptLogprobs_WithEachFieldCombination_AreRequested) {
+  const auto parsed_logprobs = [](const char* fields) {
     const Outcome out = completion(R"({"model":"m","prompt":"a",)" + std::string(fields) + "}");
     EXPECT_TRUE(out.ok) << out.error.message;
     return std::pair(out.generation.submit.sampling.prompt_logprobs,
                      out.generation.shape.prompt_logprobs);
   };
   using Pair = std::pair<std::int32_t, int>;
-  EXPECT_EQ(asked(R"("logprobs":2)"), Pair(-1, -1));
-  EXPECT_EQ(asked(R"("echo":true)"), Pair(-1, -1));
-  EXPECT_EQ(asked(R"("echo":true,"logprobs":2,"stream":true)"), Pair(2, -1));
-  EXPECT_EQ(asked(R"("echo":true,"n":1,"best_of":3)"), Pair(-1, -1)) << "for the choice alone";
-  EXPECT_EQ(asked(R"("prompt_logprobs":0)"), Pair(0, 0));
-  EXPECT_EQ(asked(R"("prompt_logprobs":3,"echo":true,"logprobs":1)"), Pair(3, 3));
-  EXPECT_EQ(asked(R"("prompt_logprobs":1,"echo":true,"logprobs":4)"), Pair(4, 1));
-  EXPECT_EQ(asked(R"("prompt_logprobs":1,"max_tokens":0)"), Pair(1, 1));
+  EXPECT_EQ(parsed_logprobs(R"("logprobs":2)"), Pair(-1, -1));
+  EXPECT_EQ(parsed_logprobs(R"("echo":true)"), Pair(-1, -1));
+  EXPECT_EQ(parsed_logprobs(R"("echo":true,"logprobs":2,"stream":true)"), Pair(2, -1));
+  EXPECT_EQ(parsed_logprobs(R"("echo":true,"n":1,"best_of":3)"), Pair(-1, -1))
+      << "for the choice alone";
+  EXPECT_EQ(parsed_logprobs(R"("prompt_logprobs":0)"), Pair(0, 0));
+  EXPECT_EQ(parsed_logprobs(R"("prompt_logprobs":3,"echo":true,"logprobs":1)"), Pair(3, 3));
+  EXPECT_EQ(parsed_logprobs(R"("prompt_logprobs":1,"echo":true,"logprobs":4)"), Pair(4, 1));
+  EXPECT_EQ(parsed_logprobs(R"("prompt_logprobs":1,"max_tokens":0)"), Pair(1, 1));
   const Outcome talk =
       chat(R"({"model":"m","messages":[{"role":"user","content":"a"}],"prompt_logprobs":5})");
   EXPECT_EQ(talk.generation.submit.sampling.prompt_logprobs, 5);
   EXPECT_EQ(decode_shape(encode_shape(talk.generation.shape)).prompt_logprobs, 5);
 }
 
-TEST(Params, TakesPromptsInAllFourForms) {
+TEST(Params, Prompt_WithTokenIdLists_IsAccepted) {
   EXPECT_EQ(completion(R"({"model":"m","prompt":[1,2,3]})").generation.submit.prompts[0].ids,
             (std::vector<wire::TokenId>{1, 2, 3}));
   const auto two = completion(R"({"model":"m","prompt":[[1],[2,3]]})").generation.submit.prompts;
@@ -111,7 +112,7 @@ TEST(Params, TakesPromptsInAllFourForms) {
   EXPECT_EQ(two[1].ids, (std::vector<wire::TokenId>{2, 3}));
 }
 
-TEST(Params, NamesTheWrongParameter) {
+TEST(Params, CompletionBody_WhenInvalid_NamesTheParameter) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"prompt":"a"})", "model"},
       {R"({"model":"","prompt":"a"})", "model"},
@@ -172,7 +173,7 @@ TEST(Params, NamesTheWrongParameter) {
   }
 }
 
-TEST(Params, ChatNamesTheWrongParameter) {
+TEST(Params, ChatBody_WhenInvalid_NamesTheParameter) {
   const std::pair<const char*, const char*> cases[] = {
       {R"({"model":"m"})", "messages"},
       {R"({"model":"m","messages":[]})", "messages"},
@@ -207,7 +208,7 @@ TEST(Params, ChatNamesTheWrongParameter) {
   }
 }
 
-TEST(Params, ChatMessagesReachTheTemplateInOrder) {
+TEST(Params, ChatMessages_WithTools_ReachTheTemplateInOrder) {
   const Outcome out = chat(
       R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a"},
           {"type":"text","text":"b"}]}],
@@ -225,7 +226,7 @@ TEST(Params, ChatMessagesReachTheTemplateInOrder) {
                    .generation.submit.max_tokens.has_value());
 }
 
-TEST(Params, EarlierCallsReachTheTemplateAsObjects) {
+TEST(Params, EarlierToolCalls_WithJsonArguments_ReachTheTemplateAsObjects) {
   const Outcome out = chat(
       R"({"model":"m","messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,
           "tool_calls":[{"id":"abcdefghi","type":"function",
@@ -250,7 +251,7 @@ std::string with_tools(const std::string& more) {
   return R"({"model":"m","messages":[{"role":"user","content":"a"}],)" + kTools + more + "}";
 }
 
-TEST(Params, CallsThatMustCome) {
+TEST(Params, ToolChoice_WhenACallIsRequired_ListsTheAllowedTools) {
   const std::pair<const char*, const char*> cases[] = {
       {"", ""},
       {R"(,"tool_choice":"auto")", ""},
@@ -290,7 +291,7 @@ TEST(Params, CallsThatMustCome) {
   }
 }
 
-TEST(Params, FunctionsAreToolsInTheWordsOfOld) {
+TEST(Params, LegacyFunctions_WhenGiven_BecomeTools) {
   const auto old = [](const std::string& more) {
     return chat(R"({"model":"m","messages":[{"role":"user","content":"a"}],
                     "functions":[{"name":"f","parameters":{"b":1}},{"name":"g"}])" +
@@ -332,8 +333,8 @@ TEST(Params, FunctionsAreToolsInTheWordsOfOld) {
   EXPECT_TRUE(alone(R"("function_call":"none","functions":[])").ok);
 }
 
-// Where the answer begins is said to whoever takes it apart.
-TEST(Params, AnAnswerMayHaveBegun) {
+// The output's description tells its parser where the answer begins.
+TEST(Params, ContinueFinalMessage_WhenSet_MarksTheOutputAsBegun) {
   const auto begun = [](const std::string& last, const std::string& more) {
     return chat(R"({"model":"m","messages":[{"role":"user","content":"a"},)" + last + "]" + more +
                 "}");
@@ -377,7 +378,7 @@ TEST(Params, AnAnswerMayHaveBegun) {
   EXPECT_TRUE(begun(text, on + "," + kTools).ok);
 }
 
-TEST(Params, TheGrammarOfACallIsThatOfTheFamily) {
+TEST(Params, ToolCallGrammar_WhenBoundToAModel_FollowsItsFamily) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"hermes+think", "hermes", "hermes+think"},
       {"mistral", "llama3", "llama3"},
@@ -400,8 +401,8 @@ TEST(Params, TheGrammarOfACallIsThatOfTheFamily) {
   }
 }
 
-// The schema keeps the order of its members: documents are written in it.
-TEST(Params, WhatTheTextMustLookLikeGoesIntoTheExtra) {
+// The schema preserves the order of its members: documents are written in it.
+TEST(Params, ResponseFormat_WhenGiven_BecomesAGrammarInExtra) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("response_format":{"type":"text"})", ""},
       {R"("response_format":{"type":"json_object"})",
@@ -433,7 +434,7 @@ TEST(Params, WhatTheTextMustLookLikeGoesIntoTheExtra) {
   }
 }
 
-TEST(Params, NamesWhatItIgnores) {
+TEST(Params, UnsupportedFields_WhenGiven_AreReportedAsIgnored) {
   const Outcome out = completion(
       R"({"model":"m","prompt":"a","suffix":"b","logit_bias":{},"best_of":1,"stream":true,
           "stream_options":{"odd":1}})");
@@ -441,7 +442,7 @@ TEST(Params, NamesWhatItIgnores) {
   EXPECT_EQ(out.generation.ignored, (std::vector<std::string>{"stream_options.odd", "suffix"}));
 }
 
-TEST(Params, MoreSamplingGoesIntoTheExtra) {
+TEST(Params, ExtraSamplingParameters_WhenGiven_GoIntoExtra) {
   const std::pair<const char*, const char*> cases[] = {
       {R"("logit_bias":{"5":-100,"7":2.5})", R"({"logit_bias":{"5":-100,"7":2.5}})"},
       {R"("logit_bias":[[5,1],[7,false]])", R"({"logit_bias":{"5":1,"7":-1000}})"},
@@ -476,7 +477,7 @@ TEST(Params, MoreSamplingGoesIntoTheExtra) {
   }
 }
 
-TEST(Params, BoundsTheShapeOfBodies) {
+TEST(Params, Body_WhenTooDeepOrWide_IsRefused) {
   const auto nested = [](int depth) {
     return R"({"model":"m","prompt":"a","x":)" + std::string(depth, '[') + std::string(depth, ']') +
            "}";
@@ -493,7 +494,7 @@ TEST(Params, BoundsTheShapeOfBodies) {
                   .ok);
 }
 
-TEST(Params, HashIgnoresOrderAndSpaceAlone) {
+TEST(Params, BodyHash_WhenOnlyOrderOrSpaceDiffers_IsEqual) {
   const auto hash = [](const char* path, const char* body) {
     return hash_body(path, json::parse(body));
   };
@@ -507,7 +508,7 @@ TEST(Params, HashIgnoresOrderAndSpaceAlone) {
 
 // ---- how long a model may reason
 
-/// Outcome of a chat with these fields, bound to a model whose answers are of this kind.
+/// Returns the outcome of a chat with these fields, bound to a model that writes as `output` says.
 Outcome bound(const std::string& fields, const std::string& output = "hermes+think") {
   Outcome out = chat(R"({"model":"m","messages":[{"role":"user","content":"a"}])" + fields + "}");
   out.generation.shape.output = output;
@@ -523,7 +524,7 @@ json kwargs_of(const Outcome& out) {
   return root.value("chat_template_kwargs", json::object());
 }
 
-TEST(Params, ThinkingIsBoundedInEveryApisWords) {
+TEST(Params, ThinkingBudget_WithEachApisField_SetsTheTokenLimit) {
   const std::pair<const char*, int> kCases[] = {
       {R"(,"thinking":{"type":"enabled","budget_tokens":100})", 100},
       {R"(,"thinking":{"type":"disabled"})", 0},
@@ -554,19 +555,19 @@ TEST(Params, ThinkingIsBoundedInEveryApisWords) {
   }
 }
 
-TEST(Params, TheTemplateHearsOfThinking) {
+TEST(Params, ThinkingSwitch_WhenGiven_ReachesTheTemplateKwargs) {
   EXPECT_EQ(kwargs_of(bound("")), json::object());
   EXPECT_EQ(kwargs_of(bound(R"(,"reasoning_effort":"minimal")")),
             json::parse(R"({"enable_thinking":true,"thinking":true,"reasoning_effort":"low"})"));
   EXPECT_EQ(kwargs_of(bound(R"(,"thinking":{"type":"disabled"})")),
             json::parse(R"({"enable_thinking":false,"thinking":false})"));
-  // What the client set itself stays.
-  const json kept = kwargs_of(
+  // Kwargs that the client set itself stay.
+  const json kwargs = kwargs_of(
       bound(R"(,"reasoning_effort":"low","chat_template_kwargs":{"enable_thinking":false})"));
-  EXPECT_EQ(kept["enable_thinking"], false);
+  EXPECT_EQ(kwargs["enable_thinking"], false);
 }
 
-TEST(Params, WhetherThePromptOpensThinkingFollowsTheSwitch) {
+TEST(Params, OpenedReasoning_WhenTemplateHasASwitch_FollowsIt) {
   const auto opens = [](const char* fields, const char* output) {
     return chat::read_output(bound(fields, output).generation.shape.output).opens_reasoning;
   };
@@ -579,7 +580,7 @@ TEST(Params, WhetherThePromptOpensThinkingFollowsTheSwitch) {
   EXPECT_EQ(thinking_of(bound(R"(,"thinking_budget":5)", "none+think+open"))["open"], true);
 }
 
-TEST(Params, ThinkingThatIsWrongOrWithoutEffectIsNamed) {
+TEST(Params, ThinkingFields_WhenInvalidOrWithoutEffect_AreNamed) {
   const std::pair<const char*, const char*> kWrong[] = {
       {R"(,"thinking":{"type":"maybe"})", "thinking.type"},
       {R"(,"thinking":{"type":"enabled","budget_tokens":"x"})", "thinking.budget_tokens"},
@@ -602,7 +603,7 @@ TEST(Params, ThinkingThatIsWrongOrWithoutEffectIsNamed) {
             std::vector<std::string>{"reasoning_effort"});
 }
 
-TEST(Params, ArgumentsThatAreNoStringsAreNoted) {
+TEST(Params, ToolParameters_WhenNotStrings_AreRecordedAsJson) {
   const auto tools_of = [](const char* parameters) {
     const std::string body =
         R"({"model":"m","messages":[{"role":"user","content":"a"}],"tools":[{"type":"function",
@@ -620,7 +621,7 @@ TEST(Params, ArgumentsThatAreNoStringsAreNoted) {
   }
 }
 
-TEST(Params, ShapeSurvivesItsTrip) {
+TEST(Params, ResponseShape_AfterEncodeAndDecode_IsEqual) {
   const Shape shape{Api::kChat, true, true, 6, "abc", "user \"x\"", "hermes+think", true};
   const Shape back = decode_shape(encode_shape(shape));
   EXPECT_EQ(back.api, Api::kChat);
@@ -630,7 +631,7 @@ TEST(Params, ShapeSurvivesItsTrip) {
   EXPECT_EQ(back.user, "user \"x\"");
   EXPECT_EQ(back.output, "hermes+think");
   EXPECT_TRUE(back.tools);
-  Shape typed = shape;  // types of arguments: for formats alone that leave them to the tool
+  Shape typed = shape;  // types of arguments: only for formats that leave them to the tool
   typed.json_arguments = {{"find", {"n", "deep"}}};
   EXPECT_TRUE(decode_shape(encode_shape(typed)).json_arguments.empty());
   typed.output = "glm+think";

@@ -1,7 +1,6 @@
 // Goal: what counts as a request is decided the same way however the bytes are cut, and everything
-// that could be read in two ways is refused.
-// Method: RequestParser is fed whole, byte by byte and with the next request behind; a table of bad
-// requests with the status that each must give.
+// that could be read in two ways is refused. Method: RequestParser is fed whole, byte by byte and
+// with the next request behind; a table of bad requests with the status that each must give.
 #include "control/gateway/http_parse.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +10,8 @@ namespace {
 
 using State = RequestParser::State;
 
-/// Feeds `bytes` in pieces of `step`; what was not taken is offered again. Returns the bytes taken.
+/// Feeds `bytes` in steps of `step` bytes; what was not taken is offered again. Returns the bytes
+/// taken.
 std::size_t feed(RequestParser& parser, const std::string& bytes, std::size_t step) {
   std::string waiting;
   std::size_t taken = 0;
@@ -31,7 +31,7 @@ const std::string kChunked =
     "POST /c HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
     "3;ext=1\r\nhel\r\n2\r\nlo\r\n0\r\nTrailer: x\r\n\r\n";
 
-TEST(HttpParse, TakesARequestHoweverItIsCut) {
+TEST(HttpParse, RequestParser_WhenBytesAreCutAnywhere_ReadsTheSameRequest) {
   for (const std::string& bytes : {kPost, kChunked}) {
     for (std::size_t step = 1; step <= bytes.size(); ++step) {
       RequestParser parser({});
@@ -43,7 +43,7 @@ TEST(HttpParse, TakesARequestHoweverItIsCut) {
   }
 }
 
-TEST(HttpParse, ReadsHeadersAndQuery) {
+TEST(HttpParse, RequestParser_WithHeadersAndQuery_ReadsThem) {
   RequestParser parser({});
   parser.feed(kPost);
   const Request& request = parser.request();
@@ -55,7 +55,7 @@ TEST(HttpParse, ReadsHeadersAndQuery) {
   EXPECT_TRUE(request.keep_alive);
 }
 
-TEST(HttpParse, LeavesTheNextRequestAlone) {
+TEST(HttpParse, RequestParser_WithAFollowingRequest_LeavesItsBytes) {
   for (const std::string& bytes : {kPost, kChunked}) {
     RequestParser parser({});
     EXPECT_EQ(parser.feed(bytes + "\r\nGET / HTTP/1.1\r\n"), bytes.size());
@@ -63,7 +63,7 @@ TEST(HttpParse, LeavesTheNextRequestAlone) {
   }
 }
 
-TEST(HttpParse, RefusesWhatIsMalformedOrAmbiguous) {
+TEST(HttpParse, RequestParser_WhenMalformedOrAmbiguous_Refuses) {
   const std::string head = "POST / HTTP/1.1\r\nHost: h\r\n";
   const std::pair<std::string, int> cases[] = {
       {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", 400},             // TLS to a plain port
@@ -105,7 +105,7 @@ TEST(HttpParse, RefusesWhatIsMalformedOrAmbiguous) {
   }
 }
 
-TEST(HttpParse, KeepsItsLimits) {
+TEST(HttpParse, RequestParser_WhenLimitsAreExceeded_Refuses) {
   const ParseLimits limits{256, 10};
   const std::pair<std::string, int> cases[] = {
       {"GET /" + std::string(300, 'a'), 414},

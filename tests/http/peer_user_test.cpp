@@ -39,15 +39,15 @@ TcpEnds::End end_of(const sockaddr_in& address) {
 
 /// A listener at loopback and the connections that come to it.
 template <class Address>
-class Door {
+class ListeningSocket {
  public:
-  explicit Door(const Address& where) : address_(where) {
+  explicit ListeningSocket(const Address& where) : address_(where) {
     socklen_t size = sizeof address_;
     auto* raw = reinterpret_cast<sockaddr*>(&address_);
     fd_ = socket(raw->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     good = bind(fd_, raw, size) == 0 && listen(fd_, 8) == 0 && getsockname(fd_, raw, &size) == 0;
   }
-  ~Door() { close(fd_); }
+  ~ListeningSocket() { close(fd_); }
   int connect() const {
     const int fd = socket(reinterpret_cast<const sockaddr*>(&address_)->sa_family,
                           SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -72,12 +72,12 @@ class Door {
 };
 
 template <class Address>
-void expect_known_while_held(const Address& where, PeerUsers& users) {
-  const Door<Address> door(where);
-  if (!door.good) GTEST_SKIP() << "no such loopback address here";
+void expect_found_while_connected(const Address& where, PeerUsers& users) {
+  const ListeningSocket<Address> listener(where);
+  if (!listener.good) GTEST_SKIP() << "no such loopback address here";
   TcpEnds ends;
-  const int client = door.connect();
-  const int server = door.accept(&ends);
+  const int client = listener.connect();
+  const int server = listener.accept(&ends);
   EXPECT_EQ(users.find(ends), std::optional<uid_t>(geteuid()));
   shutdown(client, SHUT_WR);
   EXPECT_EQ(users.find(ends), std::optional<uid_t>(geteuid())) << "it still reads";
@@ -91,12 +91,12 @@ void expect_known_while_held(const Address& where, PeerUsers& users) {
   const pid_t child = fork();
   if (child == 0) {
     if (setresuid(kOther, kOther, kOther) != 0) _exit(1);
-    const int fd = door.connect();
+    const int fd = listener.connect();
     char byte = 0;
     (void)!read(fd, &byte, 1);
     _exit(0);
   }
-  const int other = door.accept(&ends);
+  const int other = listener.accept(&ends);
   EXPECT_EQ(users.find(ends), std::optional<uid_t>(kOther));
   close(other);
   waitpid(child, nullptr, 0);
@@ -115,15 +115,15 @@ sockaddr_in6 loopback_v6() {
   return address;
 }
 
-TEST(PeerUser, WhenAProcessHoldsTheOtherEnd_ItsUserIsFound) {
+TEST(PeerUser, PeerUid_WhileAProcessHoldsTheOtherEnd_IsFound) {
   for (const bool ask_kernel : {true, false}) {
     PeerUsers users(ask_kernel);
-    expect_known_while_held(loopback_v4(), users);
-    expect_known_while_held(loopback_v6(), users);
+    expect_found_while_connected(loopback_v4(), users);
+    expect_found_while_connected(loopback_v6(), users);
   }
 }
 
-TEST(PeerUser, OtherUsersAreToldHowToGetAKey) {
+TEST(PeerUser, Connection_WhenPeerIsAnotherUser_Returns401WithAHint) {
   EXPECT_FALSE(gateway::refuse_other_user(1000, 1000));
   EXPECT_FALSE(gateway::refuse_other_user(0, 1000));
   for (const std::optional<uid_t> peer :
@@ -140,20 +140,20 @@ struct NoKeys {
   NoKeys() {
     gateway.client.op_results["objects.list"] = R"({"more": false, "objects": []})";
     gateway.context().operating = &gateway.client;
-    gateway.context().keeper = &keeper;
-    gateway.context().access = std::make_shared<gateway::Access>(keeper, true);
+    gateway.context().object_store = &object_store;
+    gateway.context().access = std::make_shared<gateway::Access>(object_store, true);
   }
   Gateway gateway;
-  gateway::Keeper keeper{gateway.client};
+  gateway::ObjectStore object_store{gateway.client};
 };
 
-TEST(PeerUser, WithoutAKeyNoRouteIsServedUnderAForeignNameOrToAForeignPage) {
-  NoKeys house;
+TEST(PeerUser, KeylessGateway_WhenHostOrOriginIsForeign_RefusesEveryRoute) {
+  NoKeys fixture;
   const std::string here = "Host: 127.0.0.1:8080\r\n";
   const struct {
     const char* name;
     std::string target, headers;
-    bool of_page;  // of a page: what has nothing of anybody may be seen by it
+    bool of_page;  // sent by a page, which may see what has no data
   } kWays[] = {{"a foreign name", "", "Host: attacker.example\r\n", false},
                {"a foreign name with a port", "", "Host: attacker.example:8080\r\n", false},
                {"a name that begins like ours", "", "Host: localhost.attacker.example\r\n", false},
@@ -162,9 +162,9 @@ TEST(PeerUser, WithoutAKeyNoRouteIsServedUnderAForeignNameOrToAForeignPage) {
                {"a page elsewhere", "", here + "Sec-Fetch-Site: cross-site\r\n", true},
                {"a page of another port", "", here + "Sec-Fetch-Site: same-site\r\n", true},
                {"a page with its origin", "", here + "Origin: https://attacker.example\r\n", true}};
-  // That there is no key is known from the first request on that wants one.
-  ASSERT_EQ(house.gateway.ask("GET /v1/models HTTP/1.1\r\n" + here + "\r\n").status, 200);
-  int asked = 0;
+  // The first request that needs a key makes it known that there is none.
+  ASSERT_EQ(fixture.gateway.ask("GET /v1/models HTTP/1.1\r\n" + here + "\r\n").status, 200);
+  int queries = 0;
   for (const auto& route : gateway::routes()) {
     std::string path(route.pattern);
     for (std::size_t at; (at = path.find("{")) != std::string::npos;) {
@@ -175,19 +175,19 @@ TEST(PeerUser, WithoutAKeyNoRouteIsServedUnderAForeignNameOrToAForeignPage) {
     for (const auto& way : kWays) {
       if (way.of_page && of_nobody) continue;
       const std::string body = route.method == "POST" ? "Content-Length: 2\r\n\r\n{}" : "\r\n";
-      const Reply reply = house.gateway.ask(std::string(route.method) + " " + way.target + path +
-                                            " HTTP/1.1\r\n" + way.headers + body);
+      const Reply reply = fixture.gateway.ask(std::string(route.method) + " " + way.target + path +
+                                              " HTTP/1.1\r\n" + way.headers + body);
       EXPECT_EQ(reply.status, 403) << way.name << ": " << route.method << " " << path << "\n"
                                    << reply.body;
-      ++asked;
+      ++queries;
     }
   }
-  EXPECT_GT(asked, 200);
-  EXPECT_EQ(house.gateway.ask("GET /v1/models HTTP/1.0\r\n\r\n").status, 403) << "no name at all";
-  EXPECT_EQ(
-      house.gateway.ask("GET /v1/models HTTP/1.1\r\nHost: [::1]:9\r\nSec-Fetch-Site: none\r\n\r\n")
-          .status,
-      200);
+  EXPECT_GT(queries, 200);
+  EXPECT_EQ(fixture.gateway.ask("GET /v1/models HTTP/1.0\r\n\r\n").status, 403) << "no name at all";
+  EXPECT_EQ(fixture.gateway
+                .ask("GET /v1/models HTTP/1.1\r\nHost: [::1]:9\r\nSec-Fetch-Site: none\r\n\r\n")
+                .status,
+            200);
 }
 
 }  // namespace

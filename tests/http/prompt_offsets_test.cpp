@@ -1,6 +1,6 @@
-// Goal: the text_offset of a prompt's tokens counts the characters before each: of tokens of any
-// length, of those that a tokenizer puts in front or changes, and of ids without a piece. Method:
-// made-up pieces.
+// Goal: the text_offset of a prompt's tokens counts the characters before each: for tokens of any
+// length, for tokens that a tokenizer puts in front or changes, and for ids without token bytes.
+// Method: made-up token bytes.
 
 #include <gtest/gtest.h>
 
@@ -25,47 +25,47 @@ wire::PromptScores scores_of(const std::vector<Token>& tokens) {
   for (const Token& token : tokens) {
     const auto id = static_cast<wire::TokenId>(scores.ids.size());
     scores.ids.push_back(id);
-    scores.pieces[id] = {token.bytes, token.control};
+    scores.token_bytes[id] = {token.bytes, token.control};
   }
   return scores;
 }
 
-TEST(PromptOffsets, CharactersAreCountedNotBytes) {
+TEST(PromptOffsets, TextOffset_WhenTokensAreMultibyte_CountsCharactersNotBytes) {
   EXPECT_EQ(prompt_offsets("näh€!", scores_of({{"n"}, {"ä"}, {"h"}, {"€"}, {"!"}})),
             (Offsets{0, 1, 2, 3, 4}));
 }
 
-TEST(PromptOffsets, TokensMayBeLong) {
+TEST(PromptOffsets, TextOffset_WhenTokensAreLong_CountsTheirCharacters) {
   const std::string indent(40, ' ');
   EXPECT_EQ(prompt_offsets("a" + indent + "internationalization b",
                            scores_of({{"a"}, {indent}, {"internationalization"}, {" b"}})),
             (Offsets{0, 1, 41, 61}));
 }
 
-TEST(PromptOffsets, WhatIsPutInFrontHasNoWidth) {
+TEST(PromptOffsets, TextOffset_WhenBosIsPrepended_GivesItNoWidth) {
   EXPECT_EQ(prompt_offsets("to be", scores_of({{"<s>", true}, {" to"}, {" be"}})),
             (Offsets{0, 0, 2}));
 }
 
-TEST(PromptOffsets, AControlTokenOfTheTextHasItsWidth) {
+TEST(PromptOffsets, TextOffset_WhenControlTokenIsInTheText_CountsItsWidth) {
   EXPECT_EQ(prompt_offsets("<s>to", scores_of({{"<s>", true}, {"to"}})), (Offsets{0, 3}));
 }
 
-TEST(PromptOffsets, ATextThatWasChangedIsFoundAgain) {
+TEST(PromptOffsets, TextOffset_WhenTokenizerChangesTheText_Resynchronizes) {
   // The tokenizer left a character out.
   EXPECT_EQ(prompt_offsets("to\rbe", scores_of({{"to"}, {"be"}, {"?"}})), (Offsets{0, 3, 5}));
   // … before a long token.
   EXPECT_EQ(prompt_offsets("to\rinternationalization b",
                            scores_of({{"to"}, {"internationalization"}, {" b"}})),
             (Offsets{0, 3, 23}));
-  // And put one in that is not there.
+  // The tokenizer put a character in that is not in the text.
   EXPECT_EQ(prompt_offsets("to be", scores_of({{"to"}, {"\xEF\xBF\xBD"}, {"be"}})),
             (Offsets{0, 2, 5}));
 }
 
-TEST(PromptOffsets, AnIdWithoutAPieceStandsForNothing) {
+TEST(PromptOffsets, TextOffset_WhenIdHasNoTokenText_GivesItNoWidth) {
   wire::PromptScores scores = scores_of({{"to"}, {""}, {"be"}});
-  scores.pieces.erase(1);
+  scores.token_bytes.erase(1);
   EXPECT_EQ(prompt_offsets("tobe", scores), (Offsets{0, 2, 2}));
 }
 

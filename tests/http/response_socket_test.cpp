@@ -1,7 +1,7 @@
-// Goal: /v1/responses is a WebSocket too: the events of a stream as messages, turns that go on from
+// Goal: /v1/responses is a WebSocket too: the events of a stream as messages, turns that continue
 // what is not stored, errors that leave the connection usable; keys, bounds, slow and leaving
-// clients as with every other request.
-// Method: a gateway in this process over a fake daemon; the client writes and reads frames by hand.
+// clients as with every other request. Method: a gateway in this process over a fake daemon; the
+// client writes and reads frames by hand.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,7 +22,7 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr const char* kPath = "/v1/responses";
-// The key of RFC 6455, 1.3, and what a server makes of it there.
+// The key of RFC 6455, 1.3, and the accept value that it gives there.
 constexpr const char* kKey = "dGhlIHNhbXBsZSBub25jZQ==";
 constexpr const char* kAccept = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 constexpr int kText = 1, kBinary = 2, kClose = 8, kPing = 9, kPong = 10;
@@ -60,7 +60,7 @@ std::string frame(const Frame& what, bool masked = true) {
   return out;
 }
 
-/// One WebSocket.
+/// The client's side of one WebSocket.
 class Socket {
  public:
   explicit Socket(const Gateway& gateway, const std::string& headers = "",
@@ -94,7 +94,7 @@ class Socket {
     out.payload = peer.read_bytes(size);
     return out;
   }
-  /// The next message; pings are passed over.
+  /// Returns the next message; skips pings.
   json read() {
     Frame got = read_frame();
     while (got.opcode == kPing) got = read_frame();
@@ -102,7 +102,7 @@ class Socket {
     EXPECT_TRUE(got.last);
     return got.opcode == kText ? json::parse(got.payload) : json();
   }
-  /// To the end of a response, or an error.
+  /// Reads to the end of a response, or to an error.
   std::vector<json> read_turn() {
     std::vector<json> events;
     for (;;) {
@@ -119,7 +119,7 @@ class Socket {
     create(input, more);
     return read_turn().back();
   }
-  /// Code of the close frame that comes next; -1: another frame, or none.
+  /// Returns the code of the close frame that comes next; -1: another frame, or none.
   int close_code() {
     const Frame got = read_frame();
     if (got.opcode != kClose || got.payload.size() < 2) return -1;
@@ -134,11 +134,11 @@ class Socket {
 class ResponseSocket : public testing::Test {
  protected:
   ResponseSocket() {
-    gateway.client.keeps_objects = true;
-    gateway.client.script.pieces = {{"He", "llo"}};
+    gateway.client.stores_objects = true;
+    gateway.client.script.token_bytes = {{"He", "llo"}};
     gateway.client.script.finish = wire::FinishReason::kStop;
   }
-  /// What the model was shown last.
+  /// Returns the messages of the last prompt that the model got.
   json messages() {
     return json::parse(*gateway.client.last_submit().prompts[0].messages_json)["messages"];
   }
@@ -159,7 +159,8 @@ class ResponseSocket : public testing::Test {
         json{{"more", false}, {"objects", json::array({object})}}.dump();
   }
   void ask_for_keys() {
-    gateway.context().access = std::make_shared<gateway::Access>(*gateway.context().keeper, true);
+    gateway.context().access =
+        std::make_shared<gateway::Access>(*gateway.context().object_store, true);
     gateway.context().access->start();
   }
 
@@ -170,7 +171,7 @@ json message(const std::string& role, const std::string& text) {
   return {{"role", role}, {"content", text}};
 }
 
-TEST_F(ResponseSocket, HasTheEventsOfAStream) {
+TEST_F(ResponseSocket, WebSocket_WhenResponseIsCreated_SendsTheEventsOfAStream) {
   Socket socket(gateway);
   ASSERT_EQ(socket.head.status, 101);
   EXPECT_EQ(socket.head.headers.at("sec-websocket-accept"), kAccept);
@@ -189,16 +190,16 @@ TEST_F(ResponseSocket, HasTheEventsOfAStream) {
   EXPECT_EQ(events.back()["response"]["output"][0]["content"][0]["text"], "Hello");
 }
 
-TEST_F(ResponseSocket, ATurnGoesOnFromWhatIsNotStored) {
+TEST_F(ResponseSocket, Turn_WithUnstoredPreviousResponse_ContinuesOnSameSocket) {
   Socket socket(gateway);
   const json first = socket.turn("one", {{"store", false}})["response"];
   ASSERT_EQ(first["status"], "completed") << first.dump();
   const json again = {{"store", false}, {"previous_response_id", first["id"]}};
   const json second = socket.turn("two", again)["response"];
   EXPECT_EQ(second["previous_response_id"], first["id"]);
-  const json asked =
+  const json expected =
       json::array({message("user", "one"), message("assistant", "Hello"), message("user", "two")});
-  EXPECT_EQ(messages(), asked);
+  EXPECT_EQ(messages(), expected);
   const json third =
       socket.turn("three", {{"store", false}, {"previous_response_id", second["id"]}});
   EXPECT_EQ(messages().size(), 5u);
@@ -206,7 +207,7 @@ TEST_F(ResponseSocket, ATurnGoesOnFromWhatIsNotStored) {
   socket.turn(json::array({{{"id", first["output"][0]["id"]}}}), {{"store", false}});
   EXPECT_EQ(messages(), json::array({message("assistant", "Hello")})) << "by its id too";
 
-  // Another connection knows nothing of it, and is none the worse for asking.
+  // Another connection does not know the response, and stays usable after asking.
   Socket other(gateway);
   const json refused = other.turn("two", again);
   EXPECT_EQ(refused["type"], "error");
@@ -216,7 +217,7 @@ TEST_F(ResponseSocket, ATurnGoesOnFromWhatIsNotStored) {
   EXPECT_EQ(other.turn("one")["type"], "response.completed");
 }
 
-TEST_F(ResponseSocket, WhatIsStoredIsThereForEverybody) {
+TEST_F(ResponseSocket, Response_WhenStored_ContinuesOnAnyConnection) {
   Socket socket(gateway);
   const json first = socket.turn("one")["response"];
   const Reply next = gateway.ask(post(
@@ -228,7 +229,7 @@ TEST_F(ResponseSocket, WhatIsStoredIsThereForEverybody) {
   EXPECT_EQ(messages().size(), 5u);
 }
 
-TEST_F(ResponseSocket, AnErrorLeavesItUsable) {
+TEST_F(ResponseSocket, WebSocket_AfterAnInvalidMessage_StaysUsable) {
   Socket socket(gateway);
   const auto refused = [&](const std::string& text) {
     socket.peer.send(frame({kText, true, text}));
@@ -254,7 +255,7 @@ TEST_F(ResponseSocket, AnErrorLeavesItUsable) {
   EXPECT_EQ(socket.turn("a")["type"], "response.completed");
 }
 
-TEST_F(ResponseSocket, InputMayBeRememberedAlone) {
+TEST_F(ResponseSocket, Turn_WithGenerateFalse_RemembersTheInputOnly) {
   Socket socket(gateway);
   socket.create("one", {{"generate", false}, {"store", false}});
   const std::vector<json> events = socket.read_turn();
@@ -267,7 +268,7 @@ TEST_F(ResponseSocket, InputMayBeRememberedAlone) {
   EXPECT_EQ(messages(), json::array({message("user", "one"), message("user", "two")}));
 }
 
-TEST_F(ResponseSocket, ResponsesComeOneAfterTheOther) {
+TEST_F(ResponseSocket, Responses_WhenQueuedOnOneSocket_RunOneAtATime) {
   gateway.client.hold_tokens = true;
   Socket socket(gateway);
   socket.create("one");
@@ -285,7 +286,7 @@ TEST_F(ResponseSocket, ResponsesComeOneAfterTheOther) {
   EXPECT_EQ(gateway.client.submits(), 17);
 }
 
-TEST_F(ResponseSocket, WhoLeavesIsNotWaitedFor) {
+TEST_F(ResponseSocket, Response_WhenClientLeaves_IsReleased) {
   gateway.client.hold_tokens = true;
   Socket gone(gateway);
   gone.create("one");
@@ -304,7 +305,7 @@ TEST_F(ResponseSocket, WhoLeavesIsNotWaitedFor) {
   EXPECT_TRUE(closes.peer.closed());
 }
 
-TEST_F(ResponseSocket, FramesAreTextWholeAndMasked) {
+TEST_F(ResponseSocket, Frame_WhenBinaryUnmaskedOrTooLong_ClosesTheSocket) {
   gateway.context().params.body_bytes = 1'000;
   Socket large(gateway);
   large.create(std::string(2'000, 'a'));
@@ -327,9 +328,9 @@ TEST_F(ResponseSocket, FramesAreTextWholeAndMasked) {
   EXPECT_EQ(gateway.client.submits(), 1);
 }
 
-TEST_F(ResponseSocket, AReaderThatIsSlowHoldsItsStream) {
-  std::vector<std::string> pieces(1'000, std::string(1'000, 'x'));
-  gateway.client.script.pieces = {pieces};
+TEST_F(ResponseSocket, Stream_WhenReaderIsSlow_IsHeld) {
+  std::vector<std::string> token_bytes(1'000, std::string(1'000, 'x'));
+  gateway.client.script.token_bytes = {token_bytes};
   gateway.context().hold_bytes = 64 * 1024;
   gateway.context().resume_bytes = 16 * 1024;
   Socket socket(gateway);
@@ -342,11 +343,11 @@ TEST_F(ResponseSocket, AReaderThatIsSlowHoldsItsStream) {
     }
   }
   EXPECT_EQ(bytes, 1'000'000u);
-  gateway.client.script.pieces = {{"a"}};
+  gateway.client.script.token_bytes = {{"a"}};
   EXPECT_EQ(socket.turn("b", {{"store", false}})["type"], "response.completed");
 }
 
-TEST_F(ResponseSocket, OnlyAHandshakeOpensIt) {
+TEST_F(ResponseSocket, WebSocket_WithoutAHandshake_Returns426) {
   const Reply plain = gateway.ask(get(kPath));
   EXPECT_EQ(plain.status, 426);
   EXPECT_EQ(plain.headers.at("upgrade"), "websocket");
@@ -365,7 +366,7 @@ TEST_F(ResponseSocket, OnlyAHandshakeOpensIt) {
       << "elsewhere the wish is passed over";
 }
 
-TEST_F(ResponseSocket, PagesOfOtherPlacesAreKeptOut) {
+TEST_F(ResponseSocket, KeylessWebSocket_WhenOriginIsForeign_Returns403) {
   gateway.client.op_results["objects.list"] = R"({"more": false, "objects": []})";
   ask_for_keys();
   EXPECT_EQ(Socket(gateway).head.status, 101);
@@ -375,7 +376,7 @@ TEST_F(ResponseSocket, PagesOfOtherPlacesAreKeptOut) {
   EXPECT_EQ(gateway.ask(renamed).status, 403);
 }
 
-TEST_F(ResponseSocket, AKeyIsAskedForAtTheHandshakeAndForEachTurn) {
+TEST_F(ResponseSocket, ApiKey_AtHandshakeAndEachTurn_IsChecked) {
   put_key(false);
   ask_for_keys();
   const Reply none = gateway.ask(handshake());
@@ -386,15 +387,15 @@ TEST_F(ResponseSocket, AKeyIsAskedForAtTheHandshakeAndForEachTurn) {
   EXPECT_EQ(socket.turn("one")["type"], "response.completed");
   EXPECT_EQ(gateway.client.last_submit().tenant, "t-a");
   put_key(true);
-  usleep(1'100'000);  // longer than a list of keys judges anybody
+  usleep(1'100'000);  // longer than a list of keys is valid
   const json refused = socket.turn("two");
   EXPECT_EQ(refused["status"], 401) << refused.dump();
   EXPECT_EQ(socket.close_code(), 1008);
   EXPECT_EQ(gateway.client.submits(), 1);
 }
 
-TEST_F(ResponseSocket, TooManyAreRefused) {
-  gateway.context().sockets = std::make_shared<gateway::TenantSlots>(2, 1);  // half of them for one
+TEST_F(ResponseSocket, WebSocket_WhenTenantHasTooMany_Returns429) {
+  gateway.context().sockets = std::make_shared<gateway::TenantSlots>(2, 1);  // one per tenant
   {
     Socket first(gateway);
     EXPECT_EQ(first.turn("a")["type"], "response.completed");
@@ -404,7 +405,7 @@ TEST_F(ResponseSocket, TooManyAreRefused) {
   gateway.client.wait_for(opens);
 }
 
-TEST_F(ResponseSocket, TimeIsOverBehindTheResponse) {
+TEST_F(ResponseSocket, WebSocket_WhenTimeLimitIsReached_ClosesAfterTheResponse) {
   gateway.context().socket_time = milliseconds(1);
   Socket idle(gateway);
   EXPECT_EQ(idle.read()["error"]["code"], "websocket_connection_limit_reached");
@@ -421,7 +422,7 @@ TEST_F(ResponseSocket, TimeIsOverBehindTheResponse) {
   EXPECT_EQ(busy.close_code(), 1000);
 }
 
-TEST_F(ResponseSocket, AServerThatStopsSaysSo) {
+TEST_F(ResponseSocket, WebSocket_WhenServerStops_ClosesWith1001) {
   Socket socket(gateway);
   EXPECT_EQ(socket.turn("a")["type"], "response.completed");
   gateway.stop();
@@ -431,7 +432,7 @@ TEST_F(ResponseSocket, AServerThatStopsSaysSo) {
   gateway.join();
 }
 
-TEST_F(ResponseSocket, ATurnThatTheServersEndCutsOffIsToldSo) {
+TEST_F(ResponseSocket, Turn_WhenDrainTimeEnds_GetsADrainingError) {
   gateway.client.hold_tokens = true;
   Socket socket(gateway);
   socket.create("a");
@@ -448,7 +449,7 @@ TEST_F(ResponseSocket, ATurnThatTheServersEndCutsOffIsToldSo) {
   gateway.join();
 }
 
-TEST(ResponseSocketTls, SpeaksTlsToo) {
+TEST(ResponseSocketTls, WebSocket_WithTls_ServesLargeTurns) {
   std::string folder = std::filesystem::temp_directory_path() / "hf-wss-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const Certificate identity = make_certificate("one");
@@ -457,8 +458,8 @@ TEST(ResponseSocketTls, SpeaksTlsToo) {
   Gateway gateway({},
                   gateway::TlsIdentity::load(folder + "/cert.pem", folder + "/key.pem").value());
   std::filesystem::remove_all(folder);
-  gateway.client.keeps_objects = true;
-  gateway.client.script.pieces = {std::vector<std::string>(500, std::string(100, 'x'))};
+  gateway.client.stores_objects = true;
+  gateway.client.script.token_bytes = {std::vector<std::string>(500, std::string(100, 'x'))};
   Socket socket(gateway, "", identity.cert);
   ASSERT_EQ(socket.head.status, 101);
   for (int i = 0; i < 2; ++i) {
@@ -468,7 +469,7 @@ TEST(ResponseSocketTls, SpeaksTlsToo) {
   }
 }
 
-TEST(TurnMemory, ForgetsTheOldest) {
+TEST(TurnMemory, TurnMemory_WhenFull_ForgetsTheOldest) {
   const auto total = std::make_shared<std::atomic<std::size_t>>(0);
   {
     gateway::TurnMemory memory(total);
@@ -481,7 +482,7 @@ TEST(TurnMemory, ForgetsTheOldest) {
     memory.add({"large", "", std::string(5 << 20, 'a'), "[]"});
     EXPECT_EQ(memory.find("large"), nullptr) << "more than all that there is room for";
     EXPECT_EQ(total->load(), 0u);
-    *total = std::size_t{40} << 20;  // others have it all
+    *total = std::size_t{40} << 20;  // other connections use it all
     memory.add({"small", "", "[]", "[]"});
     EXPECT_EQ(memory.find("small"), nullptr);
     *total = 0;

@@ -1,7 +1,7 @@
-// Goal: a turn's input may name items that are kept, and a conversation can be made short and goes
-// on from its summary; what is not the caller's is not there.
-// Method: a gateway in this process over a fake daemon that keeps objects by owner; what the model
-// is shown is read from what was submitted.
+// Goal: a turn's input may name stored items, and a conversation can be compacted and continues
+// from its summary; what belongs to another caller is not found. Method: a gateway in this process
+// over a fake daemon that stores objects by owner; the model's prompt is read from what was
+// submitted.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -20,8 +20,8 @@ constexpr const char* kCompact = "/v1/responses/compact";
 class Responses : public testing::Test {
  protected:
   Responses() {
-    gateway.client.keeps_objects = true;
-    gateway.client.script.pieces = {{"He", "llo"}};
+    gateway.client.stores_objects = true;
+    gateway.client.script.token_bytes = {{"He", "llo"}};
     gateway.client.script.finish = wire::FinishReason::kStop;
   }
   json ask(const std::string& path, const json& body, const std::string& headers = "") {
@@ -34,11 +34,11 @@ class Responses : public testing::Test {
     body.update(more);
     return ask(kPath, body, headers);
   }
-  /// What the model was shown last.
+  /// Returns the messages of the last prompt that the model got.
   json messages() {
     return json::parse(*gateway.client.last_submit().prompts[0].messages_json)["messages"];
   }
-  /// Two tenants with a key each.
+  /// Makes two tenants with a key each.
   void take_keys() {
     json list = json::array();
     for (const std::string key : {"a", "b"}) {
@@ -56,7 +56,8 @@ class Responses : public testing::Test {
                         {"revoked_ms", 0}}}});
     }
     gateway.client.op_results["objects.list"] = json{{"more", false}, {"objects", list}}.dump();
-    gateway.context().access = std::make_shared<gateway::Access>(*gateway.context().keeper, true);
+    gateway.context().access =
+        std::make_shared<gateway::Access>(*gateway.context().object_store, true);
     gateway.context().access->start();
   }
   static std::string as(const std::string& key) { return "Authorization: Bearer " + key + "\r\n"; }
@@ -69,7 +70,7 @@ json message(const std::string& role, const std::string& text) {
   return {{"role", role}, {"content", text}};
 }
 
-TEST_F(Responses, AnItemIsFoundByItsId) {
+TEST_F(Responses, ItemReference_WhenItemIsStored_ResolvesById) {
   const json first = turn(json::array({message("user", "one"), message("user", "two")}));
   ASSERT_EQ(status, 200) << first.dump();
   const std::string id = first["id"];
@@ -81,7 +82,7 @@ TEST_F(Responses, AnItemIsFoundByItsId) {
                                      message("user", "three")}));
 }
 
-TEST_F(Responses, AnItemOfTheConversationHasItsClientsId) {
+TEST_F(Responses, ItemReference_WithClientChosenId_ResolvesInTheConversation) {
   json named = message("user", "one");
   named["id"] = "msg_of_mine";
   const json first = turn(json::array({named}));
@@ -91,13 +92,13 @@ TEST_F(Responses, AnItemOfTheConversationHasItsClientsId) {
   const json second = turn(input, {{"previous_response_id", first["id"]}});
   ASSERT_EQ(status, 200) << second.dump();
   EXPECT_EQ(messages().back(), message("user", "one"));
-  // What was named is kept as it is: the turn after it needs the first no more.
+  // A named item is stored with the turn: the next turn does not need its first response.
   const Reply items =
       gateway.ask(get(std::string(kPath) + "/" + second["id"].get<std::string>() + "/input_items"));
   EXPECT_EQ(json::parse(items.body)["data"][0]["content"], "one") << items.body;
 }
 
-TEST_F(Responses, WhatIsNotThereAndWhatIsAnothersHaveOneAnswer) {
+TEST_F(Responses, ItemReference_WhenMissingOrOfAnotherTenant_ReturnsTheSameError) {
   take_keys();
   const json made = turn("secret", json::object(), as("a"));
   ASSERT_EQ(status, 200) << made.dump();
@@ -117,7 +118,7 @@ TEST_F(Responses, WhatIsNotThereAndWhatIsAnothersHaveOneAnswer) {
   EXPECT_EQ(theirs, refused("fc_", "b"));
   refused(id, "a");
   EXPECT_EQ(status, 200);
-  // Nor can it be made short by another.
+  // Another caller cannot compact it either.
   const auto compact = [&](const std::string& previous) {
     const json body = {{"model", "m"}, {"previous_response_id", previous}};
     std::string text = ask(kCompact, body, as("b")).dump();
@@ -128,10 +129,10 @@ TEST_F(Responses, WhatIsNotThereAndWhatIsAnothersHaveOneAnswer) {
   EXPECT_EQ(status, 400);
 }
 
-TEST_F(Responses, ManyReferencesAreBounded) {
+TEST_F(Responses, ItemReferences_WhenTooManyOrTooLong_AreRefused) {
   json input = json::array();
   for (int i = 0; i < 101; ++i) {
-    // Each of them is there, so that the next one is looked for.
+    // Each of them exists, so the next one is looked for.
     input.push_back({{"id", turn("x")["output"][0]["id"]}});
   }
   const json refused = turn(input)["error"];
@@ -145,9 +146,9 @@ TEST_F(Responses, ManyReferencesAreBounded) {
   EXPECT_EQ(turn(json::array({same, same}))["error"]["param"], "input[1]");
 }
 
-TEST_F(Responses, ACompactionStandsForTheConversation) {
+TEST_F(Responses, Compaction_WhenUsedAsInput_ReplacesTheConversation) {
   const json first = turn("Who is there?");
-  gateway.client.script.pieces = {{"A ", "greeting", "."}};
+  gateway.client.script.token_bytes = {{"A ", "greeting", "."}};
   const json made = ask(kCompact, {{"model", "m"},
                                    {"input", "And you?"},
                                    {"instructions", "Be kind."},
@@ -169,14 +170,14 @@ TEST_F(Responses, ACompactionStandsForTheConversation) {
   const json item = made["output"][2];
   EXPECT_EQ(item["type"], "compaction");
   EXPECT_TRUE(item["id"].get<std::string>().starts_with("cmp_"));
-  const wire::Submit asked = gateway.client.last_submit();
-  EXPECT_EQ(asked.request_id, made["id"]);
-  EXPECT_EQ(asked.sampling.temperature, 0);
-  EXPECT_EQ(asked.max_tokens, 2'048);
-  const json shown = messages();
-  EXPECT_EQ(shown[0], message("system", "Be kind."));
-  EXPECT_EQ(shown[2], message("assistant", "Hello"));
-  const std::string last = shown.back()["content"];
+  const wire::Submit submitted = gateway.client.last_submit();
+  EXPECT_EQ(submitted.request_id, made["id"]);
+  EXPECT_EQ(submitted.sampling.temperature, 0);
+  EXPECT_EQ(submitted.max_tokens, 2'048);
+  const json sent_messages = messages();
+  EXPECT_EQ(sent_messages[0], message("system", "Be kind."));
+  EXPECT_EQ(sent_messages[2], message("assistant", "Hello"));
+  const std::string last = sent_messages.back()["content"];
   EXPECT_TRUE(last.starts_with("And you?\n\nSummarise ")) << last;
 
   // The answer is the input of what follows, alone or within a history.
@@ -191,19 +192,19 @@ TEST_F(Responses, ACompactionStandsForTheConversation) {
   alone["type"] = "compaction_summary";
   turn(json::array({alone}));
   EXPECT_EQ(messages(), json::array({later[2]}));
-  // And it may be made short again: one summary is enough.
+  // The result may be compacted again: one summary is enough.
   const json again = ask(kCompact, {{"model", "m"}, {"input", next}});
   EXPECT_EQ(again["output"].size(), 4u) << again.dump();
 }
 
-TEST_F(Responses, ABrokenCompactionIsNamed) {
+TEST_F(Responses, CompactionItem_WhenContentIsMalformed_IsRefusedByName) {
   const auto refused = [&](const json& content) {
     const json item = {{"type", "compaction"}, {"id", "cmp_1"}, {"encrypted_content", content}};
     const json error = turn(json::array({message("user", "x"), item}))["error"];
     EXPECT_EQ(status, 400) << content.dump();
     return error["param"];
   };
-  // {"v":1,"summary":"a"}, then what is less or other.
+  // {"v":1,"summary":"a"}, then contents that are incomplete or other.
   const std::string good = "eyJ2IjoxLCJzdW1tYXJ5IjoiYSJ9";
   const json fine = {{"type", "compaction"}, {"encrypted_content", good}};
   turn(json::array({fine}));
@@ -215,20 +216,20 @@ TEST_F(Responses, ABrokenCompactionIsNamed) {
   }
 }
 
-TEST_F(Responses, ACompactionTakesTheRoomThatIsLeft) {
-  gateway.client.room = 100;
+TEST_F(Responses, Compaction_WhenContextIsShort_UsesTheRemainingTokens) {
+  gateway.client.context_left = 100;
   ask(kCompact, {{"model", "m"}, {"input", "a"}});
   EXPECT_EQ(status, 200);
   EXPECT_EQ(gateway.client.last_submit().max_tokens, 100);
   ask(kCompact, {{"model", "m"}, {"input", "a"}, {"max_output_tokens", 70}});
   EXPECT_EQ(gateway.client.last_submit().max_tokens, 70);
-  gateway.client.room = 10;
+  gateway.client.context_left = 10;
   const json refused = ask(kCompact, {{"model", "m"}, {"input", "a"}})["error"];
   EXPECT_EQ(status, 400);
   EXPECT_EQ(refused["code"], "context_length_exceeded") << refused.dump();
 }
 
-TEST_F(Responses, ACompactionIsMadeOnceForItsKey) {
+TEST_F(Responses, Compaction_WithSameIdempotencyKey_IsMadeOnce) {
   const std::string key = "Idempotency-Key: k1\r\n";
   const json body = {{"model", "m"}, {"input", "a"}, {"tool_choice", "none"}};
   const Reply first = gateway.ask(post(kCompact, body.dump(), key));
@@ -245,7 +246,7 @@ TEST_F(Responses, ACompactionIsMadeOnceForItsKey) {
   EXPECT_EQ(status, 422);
 }
 
-TEST_F(Responses, WhatIsWrongWithACompactionIsNamed) {
+TEST_F(Responses, CompactionRequest_WhenInvalid_NamesTheParameter) {
   const auto wrong = [&](const json& change) {
     json body = {{"model", "m"}, {"input", "a"}};
     body.update(change);
@@ -258,13 +259,13 @@ TEST_F(Responses, WhatIsWrongWithACompactionIsNamed) {
   const json gone = ask(kCompact, {{"model", "m"}, {"previous_response_id", "resp_none"}})["error"];
   EXPECT_EQ(status, 400);
   EXPECT_EQ(gone["code"], "previous_response_not_found");
-  gateway.client.script.pieces = {{}};
+  gateway.client.script.token_bytes = {{}};
   const json empty = ask(kCompact, {{"model", "m"}, {"input", "a"}})["error"];
   EXPECT_EQ(status, 500);
   EXPECT_NE(empty["message"].get<std::string>().find("no summary"), std::string::npos);
 }
 
-TEST_F(Responses, AConversationMayGoOnWithoutInput) {
+TEST_F(Responses, Response_WithPreviousIdAndNoInput_ContinuesTheConversation) {
   const json first = turn("one");
   const json second = ask(kPath, {{"model", "m"}, {"previous_response_id", first["id"]}});
   ASSERT_EQ(status, 200) << second.dump();

@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 const std::string kStreamBody = R"({"model":"m","prompt":"a","stream":true})";
 
-TEST(Server, KeepsConnectionsOpenAndAnswersInOrder) {
+TEST(Server, PersistentConnection_WithPipelinedRequests_AnswersInOrder) {
   Gateway gateway;
   Peer peer(gateway.address());
   for (int i = 0; i < 3; ++i) {
@@ -34,9 +34,9 @@ TEST(Server, KeepsConnectionsOpenAndAnswersInOrder) {
   for (int i = 0; i < 50; ++i) EXPECT_EQ(peer.read_reply().status, i % 2 == 0 ? 200 : 404) << i;
 }
 
-TEST(Server, PipelinedGenerationsComeInOrder) {
+TEST(Server, Generations_WhenPipelined_AnswerInOrder) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"x"}};
+  gateway.client.script.token_bytes = {{"x"}};
   Peer peer(gateway.address());
   std::string all;
   for (int i = 0; i < 10; ++i) {
@@ -48,9 +48,9 @@ TEST(Server, PipelinedGenerationsComeInOrder) {
   }
 }
 
-TEST(Server, TakesChunkedBodiesAndExpectContinue) {
+TEST(Server, RequestBody_WithChunkedOrExpectContinue_IsAccepted) {
   Gateway gateway;
-  gateway.client.script.pieces = {{"x"}};
+  gateway.client.script.token_bytes = {{"x"}};
   const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: h\r\n";
   EXPECT_EQ(gateway
                 .ask(head + "Transfer-Encoding: chunked\r\n\r\n" +
@@ -65,7 +65,7 @@ TEST(Server, TakesChunkedBodiesAndExpectContinue) {
   EXPECT_EQ(peer.read_reply().status, 200);
 }
 
-TEST(Server, ClosesAfterBadRequestsWithAnAnswer) {
+TEST(Server, Connection_AfterMalformedRequest_AnswersAndCloses) {
   Gateway gateway;
   for (const char* bad : {"nonsense\r\n\r\n", "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\n\n",
                           "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9999999\r\n\r\n"}) {
@@ -80,7 +80,7 @@ TEST(Server, ClosesAfterBadRequestsWithAnAnswer) {
   }
 }
 
-TEST(Server, AnswersATooLongBodyAlthoughItWasNotRead) {
+TEST(Server, RequestBody_WhenTooLong_Returns413WithoutReadingIt) {
   Gateway gateway;
   Peer peer(gateway.address());
   peer.send("POST /v1/completions HTTP/1.1\r\nHost: h\r\nContent-Length: 1500000\r\n\r\n");
@@ -88,7 +88,7 @@ TEST(Server, AnswersATooLongBodyAlthoughItWasNotRead) {
   EXPECT_EQ(peer.read_reply().status, 413);
 }
 
-TEST(Server, HeadAndHttp10AndClose) {
+TEST(Server, Connection_WithHeadHttp10OrClose_FollowsHttpSemantics) {
   Gateway gateway;
   Peer peer(gateway.address());
   peer.send("HEAD /health/live HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -98,7 +98,7 @@ TEST(Server, HeadAndHttp10AndClose) {
   peer.send(get("/health/live", "Connection: close\r\n"));
   EXPECT_EQ(peer.read_reply().headers.at("connection"), "close");
   EXPECT_TRUE(peer.closed());
-  gateway.client.script.pieces = {{"a", "b"}};
+  gateway.client.script.token_bytes = {{"a", "b"}};
   const Reply old = gateway.ask("POST /v1/completions HTTP/1.0\r\nContent-Length: " +
                                 std::to_string(kStreamBody.size()) + "\r\n\r\n" + kStreamBody);
   EXPECT_EQ(old.status, 200);
@@ -106,7 +106,7 @@ TEST(Server, HeadAndHttp10AndClose) {
   EXPECT_EQ(text_of(parse_events(old.body), 0), "ab");
 }
 
-TEST(Server, LimitsTheTimeForHeadAndBody) {
+TEST(Server, Request_WhenHeadOrBodyIsSlow_Returns408) {
   ServerLimits limits;
   limits.header_time = limits.body_time = milliseconds(50);
   Gateway gateway(limits);
@@ -118,11 +118,11 @@ TEST(Server, LimitsTheTimeForHeadAndBody) {
     EXPECT_TRUE(peer.closed());
   }
   Peer silent(gateway.address());
-  EXPECT_TRUE(silent.closed());  // without a byte there is nobody to answer
+  EXPECT_TRUE(silent.closed());  // no byte was sent, so there is no answer
   EXPECT_EQ(silent.read_reply().status, 0);
 }
 
-TEST(Server, ClosesIdleConnections) {
+TEST(Server, Connection_WhenIdle_IsClosed) {
   ServerLimits limits;
   limits.idle_time = milliseconds(50);
   Gateway gateway(limits);
@@ -132,7 +132,7 @@ TEST(Server, ClosesIdleConnections) {
   EXPECT_TRUE(peer.closed());
 }
 
-TEST(Server, BoundsConnectionsOfAnAddress) {
+TEST(Server, Connection_WhenAddressExceedsItsLimit_Returns429) {
   ServerLimits limits;
   limits.connections_per_address = 3;
   Gateway gateway(limits);
@@ -152,11 +152,11 @@ TEST(Server, BoundsConnectionsOfAnAddress) {
   EXPECT_EQ(gateway.ask(get("/health/live")).status, 200);
 }
 
-TEST(Server, WritesKeepAliveCommentsIntoSilentStreams) {
+TEST(Server, Stream_WhenSilent_WritesHeartbeatComments) {
   ServerLimits limits;
   limits.keep_alive_time = milliseconds(20);
   Gateway gateway(limits);
-  gateway.client.script.pieces = {{"a", "b"}};
+  gateway.client.script.token_bytes = {{"a", "b"}};
   gateway.client.hold_tokens = true;
   Peer peer(gateway.address());
   peer.send(post("/v1/completions", kStreamBody));
@@ -166,15 +166,15 @@ TEST(Server, WritesKeepAliveCommentsIntoSilentStreams) {
   gateway.client.commit("req1", 2, true);
 }
 
-TEST(Server, HoldsTheStreamOfASlowReaderAndLosesNothing) {
+TEST(Server, Stream_WhenReaderIsSlow_IsHeldAndLosesNothing) {
   Gateway gateway;
-  std::vector<std::string> pieces;
+  std::vector<std::string> token_bytes;
   std::string all;
   for (int i = 0; i < 500; ++i) {
-    pieces.push_back(std::string(4000, static_cast<char>('a' + i % 26)));
-    all += pieces.back();
+    token_bytes.push_back(std::string(4000, static_cast<char>('a' + i % 26)));
+    all += token_bytes.back();
   }
-  gateway.client.script.pieces = {pieces};
+  gateway.client.script.token_bytes = {token_bytes};
   Peer peer(gateway.address());
   peer.send(post("/v1/completions", kStreamBody));
   gateway.client.wait_for([&] { return gateway.client.holds() > 0; });
@@ -184,11 +184,11 @@ TEST(Server, HoldsTheStreamOfASlowReaderAndLosesNothing) {
   EXPECT_EQ(gateway.client.open_streams(), 0);
 }
 
-TEST(Server, CutsOffAReaderThatTakesNothing) {
+TEST(Server, Stream_WhenReaderStalls_IsCutOff) {
   ServerLimits limits;
   limits.stall_time = milliseconds(100);
   Gateway gateway(limits);
-  gateway.client.script.pieces = {std::vector<std::string>(5000, std::string(4000, 'x'))};
+  gateway.client.script.token_bytes = {std::vector<std::string>(5000, std::string(4000, 'x'))};
   Peer peer(gateway.address());
   peer.small_receive_buffer();
   peer.send(post("/v1/completions", kStreamBody));
@@ -197,10 +197,10 @@ TEST(Server, CutsOffAReaderThatTakesNothing) {
   gateway.client.wait_for([&] { return gateway.server().connections() == 0; });
 }
 
-TEST(Server, ClosesTheStreamOfAClientThatLeft) {
+TEST(Server, Stream_WhenClientDisconnects_IsClosed) {
   Gateway gateway;
   gateway.client.hold_tokens = true;
-  gateway.client.script.pieces = {{"a"}};
+  gateway.client.script.token_bytes = {{"a"}};
   for (const char* body :
        {R"({"model":"m","prompt":"a","stream":true})", R"({"model":"m","prompt":"a"})"}) {
     Peer peer(gateway.address());
@@ -212,10 +212,10 @@ TEST(Server, ClosesTheStreamOfAClientThatLeft) {
   EXPECT_EQ(gateway.client.cancels(), 0);  // that is the daemon's decision
 }
 
-TEST(Server, StopLetsRunningAnswersFinish) {
+TEST(Server, Stop_WhileAnswersRun_LetsThemFinish) {
   Gateway gateway;
   gateway.client.hold_tokens = true;
-  gateway.client.script.pieces = {{"a", "b"}};
+  gateway.client.script.token_bytes = {{"a", "b"}};
   Peer idle(gateway.address());
   idle.send(get("/health/live"));
   EXPECT_EQ(idle.read_reply().status, 200);
@@ -231,7 +231,7 @@ TEST(Server, StopLetsRunningAnswersFinish) {
   gateway.join();
 }
 
-TEST(Server, OnlyWhoCannotComeBackLeavesForGood) {
+TEST(Server, Disconnect_WhenClientCannotResume_LeavesForGood) {
   const std::string plain = R"({"model":"m","prompt":"a"})";
   const struct {
     std::string body, headers;
@@ -244,7 +244,7 @@ TEST(Server, OnlyWhoCannotComeBackLeavesForGood) {
   for (const auto& c : kCases) {
     Gateway gateway;
     gateway.client.hold_tokens = true;
-    gateway.client.script.pieces = {{"a"}};
+    gateway.client.script.token_bytes = {{"a"}};
     Peer peer(gateway.address());
     peer.send(post("/v1/completions", c.body, c.headers));
     gateway.client.wait_for([&] { return gateway.client.open_streams() == 1; });
@@ -254,12 +254,12 @@ TEST(Server, OnlyWhoCannotComeBackLeavesForGood) {
   }
 }
 
-TEST(Server, StopTellsWhatDoesNotFinishHowToGoOn) {
+TEST(Server, Stop_WhenDrainTimeEnds_TellsClientsHowToResume) {
   ServerLimits limits;
   limits.drain_time = milliseconds(50);
   Gateway gateway(limits);
   gateway.client.hold_tokens = true;
-  gateway.client.script.pieces = {{"a", "b"}};
+  gateway.client.script.token_bytes = {{"a", "b"}};
   const std::string chat =
       R"({"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"}])";
   std::deque<Peer> peers;
@@ -292,7 +292,7 @@ TEST(Server, StopTellsWhatDoesNotFinishHowToGoOn) {
   EXPECT_EQ(gateway.client.left_for_good(), 0) << "its client may come back";
 }
 
-TEST(Server, TakesASocketThatWasHandedDownAndRefusesOthers) {
+TEST(Server, Listen_WithInheritedSocket_AcceptsOnlyAListeningOne) {
   const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in name{};
   name.sin_family = AF_INET;
@@ -306,7 +306,7 @@ TEST(Server, TakesASocketThatWasHandedDownAndRefusesOthers) {
   const auto server = gateway::Server::listen(fd, "", {}, handler);
   ASSERT_TRUE(server.has_value());
   EXPECT_TRUE((*server)->address().starts_with("127.0.0.1:"));
-  // Its port is taken now, and that is said in one line.
+  // The port is taken now, and the error says so in one line.
   const auto second = gateway::Server::listen(-1, (*server)->address(), {}, handler);
   ASSERT_FALSE(second.has_value());
   EXPECT_EQ(second.error().code, Errc::kConflict);
@@ -316,7 +316,7 @@ TEST(Server, TakesASocketThatWasHandedDownAndRefusesOthers) {
   }
 }
 
-TEST(Errors, EveryCodeHasAStatusWithAName) {
+TEST(Errors, ErrorCode_MapsToANamedHttpStatus) {
   for (int i = 0; i <= static_cast<int>(Errc::kInternal); ++i) {
     const auto code = static_cast<Errc>(i);
     EXPECT_NE(gateway::reason_phrase(gateway::http_status(code)), "Status") << errc_name(code);

@@ -1,13 +1,12 @@
-// Goal: who has not shown a key takes nothing from who has: no body is read of strangers, they have
-// a small pool of connections of their own. Tenants share the slots of files and the turns of long
-// texts whose tokens are asked for.
-// Method: a gateway with keys in this process, raw bytes over loopback, by many without a key and
-// one with.
+// Goal: connections without a key take nothing from those with one: no body of strangers is read,
+// and they have a small pool of connections of their own. Tenants share the slots of uploads and of
+// long texts that are tokenized. Method: a gateway with keys in this process, raw bytes over
+// loopback, by many without a key and one with.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/connection_book.h"
+#include "control/gateway/connection_table.h"
 #include "control/gateway/tenant_slots.h"
 #include "shared/base/base64.h"
 #include "shared/client/api_key.h"
@@ -17,7 +16,7 @@ namespace holdfast::test::strangers_test {
 namespace {
 
 using gateway::Access;
-using gateway::Keeper;
+using gateway::ObjectStore;
 using gateway::ServerLimits;
 using gateway::TenantSlots;
 using nlohmann::json;
@@ -26,8 +25,8 @@ using std::chrono::milliseconds;
 const std::string kAnn = "Authorization: Bearer hf_ann\r\n";
 const std::string kBen = "Authorization: Bearer hf_ben\r\n";
 
-struct House {
-  explicit House(ServerLimits limits = {}, bool keys = true) : gateway(limits) {
+struct GatewayFixture {
+  explicit GatewayFixture(ServerLimits limits = {}, bool keys = true) : gateway(limits) {
     json objects = json::array();
     for (const char* tenant : {"ann", "ben"}) {
       const json body = {{"hash", client::hash_api_key(std::string("hf_") + tenant)},
@@ -45,8 +44,8 @@ struct House {
     }
     if (!keys) objects = json::array();
     gateway.client.op_results["objects.list"] = json{{"more", false}, {"objects", objects}}.dump();
-    gateway.context().access = std::make_shared<Access>(keeper, true);
-    gateway.client.script.pieces = {{"x"}};
+    gateway.context().access = std::make_shared<Access>(object_store, true);
+    gateway.client.script.token_bytes = {{"x"}};
     EXPECT_EQ(gateway.ask(get("/v1/models", kAnn)).status, 200);  // the keys are read
   }
   std::unique_ptr<Peer> connect(const std::string& bytes = {}) {
@@ -55,7 +54,7 @@ struct House {
     return peer;
   }
   Gateway gateway;
-  Keeper keeper{gateway.client};
+  ObjectStore object_store{gateway.client};
 };
 
 std::string upload_head(const std::string& key, std::size_t bytes) {
@@ -64,15 +63,15 @@ std::string upload_head(const std::string& key, std::size_t bytes) {
          std::to_string(bytes) + "\r\n\r\n";
 }
 
-TEST(Strangers, NothingIsUnpackedForThem) {
-  House house;
+TEST(Strangers, CompressedBody_WithoutApiKey_IsNotDecompressed) {
+  GatewayFixture fixture;
   const std::string encoding = "Content-Encoding: gzip\r\n";
-  EXPECT_EQ(house.gateway.ask(post("/v1/completions", "no gzip", encoding)).status, 401);
-  EXPECT_EQ(house.gateway.ask(post("/v1/completions", "no gzip", encoding + kAnn)).status, 400);
+  EXPECT_EQ(fixture.gateway.ask(post("/v1/completions", "no gzip", encoding)).status, 401);
+  EXPECT_EQ(fixture.gateway.ask(post("/v1/completions", "no gzip", encoding + kAnn)).status, 400);
 }
 
-TEST(Strangers, TheBodyIsNotReadAndTheAnswerComesAtOnce) {
-  House house;
+TEST(Strangers, RequestBody_WithoutApiKey_IsNotReadAndReturns401) {
+  GatewayFixture fixture;
   const std::string head = "POST /v1/completions HTTP/1.1\r\nHost: h\r\n";
   const std::string inside = get("/health/live");
   for (const std::string& request :
@@ -81,25 +80,25 @@ TEST(Strangers, TheBodyIsNotReadAndTheAnswerComesAtOnce) {
         head + "Expect: 100-continue\r\nContent-Length: 5\r\n\r\n",
         head + "Authorization: Bearer hf_nobody\r\nContent-Length: 5\r\n\r\n",
         head + "Content-Length: " + std::to_string(inside.size() + 1) + "\r\n\r\n" + inside}) {
-    const auto peer = house.connect(request);
+    const auto peer = fixture.connect(request);
     const Reply reply = peer->read_reply();
     EXPECT_EQ(reply.status, 401) << request.substr(0, 200);
     EXPECT_EQ(reply.headers.at("connection"), "close");
     EXPECT_TRUE(peer->closed()) << "and nothing inside the body is taken for a request";
     EXPECT_EQ(peer->read_reply().status, 0);
   }
-  // A path that wants no key needs no body either.
+  // A path that needs no key needs no body either.
   const auto other =
-      house.connect("POST /nowhere HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n");
+      fixture.connect("POST /nowhere HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n");
   EXPECT_EQ(other->read_reply().status, 404);
   EXPECT_TRUE(other->closed());
-  EXPECT_EQ(house.gateway.client.submits(), 0);
+  EXPECT_EQ(fixture.gateway.client.submits(), 0);
 }
 
-TEST(Strangers, WithAKeyEverythingIsAsItWas) {
-  House house;
+TEST(Strangers, Connection_WithApiKey_ServesRequestsAsUsual) {
+  GatewayFixture fixture;
   const std::string body = R"({"model":"m","prompt":"a"})";
-  const auto peer = house.connect(
+  const auto peer = fixture.connect(
       "POST /v1/completions HTTP/1.1\r\nHost: h\r\n" + kAnn +
       "Expect: 100-continue\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n");
   peer->send(body);
@@ -107,71 +106,71 @@ TEST(Strangers, WithAKeyEverythingIsAsItWas) {
   peer->send(post("/v1/completions", body, kAnn) + post("/v1/completions", body, kBen));
   EXPECT_EQ(peer->read_reply().status, 200);
   EXPECT_EQ(peer->read_reply().status, 200);
-  EXPECT_EQ(house.gateway.client.last_submit().tenant, "ben");
+  EXPECT_EQ(fixture.gateway.client.last_submit().tenant, "ben");
   // Without a body a stranger's connection goes on.
-  const auto nobody = house.connect(get("/v1/models") + get("/health/live"));
+  const auto nobody = fixture.connect(get("/v1/models") + get("/health/live"));
   EXPECT_EQ(nobody->read_reply().status, 401);
   EXPECT_EQ(nobody->read_reply().status, 200);
 }
 
-TEST(Strangers, ManyOfThemTakeNoRoomFromOwners) {
+TEST(Strangers, UnauthenticatedConnections_WhenMany_LeaveCapacityForKeyOwners) {
   ServerLimits limits;
   limits.connections = 8;
   limits.connections_per_address = 6;
   limits.strangers = 4;
-  House house(limits);
-  const auto owner = house.connect(get("/v1/models", kAnn));
+  GatewayFixture fixture(limits);
+  const auto owner = fixture.connect(get("/v1/models", kAnn));
   EXPECT_EQ(owner->read_reply().status, 200);
   std::vector<std::unique_ptr<Peer>> crowd;
   const std::string parts[] = {"", "GET /v1/mod", upload_head("", 1'000'000), "POST /v1/files HT"};
   for (int i = 0; i < 300; ++i) {
-    crowd.push_back(house.connect(parts[i % 4]));
+    crowd.push_back(fixture.connect(parts[i % 4]));
     if (i % 50 != 0) continue;
-    // One that was there before, and a new one, among all of them.
+    // One connection that was there before, and a new one, among all of them.
     owner->send(get("/v1/models", kAnn));
     EXPECT_EQ(owner->read_reply().status, 200) << i;
-    EXPECT_EQ(house.gateway.ask(get("/v1/models", kBen)).status, 200) << i;
-    EXPECT_LE(house.gateway.server().connections(), 4 + 3);
+    EXPECT_EQ(fixture.gateway.ask(get("/v1/models", kBen)).status, 200) << i;
+    EXPECT_LE(fixture.gateway.server().connections(), 4 + 3);
   }
-  EXPECT_GT(house.gateway.context().http->strangers_dropped, 150u);
+  EXPECT_GT(fixture.gateway.context().http->strangers_dropped, 150u);
   int open = 0;
   for (const auto& peer : crowd) open += peer->closed() ? 0 : 1;
   EXPECT_EQ(open, 0) << "those that are left end by their time";
 }
 
-TEST(Strangers, TheBoundOfAnAddressIsForWhoHasShownAKey) {
+TEST(Strangers, AddressConnectionLimit_WithApiKey_Returns429) {
   ServerLimits limits;
   limits.connections_per_address = 2;
-  House house(limits);
-  const auto first = house.connect(get("/v1/models", kAnn));
+  GatewayFixture fixture(limits);
+  const auto first = fixture.connect(get("/v1/models", kAnn));
   EXPECT_EQ(first->read_reply().status, 200);
-  const auto second = house.connect(get("/v1/models", kAnn));
+  const auto second = fixture.connect(get("/v1/models", kAnn));
   EXPECT_EQ(second->read_reply().status, 200);
-  const auto third = house.connect(get("/v1/models", kAnn));
+  const auto third = fixture.connect(get("/v1/models", kAnn));
   EXPECT_EQ(third->read_reply().status, 429);
   EXPECT_TRUE(third->closed());
 }
 
-TEST(Strangers, HaveLittleTime) {
+TEST(Strangers, UnauthenticatedConnection_WhenSlowOrIdle_EndsEarly) {
   ServerLimits limits;
   limits.stranger_header_time = limits.stranger_idle_time = milliseconds(50);
-  House house(limits);
-  const auto slow = house.connect("GET /v1/models HT");
+  GatewayFixture fixture(limits);
+  const auto slow = fixture.connect("GET /v1/models HT");
   EXPECT_EQ(slow->read_reply().status, 408);
-  const auto idle = house.connect(get("/health/live"));
+  const auto idle = fixture.connect(get("/health/live"));
   EXPECT_EQ(idle->read_reply().status, 200);
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(idle->closed());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, limits.idle_time / 2);
 }
 
-TEST(Strangers, WhereNoKeyIsAskedForThereIsNone) {
+TEST(Strangers, KeylessGateway_WithManyConnections_AppliesNoUnauthenticatedLimit) {
   ServerLimits limits;
   limits.strangers = 2;
   limits.stranger_header_time = limits.stranger_idle_time = milliseconds(1);
-  House house(limits, false);
+  GatewayFixture fixture(limits, false);
   std::vector<std::unique_ptr<Peer>> all;
-  for (int i = 0; i < 20; ++i) all.push_back(house.connect());
+  for (int i = 0; i < 20; ++i) all.push_back(fixture.connect());
   std::this_thread::sleep_for(milliseconds(50));
   for (const auto& peer : all) {
     peer->send(post("/v1/completions", R"({"model":"m","prompt":"a"})"));
@@ -179,40 +178,40 @@ TEST(Strangers, WhereNoKeyIsAskedForThereIsNone) {
   }
 }
 
-TEST(Uploads, OfOneTenantLeaveRoomForTheOthers) {
+TEST(Uploads, UploadSlots_WhenOneTenantHoldsHalf_StayFreeForOthers) {
   ServerLimits limits;
   limits.uploads = 4;
   limits.upload_wait = milliseconds(300);
-  House house(limits);
+  GatewayFixture fixture(limits);
   std::vector<std::unique_ptr<Peer>> held;
   const std::string expects = std::string(kAnn) + "Expect: 100-continue\r\n";
   for (int i = 0; i < 2; ++i) {
-    held.push_back(house.connect(upload_head(expects, 1'000'000)));
+    held.push_back(fixture.connect(upload_head(expects, 1'000'000)));
     EXPECT_EQ(held.back()->read_upgrade().status, 100) << "it has its slot";
   }
-  // A third one of hers waits for its time, and is told.
-  const auto third = house.connect(upload_head(kAnn, 1'000'000) + "-");
+  // A third upload of the same tenant waits for its time, and is told.
+  const auto third = fixture.connect(upload_head(kAnn, 1'000'000) + "-");
   const Reply late = third->read_reply();
   EXPECT_EQ(late.status, 503);
-  // Ben's is taken: it is read to its end, and then found to be no file.
-  const auto bens = house.connect(upload_head(kBen, 10) + "0123456789");
+  // Ben has a slot: his body is read to its end, and then found to be no file.
+  const auto bens = fixture.connect(upload_head(kBen, 10) + "0123456789");
   EXPECT_EQ(bens->read_reply().status, 400);
 }
 
-TEST(Uploads, TooSlowOnesEndWhileOthersWait) {
+TEST(Uploads, SlowUpload_WhenOthersWait_EndsWith408) {
   ServerLimits limits;
   limits.uploads = 1;
   limits.upload_look = milliseconds(100);
-  House house(limits);
-  const auto slow = house.connect(upload_head(kAnn, 1'000'000) + "-");
+  GatewayFixture fixture(limits);
+  const auto slow = fixture.connect(upload_head(kAnn, 1'000'000) + "-");
   std::this_thread::sleep_for(milliseconds(300));  // nobody waits: it may go on
-  const auto next = house.connect(upload_head(kBen, 70'000));
+  const auto next = fixture.connect(upload_head(kBen, 70'000));
   EXPECT_EQ(slow->read_reply().status, 408);
   next->send(std::string(70'000, '-'));
   EXPECT_EQ(next->read_reply().status, 400);
 }
 
-TEST(TenantSlots, AFreeOneGoesToTheTenantThatHasFewest) {
+TEST(TenantSlots, FreeSlot_WhenTenantsWait_GoesToTheOneWithFewest) {
   const auto slots = std::make_shared<TenantSlots>(4);
   std::vector<std::string> order;
   std::map<std::string, std::vector<TenantSlots::Slot>> held;
@@ -227,7 +226,7 @@ TEST(TenantSlots, AFreeOneGoesToTheTenantThatHasFewest) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(take("b"));
   EXPECT_EQ(held["b"].size(), 2u);
   EXPECT_TRUE(take("c"));
-  EXPECT_TRUE(slots->wanted());
+  EXPECT_TRUE(slots->has_waiters());
   held["b"].pop_back();
   EXPECT_EQ(order.back(), "c") << "it has none, although others came before";
   held["c"].clear();
@@ -238,7 +237,7 @@ TEST(TenantSlots, AFreeOneGoesToTheTenantThatHasFewest) {
   EXPECT_FALSE(take("a")) << "too many wait";
 }
 
-/// What the fake daemon says to every question about tokens.
+/// Sets the fake daemon's answer to every question about tokens.
 void know_tokens(Gateway& gateway, const json& ids) {
   json answer = {{"model", "m"}, {"context", 64}};
   answer.update(ids);
@@ -249,46 +248,46 @@ std::string tokenize(const std::string& key, std::size_t bytes) {
   return post("/tokenize", json{{"model", "m"}, {"prompt", std::string(bytes, 'x')}}.dump(), key);
 }
 
-/// The tenant and the bytes of the text that the fake daemon was asked about last.
+/// Returns the tenant and the text's bytes of the last question to the fake daemon.
 std::pair<std::string, std::size_t> last_question(Gateway& gateway) {
   const json args = json::parse(gateway.client.op_args("models.tokenize"));
   return {args.at("tenant"), args.at("text").get<std::string>().size()};
 }
 
-TEST(TokenTurns, LongTextsOfOneTenantLeaveATurnForTheOthers) {
-  House house;
-  know_tokens(house.gateway, {{"ids", {7}}});
+TEST(TokenTurns, Tokenize_WhileOneTenantIsBusy_LeavesATurnForOthers) {
+  GatewayFixture fixture;
+  know_tokens(fixture.gateway, {{"ids", {7}}});
   TenantSlots::Slot anns;
-  ASSERT_TRUE(house.gateway.context().token_turns->take(
+  ASSERT_TRUE(fixture.gateway.context().token_turns->take(
       "ann", [&](TenantSlots::Slot slot) { anns = std::move(slot); }));
   ASSERT_TRUE(anns != nullptr) << "one of hers is under way";
-  const auto waits = house.connect(tokenize(kAnn, 10'000));
-  EXPECT_EQ(house.connect(tokenize(kBen, 20'000))->read_reply().status, 200);
-  EXPECT_EQ(last_question(house.gateway), std::pair(std::string("ben"), std::size_t{20'000}));
-  EXPECT_EQ(house.connect(tokenize(kAnn, 10))->read_reply().status, 200);
-  EXPECT_EQ(last_question(house.gateway).second, 10u) << "what is short waits for nobody";
+  const auto waits = fixture.connect(tokenize(kAnn, 10'000));
+  EXPECT_EQ(fixture.connect(tokenize(kBen, 20'000))->read_reply().status, 200);
+  EXPECT_EQ(last_question(fixture.gateway), std::pair(std::string("ben"), std::size_t{20'000}));
+  EXPECT_EQ(fixture.connect(tokenize(kAnn, 10))->read_reply().status, 200);
+  EXPECT_EQ(last_question(fixture.gateway).second, 10u) << "what is short waits for nobody";
   anns = nullptr;
   EXPECT_EQ(waits->read_reply().status, 200);
-  EXPECT_EQ(last_question(house.gateway).second, 10'000u);
+  EXPECT_EQ(last_question(fixture.gateway).second, 10'000u);
 }
 
-TEST(TokenTurns, OnlySoManyOfATenantWait) {
-  House house;
-  know_tokens(house.gateway, {{"ids", {7}}});
-  const auto turns = house.gateway.context().token_turns;
+TEST(TokenTurns, Tokenize_WhenTenantQueueIsFull_Returns429) {
+  GatewayFixture fixture;
+  know_tokens(fixture.gateway, {{"ids", {7}}});
+  const auto turns = fixture.gateway.context().token_turns;
   TenantSlots::Slot anns;
   ASSERT_TRUE(turns->take("ann", [&](TenantSlots::Slot slot) { anns = std::move(slot); }));
   for (std::size_t i = 0; i < TenantSlots::kWaitingMax; ++i) {
     ASSERT_TRUE(turns->take("ann", [](TenantSlots::Slot) {}));
   }
-  EXPECT_EQ(house.connect(tokenize(kAnn, 10'000))->read_reply().status, 429);
-  EXPECT_EQ(house.connect(tokenize(kBen, 10'000))->read_reply().status, 200);
+  EXPECT_EQ(fixture.connect(tokenize(kAnn, 10'000))->read_reply().status, 429);
+  EXPECT_EQ(fixture.connect(tokenize(kBen, 10'000))->read_reply().status, 200);
 }
 
-TEST(TokenTurns, ATurnEndsWithTheAnswer) {
-  House house;
-  know_tokens(house.gateway, {{"ids", {7}}});
-  const auto ann = house.connect();
+TEST(TokenTurns, TokenizeTurn_AfterTheReply_IsReleased) {
+  GatewayFixture fixture;
+  know_tokens(fixture.gateway, {{"ids", {7}}});
+  const auto ann = fixture.connect();
   for (int i = 0; i < 3; ++i) {
     ann->send(tokenize(kAnn, 10'000));
     EXPECT_EQ(ann->read_reply().status, 200);
@@ -299,12 +298,12 @@ TEST(TokenTurns, ATurnEndsWithTheAnswer) {
   EXPECT_EQ(ann->read_reply().status, 200);
 }
 
-TEST(TokenTurns, IdsComePackedOrAsNumbers) {
-  House house;
+TEST(TokenTurns, TokenizeReply_WithPackedOrPlainIds_ReturnsTheSameTokens) {
+  GatewayFixture fixture;
   const std::string packed("\x07\0\0\0\xff\xff\xff\x7f", 8);
   for (const json& ids : {json{{"ids", {7, INT32_MAX}}}, json{{"id_bytes", to_base64(packed)}}}) {
-    know_tokens(house.gateway, ids);
-    const Reply reply = house.gateway.ask(tokenize(kAnn, 10));
+    know_tokens(fixture.gateway, ids);
+    const Reply reply = fixture.gateway.ask(tokenize(kAnn, 10));
     EXPECT_EQ(json::parse(reply.body).at("tokens"), json::array({7, INT32_MAX})) << ids;
   }
 }
@@ -317,28 +316,28 @@ std::string upload(const std::string& key) {
   return upload_head(key, body.size()) + body;
 }
 
-TEST(PieceTurns, APieceOfOneTenantLeavesATurnForTheOthers) {
-  House house;
-  house.gateway.context().keeper = &house.keeper;
-  house.gateway.client.op_results["objects.get"] = R"({"found":false})";
-  house.gateway.client.op_results["objects.put"] = "no document";  // so it ends there
+TEST(UploadChunkSlots, UploadChunk_WhileOneTenantIsBusy_LeavesASlotForOthers) {
+  GatewayFixture fixture;
+  fixture.gateway.context().object_store = &fixture.object_store;
+  fixture.gateway.client.op_results["objects.get"] = R"({"found":false})";
+  fixture.gateway.client.op_results["objects.put"] = "no document";  // so the upload ends there
   const auto owner_of_last = [&] {
-    const std::string args = house.gateway.client.op_args("objects.put");
+    const std::string args = fixture.gateway.client.op_args("objects.put");
     return args.empty() ? "" : json::parse(args).value("owner", "");
   };
   TenantSlots::Slot anns;
-  ASSERT_TRUE(house.gateway.context().piece_turns->take(
+  ASSERT_TRUE(fixture.gateway.context().upload_chunk_slots->take(
       "ann", [&](TenantSlots::Slot slot) { anns = std::move(slot); }));
   ASSERT_TRUE(anns != nullptr) << "a piece of hers is on its way";
-  const auto waits = house.connect(upload(kAnn));
-  EXPECT_GE(house.connect(upload(kBen))->read_reply().status, 500);
+  const auto waits = fixture.connect(upload(kAnn));
+  EXPECT_GE(fixture.connect(upload(kBen))->read_reply().status, 500);
   EXPECT_EQ(owner_of_last(), "ben") << "he waits for nobody";
   anns = nullptr;
   EXPECT_GE(waits->read_reply().status, 500);
   EXPECT_EQ(owner_of_last(), "ann");
 }
 
-TEST(CountedAddress, OfIpv6TheNetworkCounts) {
+TEST(CountedAddress, ClientAddress_WithIpv6_IsCountedByItsNetwork) {
   using gateway::counted_address;
   EXPECT_EQ(counted_address("192.0.2.7"), "192.0.2.7");
   EXPECT_EQ(counted_address("::ffff:192.0.2.7"), "192.0.2.7");

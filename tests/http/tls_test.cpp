@@ -1,7 +1,7 @@
 // Goal: HTTPS serves what HTTP serves: answers, streams, pipelined requests, ends; TLS 1.2 and 1.3
-// alone; a slow handshake, noise and plain HTTP are dealt with; a new certificate is taken while
-// connections are open, and a bad one is not.
-// Method: the gateway on a socket with a certificate of the test's own, OpenSSL as the client.
+// alone; a slow handshake, noise and plain HTTP are handled; a new certificate is loaded while
+// connections are open, and a bad one is not. Method: the gateway on a socket with a certificate of
+// the test's own, OpenSSL as the client.
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
 #include <unistd.h>
@@ -52,13 +52,13 @@ class Tls : public testing::Test {
   const Certificate first = make_certificate("first");
 };
 
-TEST_F(Tls, AnswersStreamsAndKeepsTheConnection) {
+TEST_F(Tls, Https_WithTls12And13_ServesPipelinedAndStreamedReplies) {
   Gateway gateway({}, identity());
-  std::vector<std::string> pieces;
-  for (int i = 0; i < 3'000; ++i) pieces.push_back("token" + std::to_string(i) + " ");
-  gateway.client.script.pieces = {pieces};
+  std::vector<std::string> token_bytes;
+  for (int i = 0; i < 3'000; ++i) token_bytes.push_back("token" + std::to_string(i) + " ");
+  gateway.client.script.token_bytes = {token_bytes};
   std::string whole;
-  for (const std::string& piece : pieces) whole += piece;
+  for (const std::string& token : token_bytes) whole += token;
   for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
     Peer peer(gateway.address());
     ASSERT_TRUE(peer.start_tls(first.cert, version));
@@ -79,31 +79,31 @@ TEST_F(Tls, AnswersStreamsAndKeepsTheConnection) {
   }
 }
 
-void only_strong(Gateway& gateway, const Certificate& own) {
+void only_strong(Gateway& gateway, const Certificate& certificate) {
   for (const char* weak :
        {"AES128-SHA", "AES256-SHA", "AES128-SHA256", "AES128-GCM-SHA256", "AES256-GCM-SHA384",
         "ECDHE-ECDSA-AES128-SHA", "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA384",
         "ECDHE-ECDSA-AES256-SHA384", "DHE-RSA-AES128-GCM-SHA256", "kRSA", "aNULL"}) {
     Peer peer(gateway.address());
-    EXPECT_FALSE(peer.start_tls(own.cert, TLS1_2_VERSION, weak)) << weak;
+    EXPECT_FALSE(peer.start_tls(certificate.cert, TLS1_2_VERSION, weak)) << weak;
   }
   for (const char* strong : {"ECDHE+AES128+AESGCM", "ECDHE+AES256+AESGCM", "ECDHE+CHACHA20"}) {
     Peer peer(gateway.address());
-    EXPECT_TRUE(peer.start_tls(own.cert, TLS1_2_VERSION, strong)) << strong;
+    EXPECT_TRUE(peer.start_tls(certificate.cert, TLS1_2_VERSION, strong)) << strong;
   }
 }
 
-TEST_F(Tls, OnlyForwardSecrecyWithAuthenticatedEncryption) {
-  // One with an RSA key could take more kinds than one with another key.
+TEST_F(Tls, CipherSuite_WithoutForwardSecrecyAndAead_IsRefused) {
+  // A server with an RSA key could accept more kinds of ciphers than one with another key.
   for (const bool rsa : {true, false}) {
-    const Certificate own = make_certificate("own", "", rsa);
-    put(own);
+    const Certificate certificate = make_certificate("own", "", rsa);
+    put(certificate);
     Gateway gateway({}, identity());
-    only_strong(gateway, own);
+    only_strong(gateway, certificate);
   }
 }
 
-TEST_F(Tls, OldVersionsAndStrangersAreRefused) {
+TEST_F(Tls, Handshake_WhenVersionIsOldOrCertificateUntrusted_Fails) {
   Gateway gateway({}, identity());
   Peer old(gateway.address());
   EXPECT_FALSE(old.start_tls(first.cert, TLS1_1_VERSION));
@@ -112,7 +112,7 @@ TEST_F(Tls, OldVersionsAndStrangersAreRefused) {
   EXPECT_EQ(gateway.client.submits(), 0);
 }
 
-TEST_F(Tls, TheConsolesPageIsOfThisOrigin) {
+TEST_F(Tls, ConsoleApi_WithTls_AcceptsOnlyItsHttpsOrigin) {
   Gateway gateway({}, identity());
   gateway.client.op_results["queue.stats"] = "{}";
   for (const auto& [scheme, status] : {std::pair{"https://", 200}, std::pair{"http://", 403}}) {
@@ -125,7 +125,7 @@ TEST_F(Tls, TheConsolesPageIsOfThisOrigin) {
   }
 }
 
-TEST_F(Tls, PlainHttpIsToldSo) {
+TEST_F(Tls, TlsPort_WhenPlainHttpArrives_Returns400NamingHttps) {
   Gateway gateway({}, identity());
   Peer peer(gateway.address());
   peer.send(get("/v1/models"));
@@ -135,7 +135,7 @@ TEST_F(Tls, PlainHttpIsToldSo) {
   EXPECT_TRUE(peer.closed());
 }
 
-TEST_F(Tls, NoiseAndSlownessEnd) {
+TEST_F(Tls, TlsConnection_WhenNoiseOrTooSlow_IsClosed) {
   gateway::ServerLimits limits;
   limits.header_time = milliseconds(200);
   Gateway gateway(limits, identity());
@@ -157,7 +157,7 @@ TEST_F(Tls, NoiseAndSlownessEnd) {
   EXPECT_EQ(good.read_reply().status, 200);
 }
 
-TEST_F(Tls, AClientThatLeavesIsNoticed) {
+TEST_F(Tls, TlsStream_WhenClientDisconnects_IsClosed) {
   Gateway gateway({}, identity());
   gateway.client.hold_tokens = true;
   {
@@ -170,7 +170,7 @@ TEST_F(Tls, AClientThatLeavesIsNoticed) {
   gateway.client.wait_for([&] { return gateway.server().connections() == 0; });
 }
 
-TEST_F(Tls, ANewCertificateIsTakenAndABadOneIsNot) {
+TEST_F(Tls, CertificateReload_WhenFilesChange_AcceptsOnlyAValidPair) {
   Gateway gateway({}, identity());
   Peer before(gateway.address());
   ASSERT_TRUE(before.start_tls(first.cert));
@@ -194,7 +194,7 @@ TEST_F(Tls, ANewCertificateIsTakenAndABadOneIsNot) {
   EXPECT_TRUE(answers(second));
 }
 
-TEST_F(Tls, WhatIsWrongWithTheFilesIsSaid) {
+TEST_F(Tls, TlsIdentity_WhenFilesAreInvalid_ReturnsTheReason) {
   EXPECT_NE(error(folder_ / "none.pem", key()).find("No such file"), std::string::npos);
   EXPECT_NE(error(cert(), folder_ / "none.pem").find("--tls-key"), std::string::npos);
   EXPECT_NE(error(folder_, key()).find("not a file"), std::string::npos);

@@ -1,7 +1,6 @@
-// Goal: a picture or a file in what a tool gave back ends no conversation: the model is told that
-// it is left out, the client by its place; what the user itself shows is refused as ever. Method:
-// bodies as coding agents send them when they have read a picture, in both dialects that know such
-// results.
+// Goal: a picture or a file in a tool's result ends no conversation: the model is told that it is
+// left out, the client is told its place; what the user itself shows is refused. Method: bodies as
+// coding agents send them when they have read a picture, in both dialects that have such results.
 
 #include <gtest/gtest.h>
 
@@ -17,7 +16,7 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-TEST(ToolResult, PicturesInMessagesAreLeftOutAndNamed) {
+TEST(ToolResult, MessagesToolResult_WithImage_OmitsAndReportsIt) {
   const json body = json::parse(R"({"model":"m","max_tokens":5,"messages":[
       {"role":"user","content":"Look"},
       {"role":"assistant","content":[{"type":"tool_use","id":"t","name":"Read","input":{}}]},
@@ -37,7 +36,7 @@ TEST(ToolResult, PicturesInMessagesAreLeftOutAndNamed) {
                                                    "messages[2].content[0].content[2]:document"}));
 }
 
-TEST(ToolResult, PicturesInResponsesAreLeftOutAndNamed) {
+TEST(ToolResult, ResponsesToolOutput_WithImage_OmitsAndReportsIt) {
   const json body = json::parse(R"({"model":"m","input":[
       {"role":"user","content":"Look"},
       {"type":"function_call","call_id":"c","name":"view_image","arguments":"{}"},
@@ -45,15 +44,15 @@ TEST(ToolResult, PicturesInResponsesAreLeftOutAndNamed) {
         {"type":"input_image","image_url":"data:image/png;base64,iVBO"},
         {"type":"input_text","text":"1 x 1"}]}]})");
   gateway::FieldError error;
-  gateway::ResponseWish wish;
-  ASSERT_TRUE(gateway::parse_response(body, &wish, &error)) << error.message;
+  gateway::ResponsesRequest request;
+  ASSERT_TRUE(gateway::parse_response(body, &request, &error)) << error.message;
   json chat;
-  ASSERT_TRUE(gateway::chat_body(wish, {wish.items}, &chat, &error)) << error.message;
+  ASSERT_TRUE(gateway::chat_body(request, {request.items}, &chat, &error)) << error.message;
   EXPECT_EQ(chat["messages"].back()["content"], "[image left out: it cannot be read here]\n1 x 1");
   EXPECT_TRUE(chat.contains("input[2].output[0]:image")) << chat.dump();
 }
 
-TEST(ToolResult, WhatIsTextStaysAsItIs) {
+TEST(ToolResult, ToolResult_WithTextOnly_IsUnchanged) {
   for (const char* content : {R"("a wall")", "null", R"([{"type":"text","text":"a"},7])", "[]"}) {
     json left_out = json::object();
     const json before = json::parse(content);

@@ -1,8 +1,8 @@
-// Goal: reasoning and calls of tools reach the client as OpenAI's fields, and who comes back with
-// any event's id gets exactly what it had not yet, however tokens are cut into events then and now.
-// Method: texts of each family, cut into tokens at random, control tokens beside the text; the
-// parts of a stream up to an event and of a second stream behind it, against the parser on the
-// whole text.
+// Goal: reasoning and tool calls reach the client as OpenAI's fields, and a client that comes back
+// with any event's id gets exactly what it did not have yet, however tokens are cut into events
+// then and now. Method: texts of each family, cut into tokens at random, with control tokens among
+// them; the parts of a stream up to an event and of a second stream after it, against the parser on
+// the whole text.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -28,32 +28,32 @@ struct Case {
   Shape shape;
   wire::RequestInfo info;
   std::vector<Token> tokens;
-  std::string text;  // as the parser is to see it
+  std::string text;  // as the parser gets it
 };
 
-struct Heard {
+struct StreamedMessage {
   std::string content;
   std::string reasoning;
   std::map<int, std::pair<std::string, std::string>> calls;  // name and id, arguments
   std::string finish;
-  bool operator==(const Heard&) const = default;
+  bool operator==(const StreamedMessage&) const = default;
 };
-std::ostream& operator<<(std::ostream& out, const Heard& h) {
+std::ostream& operator<<(std::ostream& out, const StreamedMessage& h) {
   out << "<" << h.content << "> think <" << h.reasoning << "> " << h.finish;
   for (const auto& [i, call] : h.calls) out << " " << i << ":" << call.first << "(" << call.second;
   return out;
 }
 
-void hear(const std::vector<SseEvent>& events, Heard& heard) {
+void add_events(const std::vector<SseEvent>& events, StreamedMessage& message) {
   for (const SseEvent& event : events) {
     if (event.data == "[DONE]") continue;
     const json data = json::parse(event.data);
     for (const json& choice : data["choices"]) {
       const json& delta = choice["delta"];
-      heard.content += delta.value("content", "");
-      heard.reasoning += delta.value("reasoning_content", "");
+      message.content += delta.value("content", "");
+      message.reasoning += delta.value("reasoning_content", "");
       for (const json& call : delta.value("tool_calls", json::array())) {
-        auto& [name, arguments] = heard.calls[call["index"].get<int>()];
+        auto& [name, arguments] = message.calls[call["index"].get<int>()];
         if (call["function"].contains("name")) {
           EXPECT_EQ(name, "") << "a call is opened once";
           name = call["function"]["name"].get<std::string>() + " " + call["id"].get<std::string>();
@@ -62,11 +62,11 @@ void hear(const std::vector<SseEvent>& events, Heard& heard) {
         arguments += call["function"]["arguments"].get<std::string>();
       }
       if (delta.contains("function_call")) {
-        auto& [name, arguments] = heard.calls[0];
+        auto& [name, arguments] = message.calls[0];
         name += delta["function_call"].value("name", "");
         arguments += delta["function_call"]["arguments"].get<std::string>();
       }
-      if (choice["finish_reason"].is_string()) heard.finish = choice["finish_reason"];
+      if (choice["finish_reason"].is_string()) message.finish = choice["finish_reason"];
     }
   }
 }
@@ -123,7 +123,7 @@ Case random_case(unsigned seed) {
   out.text = random_text(random, format);
   const std::string mark = "[TOOL_CALLS]";
   for (std::size_t at = 0; at < out.text.size();) {
-    if (out.text.compare(at, mark.size(), mark) == 0) {  // a control token of its own
+    if (out.text.compare(at, mark.size(), mark) == 0) {  // a token of its own
       out.tokens.push_back({"", mark});
       at += mark.size();
       continue;
@@ -160,23 +160,23 @@ void feed(const Case& c, Random& random, const Take& take) {
   }
 }
 
-std::vector<SseEvent> run(const Case& c, std::vector<std::int64_t> seen, Random& random) {
-  StreamRenderer renderer(c.shape, c.info, std::move(seen));
+std::vector<SseEvent> run(const Case& c, std::vector<std::int64_t> resume_from, Random& random) {
+  StreamRenderer renderer(c.shape, c.info, std::move(resume_from));
   std::string out = renderer.open();
   feed(c, random, [&](const wire::Event& event) { out += renderer.on_event(event); });
   return parse_events(out + renderer.on_fin(c.info));
 }
 
-Heard expected(const Case& c) {
+StreamedMessage expected(const Case& c) {
   chat::OutputParser parser(*parse_options(c.shape));
-  Heard heard;
+  StreamedMessage message;
   const auto add = [&](const chat::OutputDelta& delta) {
-    heard.content += delta.content;
-    heard.reasoning += delta.reasoning;
+    message.content += delta.content;
+    message.reasoning += delta.reasoning;
     for (const chat::CallDelta& call : delta.calls) {
       const bool is_old = c.shape.function_call;
       if (is_old && call.index > 0) continue;
-      auto& [name, arguments] = heard.calls[call.index];
+      auto& [name, arguments] = message.calls[call.index];
       if (!call.name.empty()) {
         name = call.name + (is_old ? "" : " " + call_id(c.info.request_id, 0, call.index));
       }
@@ -185,30 +185,30 @@ Heard expected(const Case& c) {
   };
   add(parser.feed(c.text));
   add(parser.finish());
-  heard.finish = parser.calls() == 0     ? "stop"
-                 : c.shape.function_call ? "function_call"
-                                         : "tool_calls";
-  return heard;
+  message.finish = parser.calls() == 0     ? "stop"
+                   : c.shape.function_call ? "function_call"
+                                           : "tool_calls";
+  return message;
 }
 
-TEST(ToolStream, EveryEventIsAPlaceToGoOnFrom) {
+TEST(ToolStream, ToolCallStream_WhenResumedAtAnyEvent_LosesAndRepeatsNothing) {
   int calls = 0, thoughts = 0;
   for (unsigned seed = 0; seed < 400; ++seed) {
     const Case c = random_case(seed);
     Random random(seed + 77);
     const auto events = run(c, {}, random);
-    const Heard want = expected(c);
-    Heard whole;
-    hear(events, whole);
+    const StreamedMessage want = expected(c);
+    StreamedMessage whole;
+    add_events(events, whole);
     ASSERT_EQ(whole, want) << "seed " << seed << ": " << c.text;
     calls += static_cast<int>(want.calls.size());
     thoughts += !want.reasoning.empty();
     for (std::size_t at = 0; at < events.size(); ++at) {
       const auto id = parse_event_id(events[at].id);
       ASSERT_TRUE(id.has_value());
-      Heard parts;
-      hear({events.begin(), events.begin() + static_cast<long>(at) + 1}, parts);
-      hear(run(c, id->shown, random), parts);
+      StreamedMessage parts;
+      add_events({events.begin(), events.begin() + static_cast<long>(at) + 1}, parts);
+      add_events(run(c, id->sent, random), parts);
       ASSERT_EQ(parts, want) << "seed " << seed << " event " << at << " id " << events[at].id
                              << ": " << c.text;
     }
@@ -217,7 +217,7 @@ TEST(ToolStream, EveryEventIsAPlaceToGoOnFrom) {
   EXPECT_GT(thoughts, 50);
 }
 
-TEST(ToolStream, WholeAnswersHaveTheSameParts) {
+TEST(ToolStream, ToolCallReply_WhenNotStreamed_HasTheSameParts) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     const Case c = random_case(seed);
     Random random(seed);
@@ -225,7 +225,7 @@ TEST(ToolStream, WholeAnswersHaveTheSameParts) {
     feed(c, random, [&](const wire::Event& event) { collector.on_event(event); });
     const json answer = json::parse(collector.on_fin(c.info).body);
     const json& message = answer["choices"][0]["message"];
-    const Heard want = expected(c);
+    const StreamedMessage want = expected(c);
     const bool only_calls = want.content.empty() && !want.calls.empty();
     EXPECT_EQ(message["content"].is_null(), only_calls) << c.text;
     if (!only_calls) {
@@ -251,7 +251,7 @@ TEST(ToolStream, WholeAnswersHaveTheSameParts) {
   }
 }
 
-TEST(ToolStream, CallIdsAreNineLettersAndDiffer) {
+TEST(ToolStream, ToolCallIds_AreUniqueWithNineCharacters) {
   std::set<std::string> ids;
   for (int choice = 0; choice < 10; ++choice) {
     for (int call = 0; call < 10; ++call) {
@@ -266,7 +266,7 @@ TEST(ToolStream, CallIdsAreNineLettersAndDiffer) {
   EXPECT_EQ(call_id("01REQ", 1, 2), call_id("01REQ", 1, 2));
 }
 
-TEST(ToolStream, ModelsThatDoNeitherAreLeftAlone) {
+TEST(ToolStream, OutputParser_WithoutToolsOrChannels_IsNotUsed) {
   Shape shape;
   shape.api = Api::kChat;
   shape.output = "none";

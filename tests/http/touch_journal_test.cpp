@@ -1,6 +1,6 @@
-// Goal: whoever comes after a process knows what it had in its hands when it ended, and which of it
-// a crash was over; what it had laid down, or what ended in order, is blamed on nothing. Method:
-// processes of our own that end in every way while several threads work.
+// Goal: the process that comes next knows what a dead one was working on when it ended, and over
+// which item it crashed; items that were done, and processes that ended in order, are blamed for
+// nothing. Method: processes of our own that end in every way while several threads work.
 #include "control/gateway/touch_journal.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ struct Dir {
   std::string path;
 };
 
-/// How a process ended that worked so.
+/// Returns how a process ended that did this work.
 int in_process(const std::string& dir, const std::function<void(TouchJournal&)>& work) {
   const pid_t child = fork();
   if (child == 0) {
@@ -45,7 +45,7 @@ int in_process(const std::string& dir, const std::function<void(TouchJournal&)>&
   return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// "item" or "item!" for the one that a crash was over.
+/// Returns "item", or "item!" for an item over which the process crashed.
 std::vector<std::string> left_in(const std::string& dir, bool remove = true) {
   std::vector<std::string> out;
   for (const auto& left : find_left_touches(dir)) {
@@ -66,7 +66,7 @@ volatile char g_sink;
   return deeper(n + 1) + frame[0];
 }
 
-TEST(TouchJournal, ACrashIsOverWhatItsThreadHadInItsHands) {
+TEST(TouchJournal, TouchJournal_WhenAThreadCrashes_BlamesItsOpenItem) {
   const Dir dir;
   const std::pair<int, std::function<void()>> ends[] = {
       {-SIGABRT, [] { std::abort(); }},
@@ -97,7 +97,7 @@ TEST(TouchJournal, ACrashIsOverWhatItsThreadHadInItsHands) {
   }
 }
 
-TEST(TouchJournal, AKillFromOutsideIsOverNothingForSure) {
+TEST(TouchJournal, TouchJournal_WhenKilledBySigkill_ListsItemsWithoutBlame) {
   const Dir dir;
   EXPECT_EQ(in_process(dir.path,
                        [](TouchJournal& journal) {
@@ -110,7 +110,7 @@ TEST(TouchJournal, AKillFromOutsideIsOverNothingForSure) {
   EXPECT_EQ(left_in(dir.path), (std::vector<std::string>{"item"})) << "until it is removed";
 }
 
-TEST(TouchJournal, AnEndInOrderAndTheLivingLeaveNothing) {
+TEST(TouchJournal, TouchJournal_WhenProcessExitsCleanlyOrLives_ReportsNothing) {
   const Dir dir;
   EXPECT_EQ(in_process(dir.path,
                        [](TouchJournal& journal) {

@@ -1,6 +1,6 @@
-// Goal: a webhook goes to whom it is for and to nobody else: certificates and names are verified,
-// addresses that are not public are not even connected to, a target that says nothing is given up.
-// Method: the gateway's own server as the target, with a certificate of the test's own.
+// Goal: a webhook goes only to its target: certificates and names are verified, addresses that are
+// not public are not even connected to, a target that says nothing is given up. Method: the
+// gateway's own server as the target, with a certificate of the test's own.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -53,7 +53,7 @@ struct Target : testing::Test {
   std::shared_ptr<gateway::TlsIdentity> tls;
 };
 
-TEST_F(Target, OnlyOneWhoseCertificateIsGood) {
+TEST_F(Target, Webhook_WhenCertificateIsUntrusted_IsNotSent) {
   Gateway target({}, tls);
   const std::string port = port_of(target.address());
   const WebhookAnswer stranger = send_webhook(to("https://127.0.0.1" + port + "/v1/completions"));
@@ -68,7 +68,7 @@ TEST_F(Target, OnlyOneWhoseCertificateIsGood) {
   EXPECT_EQ(target.client.submits(), 1);
 }
 
-TEST_F(Target, AddressesThatAreNotPublicAreNotConnectedTo) {
+TEST_F(Target, Webhook_WhenAddressIsNotPublic_DoesNotConnect) {
   trust();
   Gateway target({}, tls);
   const std::string port = port_of(target.address());
@@ -83,14 +83,14 @@ TEST_F(Target, AddressesThatAreNotPublicAreNotConnectedTo) {
   EXPECT_EQ(target.server().stats()->connections_accepted, 0u);
 }
 
-TEST_F(Target, PlainHttpWhereItIsAllowed) {
+TEST_F(Target, Webhook_WithPlainHttpAllowed_ReturnsTheTargetsStatus) {
   Gateway target;
   const std::string url = "http://127.0.0.1" + port_of(target.address());
   EXPECT_EQ(send_webhook(to(url + "/v1/completions")).status, 200);
   EXPECT_EQ(send_webhook(to(url + "/nowhere")).status, 404);
 }
 
-TEST_F(Target, OneThatSaysNothingIsGivenUp) {
+TEST_F(Target, Webhook_WhenTargetIsSilent_TimesOut) {
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in at{};
   at.sin_family = AF_INET;

@@ -1,7 +1,7 @@
 // Goal: attention over pages is softmax attention, whatever else lies in the pages, and a token's
 // bits do not depend on how many tokens are computed with it or on where its pages lie.
 // Method: against float64 over lengths around page (64) and split (512) borders; bitwise between
-// chunkings, families and page tables. What lies behind the sequence's end is NaN.
+// chunkings, families and page tables. Memory after the sequence's end is NaN.
 
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ Pool fill_pool(const Kernels& kernels, const Sequence& s, std::int32_t first_pag
   return pool;
 }
 
-/// What a query sees of the sequence, the cap of its scores, and whether heads have sinks.
+/// The visible tokens of a query, the cap of its scores, and whether heads have sinks.
 struct Ranged {
   std::int32_t window = 0;
   bool all = false;
@@ -96,7 +96,7 @@ struct Ranged {
   bool sinks = false;
 };
 
-/// Of every head, below and above all scores.
+/// The sinks of the heads, below and above all scores.
 constexpr float kSinks[] = {0.4f, -30, 2.5f, 60, 0, -1, 1};
 
 std::vector<float> attend(const Kernels& kernels, const Sequence& s, const Pool& pool,
@@ -127,7 +127,7 @@ std::vector<float> attend(const Kernels& kernels, const Sequence& s, const Pool&
       continue;
     }
     args.window = ranged->window;
-    args.seen = ranged->all ? s.n : 0;
+    args.noncausal_end = ranged->all ? s.n : 0;
     args.cap = ranged->cap;
     args.sinks = ranged->sinks ? kSinks : nullptr;
     kernels.attention_ranged(args);
@@ -173,18 +173,18 @@ std::vector<double> exact_attention(const Sequence& s, std::int32_t t, std::int3
   return out;
 }
 
-/// Those with attention of their own; the emulation of tiles is slow.
+/// The families with one kernel class, and the emulation of amx, which is slow.
 std::vector<const Kernels*> all_kernels() {
   std::vector<const Kernels*> out;
   for (const std::string& name : runnable_families()) {
     const Kernels* kernels = select_family(name).value();
-    if (kernels->reading == nullptr) out.push_back(kernels);
+    if (kernels->prefill_heavy == nullptr) out.push_back(kernels);
   }
   const auto emulated = select_family("amx-emulated");
   if (emulated.has_value()) out.push_back(*emulated);
   return out;
 }
-/// One of each numeric class.
+/// One family of each numerics class.
 std::vector<const Kernels*> one_of_each_class() {
   std::map<std::string, const Kernels*> classes;
   for (const Kernels* kernels : all_kernels()) classes.emplace(kernels->numerics, kernels);
@@ -193,7 +193,7 @@ std::vector<const Kernels*> one_of_each_class() {
   return out;
 }
 
-/// Chunks whose bits are compared, of a family and group.
+/// The chunk sizes whose bits are compared, for a family and group.
 std::vector<std::int32_t> chunks_of(const Kernels& kernels, std::int32_t group) {
   const std::string_view name = kernels.name;
   if (name == "scalar") return {32};
@@ -202,7 +202,8 @@ std::vector<std::int32_t> chunks_of(const Kernels& kernels, std::int32_t group) 
                        : std::vector<std::int32_t>{1, 3, 32};
 }
 
-/// Tiles leave out what is below 2^-16 of a number, and those here are below 5.
+/// The allowed error: tiles leave out what is below 2^-16 of a number, and the numbers here are
+/// below 5.
 double bound_of(const Kernels& kernels) {
   return std::string_view(kernels.numerics) == "bf16" ? 1e-4 : 5e-6;
 }
@@ -222,7 +223,7 @@ void agrees_around_borders(const Kernels& kernels, std::int32_t head_dim, KvType
   }
 }
 
-TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
+TEST(Attention, Attention_AroundPageAndSplitBorders_AgreesWithFloat64) {
   std::size_t next = 0;
   for (const std::int32_t head_dim : {16, 40, 64, 80, 128, 64, 40}) {
     const KvType kv = kTypes[next++ % std::size(kTypes)];
@@ -231,13 +232,13 @@ TEST(Attention, AgreesWithFloat64AroundPageAndSplitBorders) {
   }
 }
 
-TEST(Attention, BitsDependOnNeitherChunkNorFamilyNorPageTable) {
+TEST(Attention, Attention_WhenChunkFamilyOrPageTableDiffers_HasTheSameBits) {
   std::size_t next = 0;
   for (const std::int32_t head_dim : {16, 40, 64}) {
     for (const std::int32_t group : {1, 4, 4, 7}) {
       if (head_dim == 16 && group == 1) continue;  // others have rows enough for several blocks
       const Sequence s = random_sequence(head_dim, group, 530, kTypes[next++ % std::size(kTypes)]);
-      std::map<std::string, std::vector<float>> firsts;  // by numeric class
+      std::map<std::string, std::vector<float>> firsts;  // by numerics class
       for (const Kernels* kernels : all_kernels()) {
         std::vector<float>& first = firsts[kernels->numerics];
         for (const std::int32_t chunk : chunks_of(*kernels, group)) {
@@ -252,7 +253,7 @@ TEST(Attention, BitsDependOnNeitherChunkNorFamilyNorPageTable) {
   }
 }
 
-TEST(Attention, ANumberThatIsNotFiniteReachesOnlyThoseWhoSeeIt) {
+TEST(Attention, NonFiniteValue_WhenInTheKvCache_ReachesOnlyTokensThatAttendIt) {
   const Sequence s = random_sequence(64, 4, 100, KvType::kF32);
   Sequence broken = s;
   constexpr std::int32_t kBad = 70;
@@ -260,9 +261,10 @@ TEST(Attention, ANumberThatIsNotFiniteReachesOnlyThoseWhoSeeIt) {
   for (const Kernels* kernels : all_kernels()) {
     const auto good = attend(*kernels, s, fill_pool(*kernels, s, 1), 24);
     const auto bad = attend(*kernels, broken, fill_pool(*kernels, broken, 1), 24);
-    const std::size_t seen_from = std::size_t{kBad} * 4 * 64;
-    ASSERT_EQ(std::memcmp(good.data(), bad.data(), seen_from * sizeof(float)), 0) << kernels->name;
-    for (std::size_t at = seen_from + 5; at < bad.size(); at += 64) {
+    const std::size_t affected_begin = std::size_t{kBad} * 4 * 64;
+    ASSERT_EQ(std::memcmp(good.data(), bad.data(), affected_begin * sizeof(float)), 0)
+        << kernels->name;
+    for (std::size_t at = affected_begin + 5; at < bad.size(); at += 64) {
       ASSERT_FALSE(std::isfinite(bad[at])) << kernels->name << " " << at;
     }
   }
@@ -288,7 +290,7 @@ void agrees_in_range(const Kernels& kernels, const Sequence& s, const Ranged& ra
   }
 }
 
-TEST(RangedAttention, AgreesWithFloat64ForWindowsCapsSinksAndWithoutAMask) {
+TEST(RangedAttention, RangedAttention_WithWindowsCapsSinksOrNoMask_AgreesWithFloat64) {
   for (const std::int32_t head_dim : {40, 64}) {
     const Sequence s =
         random_sequence(head_dim, 4, 600, head_dim == 64 ? KvType::kF16 : KvType::kInt8);
@@ -298,10 +300,10 @@ TEST(RangedAttention, AgreesWithFloat64ForWindowsCapsSinksAndWithoutAMask) {
   }
 }
 
-TEST(RangedAttention, BitsDependOnNeitherChunkNorFamily) {
+TEST(RangedAttention, RangedAttention_WhenChunkOrFamilyDiffers_HasTheSameBits) {
   for (const Ranged& ranged : kRanged) {
     const Sequence s = random_sequence(40, 4, 530, KvType::kF16);
-    std::map<std::string, std::vector<float>> firsts;  // by numeric class
+    std::map<std::string, std::vector<float>> firsts;  // by numerics class
     for (const Kernels* kernels : all_kernels()) {
       std::vector<float>& first = firsts[kernels->numerics];
       for (const std::int32_t chunk : chunks_of(*kernels, s.group)) {
@@ -315,7 +317,7 @@ TEST(RangedAttention, BitsDependOnNeitherChunkNorFamily) {
   }
 }
 
-TEST(RangedAttention, WithoutAnyRangeItIsThePlainOne) {
+TEST(RangedAttention, RangedAttention_WithoutAnyRange_EqualsPlainAttention) {
   const Sequence s = random_sequence(64, 2, 530, KvType::kBF16);
   const Ranged none;
   for (const Kernels* kernels : all_kernels()) {

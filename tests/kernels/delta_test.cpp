@@ -35,7 +35,7 @@ struct Head {
   }
 };
 
-/// What one sequence carries from call to call.
+/// The state that one sequence carries from call to call.
 struct Carried {
   std::vector<float> state, rows, next_rows;
   explicit Carried(const Head& h)
@@ -44,7 +44,7 @@ struct Carried {
         next_rows(rows.size()) {}
 };
 
-/// Tokens [from, to), of which `first` have been done by the call before on the same rows.
+/// Runs tokens [from, to), of which `first` have been done by the call before on the same rows.
 void call(const Kernels& k, const Head& h, Carried& c, std::int64_t from, std::int64_t to,
           std::int64_t first, std::vector<float>& out) {
   std::vector<float> scratch(static_cast<std::size_t>(delta_scratch_floats(h.keys, h.values)));
@@ -79,7 +79,7 @@ void call(const Kernels& k, const Head& h, Carried& c, std::int64_t from, std::i
   k.delta(a);
 }
 
-/// In calls that end at `ends`.
+/// Runs all tokens in calls that end at `ends`.
 std::vector<float> run(const Kernels& k, const Head& h, const std::vector<std::int64_t>& ends) {
   Carried c(h);
   std::vector<float> out(static_cast<std::size_t>(kTokens * h.values));
@@ -128,14 +128,14 @@ std::vector<double> want_of(const Head& h) {
     std::vector<double> o;
     double squares = 0;
     for (std::int64_t j = 0; j < h.values; ++j) {
-      double known = 0, y = 0;
+      double kv_mem = 0, y = 0;
       for (std::int64_t i = 0; i < h.keys; ++i) {
-        known += (state[static_cast<std::size_t>(i * h.values + j)] *= decay) *
-                 k[static_cast<std::size_t>(i)];
+        kv_mem += (state[static_cast<std::size_t>(i * h.values + j)] *= decay) *
+                  k[static_cast<std::size_t>(i)];
       }
       for (std::int64_t i = 0; i < h.keys; ++i) {
         double& s = state[static_cast<std::size_t>(i * h.values + j)];
-        s += k[static_cast<std::size_t>(i)] * (x[static_cast<std::size_t>(j)] - known) * beta;
+        s += k[static_cast<std::size_t>(i)] * (x[static_cast<std::size_t>(j)] - kv_mem) * beta;
         y += s * q[static_cast<std::size_t>(i)] / std::sqrt(static_cast<double>(h.keys));
       }
       o.push_back(y);
@@ -150,7 +150,7 @@ std::vector<double> want_of(const Head& h) {
   return out;
 }
 
-TEST(Delta, AgreesWithFloat64AndItselfHoweverItIsCut) {
+TEST(Delta, GatedDeltaRule_WhenCallsAreCut_AgreesWithFloat64AndRepeatsBits) {
   std::vector<std::int64_t> single;
   for (std::int64_t t = 1; t <= kTokens; ++t) single.push_back(t);
   for (const auto& [keys, values, taps] : {std::tuple<std::int64_t, std::int64_t, int>{128, 128, 4},
@@ -178,8 +178,8 @@ TEST(Delta, AgreesWithFloat64AndItselfHoweverItIsCut) {
   }
 }
 
-// Where a state is kept on the way, the call goes on behind it with the same rows.
-TEST(Delta, GoesOnInTheMiddleOfItsRows) {
+// A call that stores a snapshot midway goes on after it with the same rows.
+TEST(Delta, GatedDeltaRule_WhenResumedMidway_HasTheSameBits) {
   const Head h(48, 40, 4);
   const Kernels& k = *select_family("").value();
   const std::vector<float> want = run(k, h, {kTokens});
@@ -187,13 +187,13 @@ TEST(Delta, GoesOnInTheMiddleOfItsRows) {
     Carried c(h);
     std::vector<float> out(want.size());
     call(k, h, c, 0, cut, 0, out);
-    const std::vector<float> kept_state = c.state, kept_rows = c.next_rows;
+    const std::vector<float> snapshot_state = c.state, snapshot_rows = c.next_rows;
     call(k, h, c, 0, kTokens, cut, out);
     EXPECT_EQ(std::memcmp(out.data(), want.data(), want.size() * sizeof(float)), 0) << cut;
     if (cut == kTokens) continue;
-    Carried other(h);  // whoever begins alike
-    other.state = kept_state;
-    other.rows = kept_rows;
+    Carried other(h);  // a sequence with the same beginning
+    other.state = snapshot_state;
+    other.rows = snapshot_rows;
     std::vector<float> rest(want.size());
     call(k, h, other, cut, kTokens, 0, rest);
     const auto done = static_cast<std::size_t>(cut * h.values);
@@ -204,7 +204,7 @@ TEST(Delta, GoesOnInTheMiddleOfItsRows) {
   }
 }
 
-TEST(Delta, LargeGatesNeitherOverflowNorLoseNumbers) {
+TEST(Delta, GatedDeltaRule_WithExtremeGates_StaysFiniteAndPreservesNaN) {
   Head h(16, 16, 2);
   for (const float gate : {-1e30f, -100.0f, 100.0f, 1e30f}) {
     for (float& g : h.gates) g = gate;

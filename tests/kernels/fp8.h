@@ -1,6 +1,6 @@
 #pragma once
-// E4M3 as its specification has it (Open Compute Project, "8-bit Floating Point Specification"),
-// slowly: what the kernels' way is held against.
+// E4M3 as its specification defines it (Open Compute Project, "8-bit Floating Point
+// Specification"), slowly: the reference for the kernels.
 
 #include <cmath>
 #include <cstdint>
@@ -16,7 +16,7 @@ inline float fp8_value(std::uint8_t code) {
   return (code & 0x80) != 0 ? -size : size;
 }
 
-/// The nearest, of two that are equally near the one with an even code; beyond 448 that.
+/// The nearest code, of two that are equally near the even one; beyond 448 the code of 448.
 inline std::uint8_t nearest_fp8(float x) {
   const std::uint8_t sign = std::signbit(x) ? 0x80 : 0;
   if (!std::isfinite(x)) return sign | 0x7f;

@@ -1,7 +1,7 @@
 // Goal: nobody changes a kernel's bits without changing kKernelsRev (executor.h), to which running
 // requests are bound.
 // Method: hashes of outputs for fixed inputs made of integers alone. If this fails because a change
-// of bits is wanted: raise kKernelsRev and write the new numbers here, in one commit.
+// of bits is intended: raise kKernelsRev and write the new numbers here, in one commit.
 
 #include <gtest/gtest.h>
 
@@ -29,10 +29,9 @@ std::uint64_t hash_of(const std::vector<float>& values) {
   return h;
 }
 
-/// A product with each format of [first, last): bytes at random, scales from a few exact halves.
-/// Formats are added at the end, so that the hashes of the older ones stay.
-std::uint64_t products_hash(const Kernels& kernels, Format first, Format last,
-                            bool coarse = false) {
+/// A product with each format of [first, last): random bytes, scales from a few exact halves. New
+/// formats are added at the end, so that the hashes of the older ones stay.
+std::uint64_t products_hash(const Kernels& kernels, Format first, Format last, bool int8 = false) {
   std::uint64_t all = 0;
   Integers in;
   for (int f = static_cast<int>(first); f < static_cast<int>(last); ++f) {
@@ -55,15 +54,16 @@ std::uint64_t products_hash(const Kernels& kernels, Format first, Format last,
     }
     std::vector<float> x(3 * 272), y(3 * 32);
     for (float& v : x) v = in.number();
-    const RowForm* form = kernels.row_form(format, coarse);
-    const std::int64_t stride = form != nullptr ? 9 * form->block_bytes : 0;
+    const ActivationFormat* activation_format = kernels.activation_format(format, int8);
+    const std::int64_t stride =
+        activation_format != nullptr ? 9 * activation_format->block_bytes : 0;
     std::vector<std::uint8_t> q(static_cast<std::size_t>(3 * stride));
-    for (int i = 0; i < 3 && form != nullptr; ++i) {
-      form->make(x.data() + i * 272, 256, q.data() + i * stride);
+    for (int i = 0; i < 3 && activation_format != nullptr; ++i) {
+      activation_format->make(x.data() + i * 272, 256, q.data() + i * stride);
     }
     MatmulArgs args = {&m, 0,        2,  x.data(),        272, q.data(), stride,
                        3,  y.data(), 32, scratch.floats()};
-    args.coarse = coarse;
+    args.int8 = int8;
     kernels.matmul(args);
     EXPECT_TRUE(kernels.all_finite(y.data(), 96)) << f;  // else the hash would mean little
     all = all * 31 + hash_of(y);
@@ -85,7 +85,7 @@ std::uint64_t rows_hash(const Kernels& kernels) {
 }
 
 /// The kernels that only some architectures use.
-std::uint64_t more_hash(const Kernels& kernels) {
+std::uint64_t variants_hash(const Kernels& kernels) {
   Integers in;
   std::vector<float> x(512), w(512), b(512), out(512);
   for (float& v : x) v = in.number() * 20;
@@ -197,7 +197,7 @@ std::uint64_t attention_hash(const Kernels& kernels, bool ranged = false,
   return hash_of(out);
 }
 
-TEST(Golden, BitsOfThisKernelsRev) {
+TEST(Golden, KernelHashes_AtThisKernelsRevision_AreUnchanged) {
   ASSERT_STREQ(kKernelsRev, "r4");
   std::vector<std::string> families = runnable_families();
   for (const char* name : {"amx-emulated", "avx512bf16-emulated"}) {
@@ -205,7 +205,7 @@ TEST(Golden, BitsOfThisKernelsRev) {
   }
   for (const std::string& name : families) {
     const Kernels& kernels = *select_family(name).value();
-    // Of two kinds of kernels these are those that write.
+    // Where there are two kernel classes these are the decode-heavy kernels.
     const bool tiles = std::string_view(kernels.numerics) == "bf16";
     const bool pairs = std::string_view(kernels.numerics) == "pairs";
     EXPECT_EQ(products_hash(kernels, Format::kF32, Format::kTwoBit), tiles ? 8731296487212222577u
@@ -230,7 +230,7 @@ TEST(Golden, BitsOfThisKernelsRev) {
     EXPECT_EQ(attention_hash(kernels, true, sinks),
               tiles ? 14760544945141087394u : 16378075174023393513u)
         << name;
-    EXPECT_EQ(more_hash(kernels), 158034254974106998u) << name;
+    EXPECT_EQ(variants_hash(kernels), 158034254974106998u) << name;
     EXPECT_EQ(gated_hash(kernels), 13161700307365131759u) << name;
     EXPECT_EQ(squared_hash(kernels), 18074471487770572838u) << name;
     EXPECT_EQ(delta_hash(kernels), 17047067069305592791u) << name;

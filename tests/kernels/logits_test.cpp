@@ -1,8 +1,8 @@
 // Goal: every weight type and architecture computes what other implementations compute, and every
 // family, batch split, thread count and neighbour gives the same bits.
 // Method: the small models of the conformance data; their expected logits come from the dequantised
-// weights in float32 (README there). Rows of 15 and 8 bits must agree within what the project
-// allows, float types as closely as float32 does.
+// weights in float32 (README there). int15 and int8 rows must agree within what the project allows,
+// float types as closely as float32 does.
 
 #include <gtest/gtest.h>
 
@@ -118,7 +118,7 @@ bool quantised(const Case& c) {
   return false;
 }
 
-/// Every family that can be forced here, those that are never chosen by themselves too.
+/// Every family that can be forced here, also those that are never chosen by themselves.
 std::vector<std::string> all_families() {
   std::vector<std::string> families = backend::cpu_families();
   for (const char* name : {"amx-emulated", "avx512bf16-emulated"}) {
@@ -127,7 +127,7 @@ std::vector<std::string> all_families() {
   return families;
 }
 
-/// Whether products have activations as bfloat16.
+/// True if products take activations as bfloat16.
 bool bfloat_products(const std::string& family) {
   return family.rfind("amx", 0) == 0 || family.rfind("avx512bf16", 0) == 0;
 }
@@ -142,7 +142,7 @@ std::vector<std::string> case_names() {
   return names;
 }
 
-TEST(Logits, AgreeWithOtherImplementationsForEveryTypeAndArchitecture) {
+TEST(Logits, Logits_WithEveryTypeAndArchitecture_AgreeWithOtherImplementations) {
   const auto names = case_names();
   if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
   for (const std::string& name : names) {
@@ -156,7 +156,7 @@ TEST(Logits, AgreeWithOtherImplementationsForEveryTypeAndArchitecture) {
       ASSERT_NE(executor, nullptr) << name;
       const auto tokens = static_cast<std::int32_t>(c.tokens.size());
       const double error = relative_error(run_chunks(*executor, c, 64, tokens), c);
-      // Below what it is where the first layers, too, have rows of 8 bits (0.012 and more).
+      // Below the error with int8 rows in the first layers too (0.012 and more).
       double allowed = quantised(c) ? 8e-3 : 2e-5;
       if (bfloat_products(family)) allowed = plain_floats(c) ? 1e-4 : 1e-2;
       if (name.rfind("qwen3", 0) == 0) allowed = 2e-3;
@@ -167,13 +167,13 @@ TEST(Logits, AgreeWithOtherImplementationsForEveryTypeAndArchitecture) {
   }
 }
 
-TEST(Logits, SameBitsForEveryFamilyChunkThreadCount) {
+TEST(Logits, Logits_WhenFamilyChunkOrThreadsDiffer_HaveTheSameBits) {
   const auto names = case_names();
   if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
   for (const std::string& name : names) {
     const Case c = load_case(name);
     const auto n = static_cast<std::int32_t>(c.tokens.size());
-    std::map<std::string, std::vector<float>> firsts;  // by numeric class
+    std::map<std::string, std::vector<float>> firsts;  // by numerics class
     const auto compare = [&](const std::string& family, int threads, std::int32_t chunk,
                              std::int32_t tokens) {
       const auto executor = open(c, family, threads, "f16");
@@ -203,7 +203,7 @@ TEST(Logits, SameBitsForEveryFamilyChunkThreadCount) {
   }
 }
 
-TEST(Executor, NeighboursChangeNoBitsAndForwardTakesNoMemory) {
+TEST(Executor, Forward_WithNeighbours_HasTheSameBitsAndAllocatesNothing) {
   const auto names = case_names();
   if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
   const Case c = load_case("llama-Q4_K_M");
@@ -214,7 +214,7 @@ TEST(Executor, NeighboursChangeNoBitsAndForwardTakesNoMemory) {
   const std::int32_t mine[] = {1, 4, 5}, other[] = {0, 2, 3};
   const std::size_t vocab = c.logits[0].size();
   for (std::int32_t at = 0; at + 9 <= n; at += 9) {
-    // The neighbour walks through the same text backwards, in front of our segment in the batch.
+    // The neighbour runs through the same text backwards, before our segment in the batch.
     std::vector<std::int32_t> theirs(c.tokens.rbegin() + at, c.tokens.rbegin() + at + 5);
     const std::int64_t start = at / 9 * 5;
     const auto rows = executor->forward(
@@ -228,7 +228,7 @@ TEST(Executor, NeighboursChangeNoBitsAndForwardTakesNoMemory) {
   EXPECT_EQ(executor->allocations(), before);
 }
 
-TEST(Executor, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
+TEST(Executor, DeferredLogits_WhenComputed_AreThoseOfAForward) {
   const auto names = case_names();
   if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
   const std::int32_t mine[] = {1, 4, 5}, other[] = {0, 2, 3};
@@ -242,18 +242,19 @@ TEST(Executor, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
       const std::vector<float> expected = run_chunks(*executor, c, n, n);
       std::vector<backend::Segment> both = {{c.tokens.data(), 5, 0, other, 1},
                                             {c.tokens.data(), n, 0, mine, 0}};
-      both[1].more = true;
+      both[1].deferred_logits = true;
       ASSERT_TRUE(executor->forward(both).has_value());
       const std::uint64_t before = executor->allocations();
       for (std::int32_t at = 0, rows = 1; at < n; at += rows, rows += 7) {
         rows = std::min(rows, n - at);
-        const auto more = executor->more_logits(5 + at, rows);
-        ASSERT_TRUE(more.has_value());
-        EXPECT_EQ(std::memcmp(*more, expected.data() + static_cast<std::size_t>(at) * vocab,
-                              static_cast<std::size_t>(rows) * vocab * sizeof(float)),
-                  0)
+        const auto deferred_logits = executor->compute_deferred_logits(5 + at, rows);
+        ASSERT_TRUE(deferred_logits.has_value());
+        EXPECT_EQ(
+            std::memcmp(*deferred_logits, expected.data() + static_cast<std::size_t>(at) * vocab,
+                        static_cast<std::size_t>(rows) * vocab * sizeof(float)),
+            0)
             << name << " " << executor->class_prefix() << " at " << at;
-        const float* last = *more + static_cast<std::size_t>(rows - 1) * vocab;
+        const float* last = *deferred_logits + static_cast<std::size_t>(rows - 1) * vocab;
         for (std::size_t id = 0; id < vocab; id += backend::kBlockIds) {
           EXPECT_EQ(executor->maxima(rows - 1)[id / backend::kBlockIds],
                     *std::max_element(last + id, last + std::min(vocab, id + backend::kBlockIds)));
@@ -264,7 +265,7 @@ TEST(Executor, MoreLogitsOfAForwardAreThoseThatItWouldHaveGiven) {
   }
 }
 
-TEST(Executor, RefusesWhatItCannotRunAndSaysWhy) {
+TEST(Executor, Load_WhenOptionsAreUnsupported_IsRefusedWithTypedError) {
   const auto names = case_names();
   if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
   const Case c = load_case("llama-Q8_0");
@@ -285,7 +286,7 @@ TEST(Executor, RefusesWhatItCannotRunAndSaysWhy) {
   EXPECT_EQ(backend::load("cpu", c.program, options).error().code, Errc::kMemoryExhausted);
 }
 
-TEST(Executor, NamesTheTensorThatHoldsInfinity) {
+TEST(Executor, Load_WhenATensorHoldsInfinity_NamesIt) {
   const auto names = case_names();
   if (names.empty()) GTEST_SKIP() << "no conformance data in " << logits_dir();
   std::ifstream in(logits_dir() / "llama-F32.gguf", std::ios::binary);

@@ -1,9 +1,9 @@
 // Goal: products are right for every weight type, and their bits depend on the weight row and the
 // activation row alone.
 // Method: against a float64 sum of the reference weights, within the bound of a chain of K rounded
-// steps and of what activations of 15 or 8 bits leave out; bit for bit between families, row
-// counts, panel ranges and neighbours. Shapes with partial panels, padded groups of rows and (float
-// types) K that is no multiple of anything.
+// steps and of what int15 or int8 activations leave out; bit for bit between families, row counts,
+// panel ranges and neighbours. Shapes with partial panels, padded groups of rows and (float types)
+// K that is no multiple of anything.
 
 #include <cpuid.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 namespace holdfast::cpu::matmul_test {
 namespace {
 
-bool has_byte_tiles() {
+bool has_amx_int8() {
   std::uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
   return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx >> 25 & 1) != 0;
 }
@@ -26,9 +26,9 @@ std::vector<const Kernels*> all_kernels() {
   std::vector<const Kernels*> out;
   for (const std::string& name : runnable_families()) {
     const Kernels* kernels = select_family(name).value();
-    if (kernels->reading == nullptr) out.push_back(kernels);  // else it is made of two others
-    // One of which is in no list. Whether its trial at start passed is not asked.
-    if (name == "avx512+amx" && has_byte_tiles()) out.push_back(&avx512_tiles_kernels());
+    if (kernels->prefill_heavy == nullptr) out.push_back(kernels);  // else it is made of two others
+    // One of the two is in no list. It is tested whether or not its trial at start passed.
+    if (name == "avx512+amx" && has_amx_int8()) out.push_back(&avx512_amx_int8_kernels());
   }
   for (const char* name : {"amx-emulated", "avx512bf16-emulated"}) {
     const auto emulated = select_family(name);
@@ -43,7 +43,7 @@ std::vector<const Kernels*> int15_kernels() {
   return out;
 }
 
-TEST(Family, FollowsFromWhatAModelMultipliesWith) {
+TEST(Family, KernelFamily_WhenNoneIsForced_FollowsTheWeightTypes) {
   const Kernels* plain = select_family("").value();
   const Kernels* quantised = select_family("", {true, false}).value();
   const Kernels* bf16 = select_family("", {false, true}).value();
@@ -56,7 +56,7 @@ TEST(Family, FollowsFromWhatAModelMultipliesWith) {
   for (const std::string& name : runnable_families()) {
     const Kernels* kernels = select_family(name, {true, true}).value();
     EXPECT_EQ(kernels->name, name);  // forced, whatever the weights are
-    EXPECT_EQ(kernels->reading != nullptr, kernels->read_for_written > 0) << name;
+    EXPECT_EQ(kernels->prefill_heavy != nullptr, kernels->prefill_heavy_ratio > 0) << name;
   }
 }
 
@@ -67,7 +67,7 @@ struct Product {
 
 Product multiply(const Kernels& kernels, const TestMatrix& m, const std::vector<float>& x,
                  std::int64_t x_stride, std::int64_t rows, std::int64_t p0, std::int64_t p1,
-                 bool coarse = false, bool one_run = reads_in_one_run()) {
+                 bool int8 = false, bool one_run = reads_in_one_run()) {
   static Region scratch = Region::take(kUnpackFloats * sizeof(float), "test").value();
   Product out;
   out.stride = (p1 - p0) * kLanes;
@@ -80,19 +80,20 @@ Product multiply(const Kernels& kernels, const TestMatrix& m, const std::vector<
   args.x_stride = x_stride;
   const std::int64_t padded = round_up(m.cols, kActivationBlock);
   std::vector<std::uint8_t> q;
-  if (const RowForm* form = kernels.row_form(m.packed.format, coarse); form != nullptr) {
-    args.x = nullptr;  // whatever it needs is in the blocks
-    args.q_stride = padded / kActivationBlock * form->block_bytes + 32;
+  if (const ActivationFormat* activation_format = kernels.activation_format(m.packed.format, int8);
+      activation_format != nullptr) {
+    args.x = nullptr;  // all that it needs is in the blocks
+    args.q_stride = padded / kActivationBlock * activation_format->block_bytes + 32;
     q.resize(static_cast<std::size_t>(rows * args.q_stride));
     for (std::int64_t i = 0; i < rows; ++i) {
-      form->make(x.data() + i * x_stride, padded, q.data() + i * args.q_stride);
+      activation_format->make(x.data() + i * x_stride, padded, q.data() + i * args.q_stride);
     }
     args.q = q.data();
   }
   args.rows = rows;
-  args.coarse = coarse;
+  args.int8 = int8;
   args.one_run = one_run;
-  args.next = &m.packed;  // fetched, never used
+  args.next = &m.packed;  // prefetched, never used
   args.next_p1 = m.packed.panels;
   args.y = out.y.data();
   args.y_stride = out.stride;
@@ -105,14 +106,13 @@ std::int64_t block_of(gguf::TensorType type) {
   return gguf::type_traits(type).value().block_elements;
 }
 
-/// Column of the product where row r of the matrix lies.
+/// The column of the product for row r of the matrix.
 std::int64_t column_of(const PackedMatrix& p, std::int64_t r) {
   return r / p.group_rows * p.group_panels * kLanes + r % p.group_rows;
 }
 
 void expect_close(const Kernels& kernels, const TestMatrix& m, const std::vector<float>& x,
-                  std::int64_t x_stride, std::int64_t rows, const Product& got,
-                  bool coarse = false) {
+                  std::int64_t x_stride, std::int64_t rows, const Product& got, bool int8 = false) {
   constexpr double kEps = 0x1p-24;
   for (std::int64_t r = 0; r < m.rows; ++r) {
     const float* w = m.floats.data() + r * m.cols;
@@ -121,14 +121,14 @@ void expect_close(const Kernels& kernels, const TestMatrix& m, const std::vector
     for (std::int64_t i = 0; i < rows; ++i) {
       double sum = 0, size = 0, inputs = 0;
       double rounded = 0;  // at most half a step of each activation
-      const bool whole = kernels.row_form(m.packed.format, false) != nullptr;
+      const bool whole = kernels.activation_format(m.packed.format, false) != nullptr;
       for (std::int64_t k0 = 0; whole && k0 < m.cols; k0 += kActivationBlock) {
         double most = 0, weights = 0;
         for (std::int64_t k = k0; k < std::min(k0 + kActivationBlock, m.cols); ++k) {
           most = std::max(most, std::fabs(double{x[static_cast<std::size_t>(i * x_stride + k)]}));
           weights += std::fabs(double{w[k]});
         }
-        const double steps = coarse ? kCoarseMax + 1 - kCoarseScales : double{kActivationMax};
+        const double steps = int8 ? kInt8Max + 1 - kInt8Scales : double{kActivationMax};
         rounded += (0.5 / steps + 4 * kEps) * most * weights;
       }
       for (std::int64_t k = 0; k < m.cols; ++k) {
@@ -148,7 +148,7 @@ void expect_close(const Kernels& kernels, const TestMatrix& m, const std::vector
   }
 }
 
-TEST(Matmul, EveryTypeAgreesWithFloat64) {
+TEST(Matmul, Matmul_WithEveryWeightType_AgreesWithFloat64) {
   for (const gguf::TensorType type : kernel_types()) {
     const std::int64_t cols = block_of(type) == 1 ? 301 : 2 * block_of(type);
     const TestMatrix m = random_matrix(type, 83, cols, 83, 7);
@@ -156,18 +156,18 @@ TEST(Matmul, EveryTypeAgreesWithFloat64) {
     const std::vector<float> x = random_rows(13, cols, stride, 8);
     for (const Kernels* kernels : all_kernels()) {
       for (const std::int64_t rows : {1, 13}) {
-        for (const bool coarse : {false, true}) {
+        for (const bool int8 : {false, true}) {
           SCOPED_TRACE(std::string(gguf::type_traits(type)->name) + " " + kernels->name +
-                       (coarse ? " coarse" : ""));
+                       (int8 ? " coarse" : ""));
           expect_close(*kernels, m, x, stride, rows,
-                       multiply(*kernels, m, x, stride, rows, 0, m.packed.panels, coarse), coarse);
+                       multiply(*kernels, m, x, stride, rows, 0, m.packed.panels, int8), int8);
         }
       }
     }
   }
 }
 
-TEST(Matmul, GroupsOfRowsArePaddedEachWithZeroRows) {
+TEST(Matmul, RowGroups_WhenPadded_EndWithZeroRows) {
   for (const gguf::TensorType type : {gguf::TensorType::kF32, gguf::TensorType::kQ4_K}) {
     const TestMatrix m = random_matrix(type, 3 * 40, 512, 40, 9);
     ASSERT_EQ(m.packed.panels, 9);
@@ -182,22 +182,22 @@ TEST(Matmul, GroupsOfRowsArePaddedEachWithZeroRows) {
   }
 }
 
-TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
+TEST(Matmul, Matmul_WhenFamilyRowsOrPanelsDiffer_HasTheSameBits) {
   for (const gguf::TensorType type : kernel_types()) {
     // More k than one tile of the wide path, so that sums are parked between tiles.
     const std::int64_t cols = block_of(type) == 1 ? 1301 : 768;
     const TestMatrix m = random_matrix(type, 187, cols, 187, 11);
     const std::int64_t stride = round_up(cols, kSpan) + 16;
     const std::vector<float> x = random_rows(64, cols, stride, 12);
-    std::map<std::pair<std::string_view, bool>, Product> first;  // by numeric class and form
+    std::map<std::pair<std::string_view, bool>, Product> first;  // by numerics class and format
     for (int i = 0; i < 2 * static_cast<int>(all_kernels().size()); ++i) {
       const Kernels* kernels = all_kernels()[static_cast<std::size_t>(i / 2)];
-      const bool coarse = i % 2 == 1;
+      const bool int8 = i % 2 == 1;
       const bool slow = kernels == &scalar_kernels();
-      if (coarse && std::string_view(kernels->numerics) != "int15") continue;  // has one form
-      Product& all = first[{kernels->numerics, coarse}];
+      if (int8 && std::string_view(kernels->numerics) != "int15") continue;  // has one format
+      Product& all = first[{kernels->numerics, int8}];
       if (all.y.empty()) {
-        all = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels, coarse);
+        all = multiply(*kernels, m, x, stride, 64, 0, m.packed.panels, int8);
       }
       for (const std::int64_t rows :
            {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 33, 64}) {
@@ -206,14 +206,14 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
         const std::int64_t p0 = rows % 3;
         for (const bool one_run : {false, true}) {
           if (one_run && rows > 12) continue;  // makes no difference
-          const Product some = multiply(*kernels, m, x, stride, rows, p0, panels, coarse, one_run);
+          const Product some = multiply(*kernels, m, x, stride, rows, p0, panels, int8, one_run);
           for (std::int64_t i = 0; i < rows; ++i) {
             ASSERT_EQ(std::memcmp(some.y.data() + i * some.stride,
                                   all.y.data() + i * all.stride + p0 * kLanes,
                                   static_cast<std::size_t>(some.stride) * sizeof(float)),
                       0)
                 << gguf::type_traits(type)->name << " " << kernels->name << " rows " << rows
-                << " row " << i << (one_run ? " in one run" : "") << (coarse ? " coarse" : "");
+                << " row " << i << (one_run ? " in one run" : "") << (int8 ? " coarse" : "");
           }
         }
       }
@@ -221,9 +221,9 @@ TEST(Matmul, BitsDependOnNeitherFamilyNorRowsNorPanels) {
   }
 }
 
-// So many rows that they are gone over in groups, and so much k that their sums wait several times;
+// So many rows that they are divided into groups, and so much k that their sums wait several times;
 // a last panel alone, and last tiles of few rows.
-TEST(Matmul, BitsOfManyRowsAreThoseOfFew) {
+TEST(Matmul, ManyRows_WhenMultiplied_HaveTheBitsOfOneRow) {
   constexpr std::int64_t kCols = 2304, kMost = 530;
   for (const gguf::TensorType type : {gguf::TensorType::kQ8_0, gguf::TensorType::kQ6_K}) {
     const TestMatrix m = random_matrix(type, 40, kCols, 40, 17);
@@ -233,8 +233,8 @@ TEST(Matmul, BitsOfManyRowsAreThoseOfFew) {
       for (const std::int64_t rows : {17, 33, 130, 512, 530}) {
         const Product all = multiply(*kernels, m, x, kCols, rows, 0, 3);
         for (std::int64_t i = 0; i<rows; i += rows - 1> 100 ? 37 : 8) {
-          const std::vector<float> own(x.begin() + i * kCols, x.begin() + (i + 1) * kCols);
-          const Product one = multiply(*kernels, m, own, kCols, 1, 0, 3);
+          const std::vector<float> single_row(x.begin() + i * kCols, x.begin() + (i + 1) * kCols);
+          const Product one = multiply(*kernels, m, single_row, kCols, 1, 0, 3);
           ASSERT_EQ(std::memcmp(one.y.data(), all.y.data() + i * all.stride,
                                 static_cast<std::size_t>(all.stride) * sizeof(float)),
                     0)
@@ -257,9 +257,9 @@ float as_bfloat(float f) {
   return f;
 }
 
-// What amx/tiles.h says of a product of tiles, said once more in plain floats; more k than one
-// chunk, so that sums wait in y.
-TEST(Matmul, TilesAreTwoChainsForEachThirtyTwo) {
+// The product of tiles that amx/tiles.h defines, computed again in plain floats; more k than one
+// part, so that sums wait in y.
+TEST(Matmul, AmxTiles_WhenComparedWithPlainFloats_AreTwoChainsPer32) {
   const auto found = select_family("amx-emulated");
   if (!found.has_value()) GTEST_SKIP() << found.error().what;
   for (const gguf::TensorType type :
@@ -296,9 +296,10 @@ TEST(Matmul, TilesAreTwoChainsForEachThirtyTwo) {
   }
 }
 
-// What avx512bf16/pairs.h says of a pair, said once more in plain floats, with numbers of every
-// size: products that are subnormal count as nothing. More k than one part, so that sums wait in y.
-TEST(Matmul, PairsAreOneChain) {
+// The product of a pair that avx512bf16/pairs.h defines, computed again in plain floats, with
+// numbers of every size: subnormal products count as zero. More k than one part, so that sums wait
+// in y.
+TEST(Matmul, Bf16Pairs_WhenComparedWithPlainFloats_AreOneChain) {
   constexpr std::int64_t kCols = 2304;
   const auto flushed = [](float f) { return std::fabs(f) < 0x1p-126f ? f * 0 : f; };
   for (const gguf::TensorType type :
@@ -338,9 +339,9 @@ void put_whole_scales(TestMatrix& m) {
   }
 }
 
-// Activations and scales that are whole: nothing rounds, so the product is the exact sum.
-void expect_exact_products(bool coarse) {
-  const float most = coarse ? kCoarseMax : kActivationMax;
+// Activations and scales that are integers: nothing rounds, so the product is the exact sum.
+void expect_exact_products(bool int8) {
+  const float most = int8 ? kInt8Max : kActivationMax;
   for (const gguf::TensorType type : {gguf::TensorType::kQ4_0, gguf::TensorType::kQ8_0,
                                       gguf::TensorType::kQ6_K, gguf::TensorType::kIQ4_NL}) {
     TestMatrix m = random_matrix(type, 32, 256, 32, 21);
@@ -355,11 +356,11 @@ void expect_exact_products(bool coarse) {
     std::mt19937 random(22);
     std::vector<float> x(12 * 272);
     for (std::size_t i = 0; i < x.size(); ++i) {
-      // The largest of each 32 is that of the form, so the scale is 1; few others are large.
+      // The largest of each 32 is the format's largest, so the scale is 1; few others are large.
       x[i] = i % 32 == 5 ? most : static_cast<float>(static_cast<int>(random() % 61) - 30);
     }
     for (const Kernels* kernels : int15_kernels()) {
-      const Product got = multiply(*kernels, m, x, 272, 12, 0, m.packed.panels, coarse);
+      const Product got = multiply(*kernels, m, x, 272, 12, 0, m.packed.panels, int8);
       for (std::int64_t i = 0; i < 12; ++i) {
         for (std::int64_t r = 0; r < 32; ++r) {
           double sum = 0, size = 0;
@@ -376,18 +377,18 @@ void expect_exact_products(bool coarse) {
     }
   }
 }
-TEST(Matmul, WholeNumbersAreMultipliedExactly) {
+TEST(Matmul, Matmul_WithIntegerValues_IsExact) {
   expect_exact_products(false);
   expect_exact_products(true);
 }
 
-// Sums wait in two places by turns: from one span to many, in one part of 512 k or several, an odd
-// number or an even one of each; and tiles of 8 to 16 rows.
-TEST(Matmul, TilesOfBytesHaveTheBitsOfWholeNumbers) {
-  if (!select_family("avx512+amx").has_value() || !has_byte_tiles()) {
+// Sums alternate between two buffers: from one span to many, in one part of 512 k or several, an
+// odd number or an even one of each; and tiles of 8 to 16 rows.
+TEST(Matmul, AmxInt8Tiles_WhenMultiplied_HaveTheBitsOfAvx512) {
+  if (!select_family("avx512+amx").has_value() || !has_amx_int8()) {
     GTEST_SKIP() << "this processor has no tiles of bytes";
   }
-  EXPECT_EQ(select_family("avx512+amx").value()->matmul, avx512_tiles_kernels().matmul);
+  EXPECT_EQ(select_family("avx512+amx").value()->matmul, avx512_amx_int8_kernels().matmul);
   const Kernels& plain = *select_family("avx512").value();
   for (const gguf::TensorType type :
        {gguf::TensorType::kQ8_0, gguf::TensorType::kQ4_0, gguf::TensorType::kQ5_1,
@@ -398,19 +399,19 @@ TEST(Matmul, TilesOfBytesHaveTheBitsOfWholeNumbers) {
       const TestMatrix m = random_matrix(type, 72, cols, 72, 41);
       const std::vector<float> x = random_rows(70, cols, cols, 42);
       for (const std::int64_t rows : {24, 25, 31, 33, 39, 48, 70}) {
-        for (const bool coarse : {false, true}) {
-          const Product want = multiply(plain, m, x, cols, rows, 1, 4, coarse);
-          const Product got = multiply(avx512_tiles_kernels(), m, x, cols, rows, 1, 4, coarse);
+        for (const bool int8 : {false, true}) {
+          const Product want = multiply(plain, m, x, cols, rows, 1, 4, int8);
+          const Product got = multiply(avx512_amx_int8_kernels(), m, x, cols, rows, 1, 4, int8);
           ASSERT_EQ(std::memcmp(want.y.data(), got.y.data(), want.y.size() * sizeof(float)), 0)
-              << gguf::type_traits(type)->name << " " << cols << " by " << rows << " " << coarse;
+              << gguf::type_traits(type)->name << " " << cols << " by " << rows << " " << int8;
         }
       }
     }
   }
 }
 
-// Sums of products of bytes may not outgrow the 16 bits that some families add them up in.
-TEST(Matmul, CodesAndRowsAtTheirEndsAreMultipliedExactly) {
+// Sums of products of bytes must not outgrow the 16 bits that some families add them up in.
+TEST(Matmul, Matmul_WithExtremeCodesAndActivations_IsExact) {
   using T = gguf::TensorType;
   const Kernels& scalar = *select_family("scalar").value();
   std::vector<float> x(12 * 256);
@@ -421,13 +422,13 @@ TEST(Matmul, CodesAndRowsAtTheirEndsAreMultipliedExactly) {
       std::fill(m.file.begin(), m.file.end(), static_cast<std::uint8_t>(codes));
       put_whole_scales(m);
       ASSERT_EQ(pack_panels(m.packed, type, m.file.data(), m.row_bytes, 0, m.packed.panels), -1);
-      for (const bool coarse : {false, true}) {
-        const float most = coarse ? kCoarseMax : kActivationMax;
+      for (const bool int8 : {false, true}) {
+        const float most = int8 ? kInt8Max : kActivationMax;
         for (std::size_t i = 0; i < x.size(); ++i) x[i] = i / 256 % 2 == 0 ? most : -most;
         for (const std::int64_t rows : {1, 2, 4, 12}) {
-          const Product expected = multiply(scalar, m, x, 256, rows, 0, m.packed.panels, coarse);
+          const Product expected = multiply(scalar, m, x, 256, rows, 0, m.packed.panels, int8);
           for (const Kernels* kernels : int15_kernels()) {
-            const Product got = multiply(*kernels, m, x, 256, rows, 0, m.packed.panels, coarse);
+            const Product got = multiply(*kernels, m, x, 256, rows, 0, m.packed.panels, int8);
             ASSERT_EQ(got.y, expected.y) << gguf::type_traits(type)->name << " " << kernels->name
                                          << " " << rows << " rows, codes " << codes;
           }
@@ -437,7 +438,7 @@ TEST(Matmul, CodesAndRowsAtTheirEndsAreMultipliedExactly) {
   }
 }
 
-TEST(Matmul, ProductsAloneAreComputed) {
+TEST(Matmul, ProductsAlone_WithMoreRounds_ComputeProportionallyMore) {
   const auto sums = [](const Kernels& k, Format format, std::int64_t rounds, double* work) {
     alignas(64) std::uint8_t lines[kAloneBytes];
     for (std::size_t i = 0; i < sizeof lines; ++i) lines[i] = i % 4 == 3 ? 0x3c : 0;  // 2^-7
@@ -452,7 +453,7 @@ TEST(Matmul, ProductsAloneAreComputed) {
       EXPECT_NE(sums(k, format, 3, &thrice), first) << name << static_cast<int>(format);
       EXPECT_GT(once, 0) << name;
       EXPECT_EQ(thrice, 3 * once) << name;
-      // Rows of 8 bits take half the steps of whole numbers, also where two families share.
+      // int8 rows take half the steps of integer products, also where two families share.
       alignas(64) std::uint8_t lines[kAloneBytes] = {};
       const double gain = k.products_alone(format, true, 1, lines) / once;
       const bool whole = std::string_view(k.numerics) == "int15" || name.starts_with("avx512+");
@@ -462,7 +463,7 @@ TEST(Matmul, ProductsAloneAreComputed) {
   }
 }
 
-TEST(Quantize, KeepsFifteenBitsAndSumsThem) {
+TEST(Quantize, Int15Blocks_WhenQuantized_HaveFifteenBitsAndTheirSums) {
   std::vector<float> x = random_rows(1, 512, 512, 31);
   x[40] = 1e30f;
   for (int i = 64; i < 96; ++i) x[static_cast<std::size_t>(i)] = 0;
@@ -470,8 +471,8 @@ TEST(Quantize, KeepsFifteenBitsAndSumsThem) {
   std::vector<ActivationBlock> first;
   for (const Kernels* kernels : int15_kernels()) {
     std::vector<ActivationBlock> q(16);
-    const RowForm& form = *kernels->row_form(Format::kQ4_K, false);
-    form.make(x.data(), 512, reinterpret_cast<std::uint8_t*>(q.data()));
+    const ActivationFormat& activation_format = *kernels->activation_format(Format::kQ4_K, false);
+    activation_format.make(x.data(), 512, reinterpret_cast<std::uint8_t*>(q.data()));
     for (std::size_t b = 0; b < 16; ++b) {
       std::int32_t sums[2] = {};
       for (std::size_t k = 0; k < 32; ++k) {
@@ -496,7 +497,7 @@ TEST(Quantize, KeepsFifteenBitsAndSumsThem) {
   }
 }
 
-double squared_errors(const float* x, const CoarseBlock& block) {
+double squared_errors(const float* x, const Int8Block& block) {
   double sum = 0;
   for (int k = 0; k < kActivationBlock; ++k) {
     const double off = double{x[k]} - double{block.scale} * block.high[k];
@@ -505,18 +506,18 @@ double squared_errors(const float* x, const CoarseBlock& block) {
   return sum;
 }
 
-TEST(Quantize, CoarseRowsHaveTheBestOfTheirScales) {
+TEST(Quantize, Int8Rows_WhenQuantised_HaveTheBestOfTheirScales) {
   std::vector<float> x = random_rows(1, 512, 512, 71);
   x[40] = 1e30f;
   for (int i = 64; i < 96; ++i) x[static_cast<std::size_t>(i)] = 0;
   for (int i = 96; i < 128; ++i) x[static_cast<std::size_t>(i)] = 0x1p-120f;
-  std::vector<CoarseBlock> first;
+  std::vector<Int8Block> first;
   double all = 0, with_largest = 0;
   for (const Kernels* kernels : int15_kernels()) {
-    std::vector<CoarseBlock> q(16);
-    const RowForm& form = *kernels->row_form(Format::kQ4_K, true);
-    ASSERT_EQ(form.block_bytes, static_cast<std::int64_t>(sizeof q[0]));
-    form.make(x.data(), 512, reinterpret_cast<std::uint8_t*>(q.data()));
+    std::vector<Int8Block> q(16);
+    const ActivationFormat& activation_format = *kernels->activation_format(Format::kQ4_K, true);
+    ASSERT_EQ(activation_format.block_bytes, static_cast<std::int64_t>(sizeof q[0]));
+    activation_format.make(x.data(), 512, reinterpret_cast<std::uint8_t*>(q.data()));
     for (std::size_t b = 0; b < 16; ++b) {
       const float* values = x.data() + 32 * b;
       std::int32_t sums[2] = {};
@@ -532,9 +533,9 @@ TEST(Quantize, CoarseRowsHaveTheBestOfTheirScales) {
       EXPECT_EQ(q[b].sum, q[b].scale * static_cast<float>(sums[0] + sums[1]));
       EXPECT_EQ(q[b].half_sum[1], q[b].scale * static_cast<float>(sums[1]));
       if (b < 4) continue;  // one large number, none, nothing left
-      for (int i = 0; i < kCoarseScales; ++i) {
-        CoarseBlock other = q[b];
-        other.scale = largest / static_cast<float>(kCoarseMax - i);
+      for (int i = 0; i < kInt8Scales; ++i) {
+        Int8Block other = q[b];
+        other.scale = largest / static_cast<float>(kInt8Max - i);
         for (std::size_t k = 0; k < 32; ++k) {
           other.high[k] = static_cast<std::int8_t>(std::lrint(values[k] / other.scale));
         }
@@ -548,17 +549,17 @@ TEST(Quantize, CoarseRowsHaveTheBestOfTheirScales) {
     if (first.empty()) first = q;
     EXPECT_EQ(std::memcmp(first.data(), q.data(), 16 * sizeof q[0]), 0) << kernels->name;
   }
-  EXPECT_LT(all, 0.9 * with_largest);  // what the search is for
+  EXPECT_LT(all, 0.9 * with_largest);  // the purpose of the search
 }
 
-TEST(Quantize, WhatIsNotFiniteMakesEveryProductNaN) {
+TEST(Quantize, Products_WhenAnActivationIsNotFinite_AreNaN) {
   const TestMatrix m = random_matrix(gguf::TensorType::kQ4_K, 32, 256, 32, 41);
   for (const float bad : {std::nanf(""), INFINITY, -INFINITY}) {
     std::vector<float> x = random_rows(12, 256, 272, 42);
     x[3 * 272 + 77] = bad;
     for (const Kernels* kernels : all_kernels()) {
-      for (const bool coarse : {false, true}) {
-        const Product got = multiply(*kernels, m, x, 272, 12, 0, m.packed.panels, coarse);
+      for (const bool int8 : {false, true}) {
+        const Product got = multiply(*kernels, m, x, 272, 12, 0, m.packed.panels, int8);
         for (std::int64_t i = 0; i < 12; ++i) {
           EXPECT_EQ(kernels->all_finite(got.y.data() + i * got.stride, 32), i != 3);
         }
@@ -567,7 +568,7 @@ TEST(Quantize, WhatIsNotFiniteMakesEveryProductNaN) {
   }
 }
 
-TEST(Matmul, UnpackedRowsAreTheFilesWeights) {
+TEST(Matmul, UnpackRow_WithEveryWeightType_ReturnsTheFilesWeights) {
   for (const gguf::TensorType type : kernel_types()) {
     const std::int64_t cols = block_of(type) == 1 ? 45 : 512;
     const TestMatrix m = random_matrix(type, 40, cols, 20, 13);
@@ -591,7 +592,7 @@ TEST(Matmul, UnpackedRowsAreTheFilesWeights) {
   }
 }
 
-TEST(Pack, NamesTheFirstRowThatIsNotFinite) {
+TEST(Pack, PackPanels_WhenARowIsNotFinite_NamesTheFirst) {
   for (const gguf::TensorType type : kernel_types()) {
     const std::int64_t cols = block_of(type) == 1 ? 40 : 512;
     TestMatrix m = random_matrix(type, 20, cols, 20, 14);

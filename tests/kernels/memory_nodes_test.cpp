@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(MemoryNodes, ListsOfNumbers) {
+TEST(MemoryNodes, ParseNumberList_WithRanges_ReadsOrRefusesThem) {
   EXPECT_EQ(parse_number_list("0\n"), (std::vector<int>{0}));
   EXPECT_EQ(parse_number_list("0-2,8,10-11"), (std::vector<int>{0, 1, 2, 8, 10, 11}));
   for (const char* wrong : {"", "\n", "a", "1-", "-1", "3-1", "0,,1", "1,x", "0-99999999"}) {
@@ -23,7 +23,7 @@ TEST(MemoryNodes, ListsOfNumbers) {
   }
 }
 
-TEST(MemoryNodes, WorkersAreDealtInProportion) {
+TEST(MemoryNodes, NodesOfWorkers_WhenNodeSizesDiffer_AreInProportion) {
   const auto dealt = [](std::vector<std::size_t> cpus, int workers) {
     std::vector<MemoryNode> nodes;
     for (const std::size_t n : cpus) {
@@ -40,7 +40,7 @@ TEST(MemoryNodes, WorkersAreDealtInProportion) {
   EXPECT_EQ(dealt({2, 2, 4}, 4), (Nodes{0, 1, 2, 2}));
 }
 
-TEST(MemoryNodes, OnlyThoseWithAProcessorForThisProcess) {
+TEST(MemoryNodes, MemoryNodes_WithoutAProcessorForThisProcess_AreOmitted) {
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);

@@ -1,6 +1,6 @@
-// Goal: what the planner counts for packed weights is what the layouts take, formats with tables of
-// values have the values that files mean, and packed bytes depend on the file alone. Method: both
-// sides' constants; memory that held something else before; for every type with kernels.
+// Goal: the planner's bytes of packed weights are those of the layouts, formats with tables of
+// values have the values that files mean, and packed bytes depend on the file alone.
+// Method: both sides' constants; memory that held other data; for every type with kernels.
 
 #include <gtest/gtest.h>
 
@@ -13,20 +13,20 @@
 namespace holdfast::cpu::packed_test {
 namespace {
 
-TEST(Packed, PlannedBytesAreTheLayouts) {
+TEST(Packed, PlannedBytes_ForEveryType_EqualTheLayouts) {
   for (const gguf::TensorType type : kernel_types()) {
     const gguf::TypeTraits traits = *gguf::type_traits(type);
     const Layout& layout = layout_of(*format_of(type));
     if (!layout.has_d) continue;
-    const auto pieces = static_cast<int>(traits.block_elements) / layout.block;
-    ASSERT_EQ(pieces * layout.block, static_cast<int>(traits.block_elements)) << traits.name;
+    const auto sub_blocks = static_cast<int>(traits.block_elements) / layout.block;
+    ASSERT_EQ(sub_blocks * layout.block, static_cast<int>(traits.block_elements)) << traits.name;
     EXPECT_EQ(plan::packed_block_bytes(type) * kLanes,
-              static_cast<std::uint32_t>(pieces * block_bytes(layout)))
+              static_cast<std::uint32_t>(sub_blocks * block_bytes(layout)))
         << traits.name;
   }
 }
 
-TEST(Packed, TablesAreTheFiles) {
+TEST(Packed, ValueTables_ForEveryCodedType_EqualTheFiles) {
   for (const gguf::TensorType type : kernel_types()) {
     const gguf::CodedTraits* traits = gguf::coded_traits(type);
     if (traits == nullptr) continue;
@@ -41,8 +41,8 @@ TEST(Packed, TablesAreTheFiles) {
   }
 }
 
-// Lanes beyond a group's rows and k beyond the columns are zero, whatever lay there.
-TEST(Packed, MemoryThatWasUsedBeforeGetsTheSameBytes) {
+// Lanes beyond a group's rows and k beyond the columns are zero, whatever was there.
+TEST(Packed, PackPanels_IntoUsedMemory_WritesTheSameBytes) {
   for (const gguf::TensorType type : kernel_types()) {
     const bool floats = gguf::type_traits(type)->block_elements == 1;
     TestMatrix m = random_matrix(type, 40, floats ? 2100 : 2560, 20, 7);  // more than one run of k

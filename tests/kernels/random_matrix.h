@@ -22,7 +22,7 @@ inline const std::vector<gguf::TensorType>& kernel_types() {
   return types;
 }
 
-/// Where a block's halves (d, then m or dmin) lie; the other bytes may have any value.
+/// Offsets of a block's halves (d, then m or dmin); the other bytes may have any value.
 inline std::vector<int> half_offsets(gguf::TensorType type) {
   using T = gguf::TensorType;
   switch (type) {

@@ -1,4 +1,4 @@
-// Goal: the row kernels mean what their names say, and mean the same bits in every family.
+// Goal: the row kernels compute what their names say, with the same bits in every family.
 // Method: exp against long double over its whole range in ulps; norm, silu and rotation against
 // float64; every output compared bit for bit with the scalar family.
 
@@ -33,7 +33,7 @@ double ulp_of(double value) {
   return std::ldexp(1.0, exponent - 24);
 }
 
-TEST(Exp, WithinTwoUlpsAndTheSameBitsEverywhere) {
+TEST(Exp, Exp_InEveryFamily_IsWithinTwoUlpsAndHasTheSameBits) {
   std::vector<float> x;
   for (float v = -120.0f; v < 95.0f; v += 0.00390625f * 1.37f) x.push_back(v);
   for (float v : {0.0f, -0.0f, 88.7228f, -103.9f, -87.34f, 1e30f, -1e30f}) x.push_back(v);
@@ -58,7 +58,7 @@ TEST(Exp, WithinTwoUlpsAndTheSameBitsEverywhere) {
   }
 }
 
-TEST(Exp, LimitsAreExact) {
+TEST(Exp, Exp_AtItsLimits_IsExact) {
   const float inf = std::numeric_limits<float>::infinity();
   std::vector<float> x(16, std::numeric_limits<float>::quiet_NaN()), out(16);
   x[0] = -inf;
@@ -73,7 +73,7 @@ TEST(Exp, LimitsAreExact) {
   }
 }
 
-TEST(RmsNorm, AgreesWithFloat64) {
+TEST(RmsNorm, Kernels_InEveryFamily_AgreeWithFloat64) {
   for (const std::int64_t n : {16, 40, 64, 896}) {
     const std::vector<float> x = random_rows(1, n, round_up(n, 16), 21);
     const std::vector<float> w = random_rows(1, n, round_up(n, 16), 22);
@@ -86,14 +86,14 @@ TEST(RmsNorm, AgreesWithFloat64) {
       EXPECT_NEAR(scalar[i], x[i] * scale * w[i], 1e-6 * std::fabs(x[i] * scale * w[i]) + 1e-37);
     }
     for (const Kernels* kernels : all_kernels()) {
-      std::vector<float> in_place = x;
-      kernels->rmsnorm(in_place.data(), w.data(), n, 1e-6f, in_place.data());
-      expect_same_bits(in_place, scalar, kernels->name);
+      std::vector<float> aliased = x;
+      kernels->rmsnorm(aliased.data(), w.data(), n, 1e-6f, aliased.data());
+      expect_same_bits(aliased, scalar, kernels->name);
     }
   }
 }
 
-TEST(SiluMul, AgreesWithFloat64) {
+TEST(SiluMul, Kernels_InEveryFamily_AgreeWithFloat64) {
   std::vector<float> gate = random_rows(1, 512, 512, 23);
   for (float& g : gate) g *= 20;
   gate[0] = -200;
@@ -113,7 +113,7 @@ TEST(SiluMul, AgreesWithFloat64) {
   }
 }
 
-TEST(Rope, TurnsPairsOfBothStyles) {
+TEST(Rope, Rope_InBothStyles_RotatesPairs) {
   const std::vector<float> head = random_rows(1, 64, 64, 25);
   std::vector<float> c(24), s(24);
   for (std::size_t i = 0; i < c.size(); ++i) {
@@ -139,7 +139,7 @@ TEST(Rope, TurnsPairsOfBothStyles) {
   }
 }
 
-TEST(StoreKv, RoundsToNearestEvenHalfInEveryFamily) {
+TEST(StoreKv, StoreKv_WithF16_RoundsToNearestEvenInEveryFamily) {
   std::vector<float> v;
   for (std::uint32_t i = 0; i < 65536; i += 3) {  // every exponent, and points between halves
     const float h = gguf::half_to_float(static_cast<std::uint16_t>(i));
@@ -166,7 +166,7 @@ TEST(StoreKv, RoundsToNearestEvenHalfInEveryFamily) {
   }
 }
 
-TEST(StoreKv, OfEightBitsHasAScaleForEachTokenAndSaysWhatIsNoNumber) {
+TEST(StoreKv, StoreKv_WithInt8_StoresAScalePerTokenAndMarksNaN) {
   constexpr std::int64_t kPad = 80, kDim = 72;
   std::vector<float> v(kPad, 0.0f);
   for (std::size_t i = 0; i < kDim; ++i) v[i] = 0.01f * static_cast<float>(i) - 0.3f;
@@ -190,7 +190,7 @@ TEST(StoreKv, OfEightBitsHasAScaleForEachTokenAndSaysWhatIsNoNumber) {
   }
 }
 
-TEST(StoreKv, OfFp8RoundsToNearestEvenAndEndsAt448) {
+TEST(StoreKv, StoreKv_WithFp8_RoundsToNearestEvenAndEndsAt448) {
   std::vector<float> v;
   for (int code = 0; code < 0x7f; ++code) {
     const float here = fp8_value(static_cast<std::uint8_t>(code));
@@ -216,7 +216,7 @@ TEST(StoreKv, OfFp8RoundsToNearestEvenAndEndsAt448) {
   }
 }
 
-TEST(StoreKv, OfBFloatRoundsToNearestEven) {
+TEST(StoreKv, StoreKv_WithBf16_RoundsToNearestEven) {
   std::vector<float> v;
   for (std::uint32_t i = 0; i < 0xffff0000u; i += 0x7fff0) {
     float f = 0;

@@ -8,7 +8,7 @@
 namespace holdfast::thread_pool_test {
 namespace {
 
-TEST(ThreadPool, BarrierSeparatesSteps) {
+TEST(ThreadPool, Barrier_WithAnyThreadCount_SeparatesSteps) {
   for (const int size : {1, 2, 3, 7}) {
     ThreadPool pool(size);
     std::vector<std::int64_t> cell(static_cast<std::size_t>(size) * 16, 0);
@@ -30,7 +30,7 @@ TEST(ThreadPool, BarrierSeparatesSteps) {
   }
 }
 
-TEST(ThreadPool, RunsEveryWorkerOnceAndOutlivesIdleTimes) {
+TEST(ThreadPool, Run_AfterIdleTimes_RunsEveryWorkerOnce) {
   ThreadPool pool(4);
   for (int round = 0; round < 500; ++round) {
     std::atomic<int> mask{0};
@@ -40,7 +40,7 @@ TEST(ThreadPool, RunsEveryWorkerOnceAndOutlivesIdleTimes) {
   }
 }
 
-TEST(ThreadPool, SharesCoverEverythingOnce) {
+TEST(ThreadPool, ShareOf_WithAnyCount_CoversEverythingOnce) {
   for (const std::int64_t n : {0, 1, 5, 7, 64}) {
     std::int64_t at = 0;
     for (int worker = 0; worker < 3; ++worker) {

@@ -1,4 +1,4 @@
-// Goal: what the world gives wrong is answered with a typed error of one line, and the house lives
+// Goal: wrong input of any kind is answered with a typed error of one line, and the server lives
 // on. Method: a table of bad files, names and numbers against real processes; after each the demo
 // model still answers and no child was restarted.
 
@@ -16,14 +16,14 @@
 #include <vector>
 
 #include "shared/gguf/gguf.h"
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::bad_input_test {
 namespace {
 
 const std::vector<std::string> kChildren = {"daemon", "worker-0", "gateway"};
 
-/// One line that begins with the program's name, and the code in the JSON.
+/// Expects one line that begins with the program's name, and the code in the JSON.
 void expect_error(const Ended& ended, int code, const std::vector<std::string>& typed) {
   EXPECT_EQ(ended.code, code) << ended.err;
   EXPECT_EQ(ended.err.rfind("holdfast: ", 0), 0U) << ended.err;
@@ -38,20 +38,20 @@ void expect_error(const Ended& ended, int code, const std::vector<std::string>& 
 class BadInput : public testing::Test {
  protected:
   void SetUp() override {
-    house_ = std::make_unique<House>(dir_.path() + "/state");
-    ASSERT_TRUE(house_->start({"--model", "demo=" + demo_model()})) << house_->errors();
-    client_ = house_->client();
+    server_ = std::make_unique<TestServer>(dir_.path() + "/state");
+    ASSERT_TRUE(server_->start({"--model", "demo=" + demo_model()})) << server_->errors();
+    client_ = server_->client();
   }
   void TearDown() override {
-    if (house_->supervisor_pid() <= 0) return;
+    if (server_->supervisor_pid() <= 0) return;
     for (const std::string& child : kChildren) {
-      EXPECT_EQ(house_->restarts_of(child), 0) << child << "\n" << house_->errors();
+      EXPECT_EQ(server_->restarts_of(child), 0) << child << "\n" << server_->errors();
     }
-    const Heard heard = hear(*client_, make_submit("To be", 8, 1));
-    EXPECT_EQ(heard.failure, "");
-    EXPECT_EQ(heard.ids.size(), 8U);
+    const StreamResult result = submit_and_stream(*client_, make_submit("To be", 8, 1));
+    EXPECT_EQ(result.failure, "");
+    EXPECT_EQ(result.ids.size(), 8U);
     client_.reset();
-    EXPECT_EQ(house_->stop(), 0);
+    EXPECT_EQ(server_->stop(), 0);
   }
   std::string refusal(const wire::Submit& submit) {
     const auto answer = client_->submit(client::Principal::local(), submit);
@@ -60,11 +60,11 @@ class BadInput : public testing::Test {
   }
 
   TempDir dir_;
-  std::unique_ptr<House> house_;
+  std::unique_ptr<TestServer> server_;
   std::unique_ptr<client::Client> client_;
 };
 
-TEST_F(BadInput, ModelFiles) {
+TEST_F(BadInput, ModelFile_WhenMalformed_IsRefusedWithATypedError) {
   const std::string good = read_file(demo_model());
   std::string other_magic = good;
   other_magic[0] = 'X';
@@ -85,17 +85,17 @@ TEST_F(BadInput, ModelFiles) {
   for (const auto& [name, bytes] : files) {
     SCOPED_TRACE(name);
     const std::string path = dir_.write(name + ".gguf", bytes);
-    const Ended ended = house_->cli({"--json", "models", "add", name, path});
+    const Ended ended = server_->cli({"--json", "models", "add", name, path});
     expect_error(ended, 1, {"file_invalid", "io", "unsupported"});
     EXPECT_NE(ended.err.find(name + ".gguf"), std::string::npos) << ended.err;
   }
-  expect_error(house_->cli({"--json", "models", "add", "x", dir_.path() + "/missing.gguf"}), 3,
+  expect_error(server_->cli({"--json", "models", "add", "x", dir_.path() + "/missing.gguf"}), 3,
                {"not_found"});
 }
 
-// A flipped bit in a header may make another valid file, so either answer is right; what must not
-// come is a crash, a hang, or a model that nobody can explain.
-TEST_F(BadInput, FilesWithFlippedBits) {
+// A flipped bit in a header may make another valid file, so either answer is right; a crash, a
+// hang, or a model that makes no sense is not.
+TEST_F(BadInput, ModelFile_WithAFlippedBit_IsTakenOrRefusedWithoutACrash) {
   const std::string good = read_file(demo_model());
   std::mt19937_64 random(20'260'101);
   int refused = 0;
@@ -108,7 +108,7 @@ TEST_F(BadInput, FilesWithFlippedBits) {
     SCOPED_TRACE("byte " + std::to_string(at));
     const std::string name = "flip" + std::to_string(i);
     const Ended ended =
-        house_->cli({"--json", "models", "add", name, dir_.write(name + ".gguf", bad)});
+        server_->cli({"--json", "models", "add", name, dir_.write(name + ".gguf", bad)});
     if (ended.code == 0) continue;
     ++refused;
     expect_error(ended, 1, {"file_invalid", "io", "unsupported"});
@@ -116,19 +116,19 @@ TEST_F(BadInput, FilesWithFlippedBits) {
   EXPECT_GE(refused, 10);
 }
 
-TEST_F(BadInput, AFileThatChangedAfterItsRegistration) {
+TEST_F(BadInput, ModelLoad_WhenTheFileChangedSinceAdd_FailsAsChanged) {
   const std::string good = read_file(demo_model());
   const std::string path = dir_.write("later.gguf", good);
-  ASSERT_EQ(house_->cli({"models", "add", "later", path}).code, 0);
+  ASSERT_EQ(server_->cli({"models", "add", "later", path}).code, 0);
   std::string bad = good;
   bad[bad.size() / 2] = static_cast<char>(bad[bad.size() / 2] ^ 4);
   dir_.write("later.gguf", bad);
-  const Ended ended = house_->cli({"--json", "models", "load", "later"});
+  const Ended ended = server_->cli({"--json", "models", "load", "later"});
   expect_error(ended, 4, {"model_failed"});
   EXPECT_NE(ended.err.find("changed"), std::string::npos) << ended.err;
 }
 
-TEST_F(BadInput, AModelWithANanIsNeverGarbage) {
+TEST_F(BadInput, ModelWithNan_WhenServed_FailsAsNumericsNan) {
   std::string bytes = read_file(demo_model());
   const auto file = gguf::File::open(demo_model());
   ASSERT_TRUE(file.has_value());
@@ -141,18 +141,18 @@ TEST_F(BadInput, AModelWithANanIsNeverGarbage) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::memcpy(bytes.data() + at, &nan, sizeof nan);
   const Ended added =
-      house_->cli({"--json", "models", "add", "nan", dir_.write("nan.gguf", bytes), "--load"});
+      server_->cli({"--json", "models", "add", "nan", dir_.write("nan.gguf", bytes), "--load"});
   if (added.code != 0) return expect_error(added, 4, {"model_failed"});
   wire::Submit submit = make_submit("To be", 8, 1);
   submit.model = "nan";
-  const Heard heard = hear(*client_, submit);
-  ASSERT_FALSE(heard.info.choices.empty()) << heard.failure;
-  EXPECT_EQ(heard.info.state, wire::RequestState::kFailed);
-  EXPECT_EQ(heard.info.choices[0].error_code, "numerics_nan") << heard.info.choices[0].error;
-  EXPECT_TRUE(heard.ids.empty());
+  const StreamResult result = submit_and_stream(*client_, submit);
+  ASSERT_FALSE(result.info.choices.empty()) << result.failure;
+  EXPECT_EQ(result.info.state, wire::RequestState::kFailed);
+  EXPECT_EQ(result.info.choices[0].error_code, "numerics_nan") << result.info.choices[0].error;
+  EXPECT_TRUE(result.ids.empty());
 }
 
-TEST_F(BadInput, Requests) {
+TEST_F(BadInput, Request_WhenInvalid_IsRefusedWithATypedError) {
   wire::Submit unknown = make_submit("x", 4, 1);
   unknown.model = "no-such-model";
   EXPECT_EQ(refusal(unknown), "model_not_found");
@@ -184,34 +184,34 @@ TEST_F(BadInput, Requests) {
 }
 
 // max_tokens 0 is legal: the prompt comes back, nothing is generated.
-TEST_F(BadInput, NoTokensAtAllIsLegal) {
+TEST_F(BadInput, Request_WithMaxTokensZeroAndEcho_ReturnsThePrompt) {
   wire::Submit submit = make_submit("All that glisters", 0, 1);
   submit.echo = true;
-  const Heard heard = hear(*client_, submit);
-  EXPECT_EQ(heard.failure, "");
-  EXPECT_EQ(heard.info.state, wire::RequestState::kSucceeded);
-  EXPECT_TRUE(heard.ids.empty());
-  ASSERT_EQ(heard.info.prompt_text.size(), 1U);
-  EXPECT_EQ(heard.info.prompt_text[0], "All that glisters");
-  ASSERT_EQ(heard.info.choices.size(), 1U);
-  EXPECT_EQ(heard.info.choices[0].finish, wire::FinishReason::kLength);
+  const StreamResult result = submit_and_stream(*client_, submit);
+  EXPECT_EQ(result.failure, "");
+  EXPECT_EQ(result.info.state, wire::RequestState::kSucceeded);
+  EXPECT_TRUE(result.ids.empty());
+  ASSERT_EQ(result.info.prompt_text.size(), 1U);
+  EXPECT_EQ(result.info.prompt_text[0], "All that glisters");
+  ASSERT_EQ(result.info.choices.size(), 1U);
+  EXPECT_EQ(result.info.choices[0].finish, wire::FinishReason::kLength);
 }
 
-TEST_F(BadInput, CliNames) {
-  expect_error(house_->cli({"--json", "run", "no-such-model", "hi"}), 3, {"model_not_found"});
-  expect_error(house_->cli({"--json", "models", "show", "nobody"}), 3,
+TEST_F(BadInput, Cli_WithUnknownNames_ReturnsTypedErrors) {
+  expect_error(server_->cli({"--json", "run", "no-such-model", "hi"}), 3, {"model_not_found"});
+  expect_error(server_->cli({"--json", "models", "show", "nobody"}), 3,
                {"model_not_found", "not_found"});
-  expect_error(house_->cli({"--json", "requests", "show", "nobody"}), 3, {"not_found"});
-  expect_error(house_->cli({"--json", "requests", "cancel", "nobody"}), 3, {"not_found"});
-  expect_error(house_->cli({"--json", "requests", "tail", "nobody"}), 3, {"not_found"});
-  expect_error(house_->cli({"--json", "run", "demo", "\xff", "--raw"}), 4, {"invalid_request"});
-  expect_error(house_->cli({"--json", "run", "demo", "x", "--raw", "--max-tokens", "-3"}), 4,
+  expect_error(server_->cli({"--json", "requests", "show", "nobody"}), 3, {"not_found"});
+  expect_error(server_->cli({"--json", "requests", "cancel", "nobody"}), 3, {"not_found"});
+  expect_error(server_->cli({"--json", "requests", "tail", "nobody"}), 3, {"not_found"});
+  expect_error(server_->cli({"--json", "run", "demo", "\xff", "--raw"}), 4, {"invalid_request"});
+  expect_error(server_->cli({"--json", "run", "demo", "x", "--raw", "--max-tokens", "-3"}), 4,
                {"invalid_request"});
 }
 
-TEST_F(BadInput, ASecondHouse) {
+TEST_F(BadInput, Serve_OnAPortOrStateDirectoryInUse_IsRefused) {
   // On the same port: refused before anything starts.
-  const std::string address = house_->url().substr(7);
+  const std::string address = server_->url().substr(7);
   const Ended port =
       run_program({"holdfast", "serve", "--state", dir_.path() + "/other", "--http", address});
   EXPECT_EQ(port.code, 1);
@@ -219,27 +219,27 @@ TEST_F(BadInput, ASecondHouse) {
   EXPECT_NE(port.err.find("--http"), std::string::npos) << port.err;
   // On the same state directory: the second daemon names the first one's pid.
   const Ended state =
-      run_program({"holdfast", "serve", "--state", house_->state(), "--http", "127.0.0.1:0"});
+      run_program({"holdfast", "serve", "--state", server_->state(), "--http", "127.0.0.1:0"});
   EXPECT_EQ(state.code, 1) << state.err;
-  EXPECT_NE(state.err.find(std::to_string(house_->pid_of("daemon"))), std::string::npos)
+  EXPECT_NE(state.err.find(std::to_string(server_->pid_of("daemon"))), std::string::npos)
       << state.err;
 }
 
-TEST(BadStart, AModelThatCannotLoadEndsServe) {
+TEST(BadStart, Serve_WhenAModelCannotLoad_EndsWithExitCode1) {
   const TempDir dir;
-  House house(dir.path() + "/state");
-  EXPECT_FALSE(house.start({"--model", "bad=" + dir.write("bad.gguf", "not a model")}));
-  EXPECT_EQ(house.exit_code(), 1);
-  EXPECT_NE(house.errors().find("bad"), std::string::npos) << house.errors();
+  TestServer server(dir.path() + "/state");
+  EXPECT_FALSE(server.start({"--model", "bad=" + dir.write("bad.gguf", "not a model")}));
+  EXPECT_EQ(server.exit_code(), 1);
+  EXPECT_NE(server.errors().find("bad"), std::string::npos) << server.errors();
 }
 
-TEST(BadStart, ANewerDatabaseIsLeftAlone) {
+TEST(BadStart, Serve_WithANewerDatabase_IsRefused) {
   const TempDir dir;
   const std::string state = dir.path() + "/state";
   {
-    House house(state);
-    ASSERT_TRUE(house.start({})) << house.errors();
-    ASSERT_EQ(house.stop(), 0);
+    TestServer server(state);
+    ASSERT_TRUE(server.start({})) << server.errors();
+    ASSERT_EQ(server.stop(), 0);
   }
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open((state + "/control.db").c_str(), &db), SQLITE_OK);
@@ -250,7 +250,7 @@ TEST(BadStart, ANewerDatabaseIsLeftAlone) {
   EXPECT_NE(ended.err.find("newer"), std::string::npos) << ended.err;
 }
 
-TEST(BadStart, AStateDirectoryThatCannotBe) {
+TEST(BadStart, Serve_WithAnImpossibleStateDirectory_IsRefusedWithItsPath) {
   for (const char* state : {"/dev/null", "/proc/holdfast"}) {
     const Ended ended =
         run_program({"holdfast", "serve", "--state", state, "--http", "127.0.0.1:0"});
@@ -259,7 +259,7 @@ TEST(BadStart, AStateDirectoryThatCannotBe) {
   }
 }
 
-TEST(BadStart, AStateDirectoryOfAnotherUser) {
+TEST(BadStart, Serve_WithAStateDirectoryOfAnotherUser_IsRefused) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can run a program as another user";
   if (!std::filesystem::exists("/usr/bin/setpriv")) GTEST_SKIP() << "setpriv is not installed";
   const TempDir dir;  // 0700, of root
@@ -275,7 +275,7 @@ TEST(BadStart, AStateDirectoryOfAnotherUser) {
   EXPECT_NE(ended.err.find("ermission denied"), std::string::npos) << ended.err;
 }
 
-TEST(NoDaemon, IsSaidWithItsExitCode) {
+TEST(NoDaemon, Cli_WithoutADaemon_ReturnsExitCode69) {
   const TempDir dir;
   for (const std::vector<std::string>& verb : std::vector<std::vector<std::string>>{
            {"status"}, {"workers", "list"}, {"queue", "pause"}, {"run", "demo", "hi"}}) {
@@ -285,7 +285,7 @@ TEST(NoDaemon, IsSaidWithItsExitCode) {
   }
 }
 
-TEST(Usage, IsExitTwoAndOneLine) {
+TEST(Usage, Cli_WithWrongUsage_ReturnsExitCode2AndOneLine) {
   for (const std::vector<std::string>& verb :
        std::vector<std::vector<std::string>>{{"--json"},
                                              {"--json", "frobnicate"},

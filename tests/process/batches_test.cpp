@@ -1,15 +1,15 @@
 // Goal: files come back byte for byte; a batch gives each line exactly once, in order, with the
-// answer that the same POST gets alone, whatever is killed; what is wrong is said as OpenAI says
-// it. Method: `holdfast serve` with the demo model, the HTTP endpoints, kills of gateway, daemon
-// and worker while a batch runs.
+// answer that the same POST gets alone, whatever is killed; errors have OpenAI's form. Method:
+// `holdfast serve` with the demo model, the HTTP endpoints, kills of gateway, daemon and worker
+// while a batch runs.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::batches_test {
 namespace {
@@ -18,18 +18,18 @@ using nlohmann::json;
 
 constexpr const char* kChat = "/v1/completions";
 
-class BatchHouse : public testing::Test {
+class BatchServerTest : public testing::Test {
  protected:
   void start(const std::vector<std::string>& more = {}) {
     std::vector<std::string> args = {"--model", "demo=" + demo_model(), "--threads", "1"};
     args.insert(args.end(), more.begin(), more.end());
-    ASSERT_TRUE(house.start(args)) << house.errors();
+    ASSERT_TRUE(server.start(args)) << server.errors();
   }
-  /// Again while the house is in trouble, as a client with a retry does.
+  /// Asks again while the server is in trouble, as a client with retries does.
   HttpAnswer ask(const std::string& request) {
     HttpAnswer answer;
     for (int i = 0; i < 300; ++i) {
-      answer = http_exchange(house.url(), request);
+      answer = http_exchange(server.url(), request);
       if (answer.complete && answer.status != 503 && answer.status != 504) return answer;
       usleep(50'000);
     }
@@ -79,12 +79,12 @@ class BatchHouse : public testing::Test {
       }
       usleep(50'000);
     }
-    ADD_FAILURE() << "batch does not end: " << batch.dump() << house.errors();
+    ADD_FAILURE() << "batch does not end: " << batch.dump() << server.errors();
     return batch;
   }
-  /// Its time is over.
+  /// Lets the object's time run out.
   void expire(const std::string& id) {
-    const auto client = house.operator_client();
+    const auto client = server.operator_client();
     for (int i = 0; i < 100; ++i) {
       const auto found = client->op(client::AllTenants::local(), "objects.get",
                                     json{{"kind", "batch"}, {"id", id}}.dump());
@@ -108,7 +108,7 @@ class BatchHouse : public testing::Test {
   }
 
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
 json body_of(int i) {
@@ -128,7 +128,7 @@ std::string line_of(int i, const json& body, const std::string& url = kChat) {
          "\n";
 }
 
-TEST_F(BatchHouse, FilesComeBackAsTheyWere) {
+TEST_F(BatchServerTest, FilesApi_AfterADaemonKill_ReturnsTheSameBytes) {
   ASSERT_NO_FATAL_FAILURE(start());
   std::string big;
   for (int i = 0; big.size() < 3'000'000; ++i) big.push_back(static_cast<char>(i * 7 + i / 251));
@@ -139,7 +139,7 @@ TEST_F(BatchHouse, FilesComeBackAsTheyWere) {
   EXPECT_EQ(file["purpose"], "batch");
   EXPECT_EQ(file["status"], "processed");
   const std::string id = file["id"];
-  ASSERT_TRUE(house.kill_child("daemon"));
+  ASSERT_TRUE(server.kill_child("daemon"));
   EXPECT_TRUE(content(id) == big) << "the content differs";
   EXPECT_EQ(upload(big, "key-1")["id"], id) << "the same POST makes one file";
   EXPECT_EQ(upload_raw("other", "batch", "key-1").status, 422);
@@ -160,10 +160,10 @@ TEST_F(BatchHouse, FilesComeBackAsTheyWere) {
   EXPECT_EQ(upload_raw("", "batch").status, 400);
   EXPECT_EQ(ask(http_post_text("/v1/files", "{}")).status, 400);
   EXPECT_EQ(ask(http_get_text("/v1/files?limit=0")).status, 400);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(BatchHouse, EachLineOnceInOrderThroughKills) {
+TEST_F(BatchServerTest, Batch_WhenProcessesAreKilled_AnswersEachLineOnceInOrder) {
   ASSERT_NO_FATAL_FAILURE(start());
   constexpr int kLines = 1000;
   const auto long_body = [](int i) {  // enough work that it is not done before the last kill
@@ -178,30 +178,30 @@ TEST_F(BatchHouse, EachLineOnceInOrderThroughKills) {
   ASSERT_EQ(batch["status"], "validating") << batch.dump();
   EXPECT_EQ(make_batch(file["id"], "once")["id"], batch["id"]);
   const std::string id = batch["id"];
-  // Requests that have ended, as the daemon knows: what a batch says of them is up to a second old.
+  // Requests that have ended, by the daemon: the numbers in a batch are up to a second old.
   const auto ended = [&] {
-    const json found = json::parse(house.cli({"--json", "requests", "list", "--limit", "1000"}).out,
-                                   nullptr, false);
-    if (!found.is_object() || !found.contains("requests")) return -1;  // it was killed just now
+    const json found = json::parse(
+        server.cli({"--json", "requests", "list", "--limit", "1000"}).out, nullptr, false);
+    if (!found.is_object() || !found.contains("requests")) return -1;  // the daemon was just killed
     int count = 0;
     for (const json& request : found["requests"]) count += request["state"] == "succeeded" ? 1 : 0;
     return count;
   };
-  // Each process three times, every time after some more lines are there.
+  // Each process is killed three times, every time after some more lines are there.
   int victims = 0;
-  for (int wanted = 0, now = 0; victims < 9 && now < kLines;) {
+  for (int kill_at = 0, now = 0; victims < 9 && now < kLines;) {
     now = ended();
-    if (now >= wanted) {
+    if (now >= kill_at) {
       const char* names[] = {"gateway", "daemon", "worker-0"};
-      EXPECT_TRUE(house.kill_child(names[victims % 3]));
+      EXPECT_TRUE(server.kill_child(names[victims % 3]));
       ++victims;
-      wanted = now + 10;
+      kill_at = now + 10;
     }
     usleep(20'000);
   }
   EXPECT_EQ(victims, 9);
   const json end = wait_batch(id);
-  ASSERT_EQ(end["status"], "completed") << end.dump() << house.errors();
+  ASSERT_EQ(end["status"], "completed") << end.dump() << server.errors();
   EXPECT_EQ(end["request_counts"], json({{"total", kLines}, {"completed", kLines}, {"failed", 0}}));
   EXPECT_TRUE(end["error_file_id"].is_null());
   const std::vector<json> lines = lines_of(content(end["output_file_id"]));
@@ -212,9 +212,9 @@ TEST_F(BatchHouse, EachLineOnceInOrderThroughKills) {
     ASSERT_EQ(line["response"]["status_code"], 200) << line.dump();
     ASSERT_EQ(line["response"]["body"]["choices"].size(), 1u);
   }
-  // One request for each line, and each ended well.
+  // One request for each line exists, and each ended well.
   const json requests =
-      json::parse(house.cli({"--json", "requests", "list", "--limit", "1000"}).out);
+      json::parse(server.cli({"--json", "requests", "list", "--limit", "1000"}).out);
   int of_batch = 0;
   for (const json& request : requests["requests"]) {
     of_batch += request["id"].get<std::string>().starts_with(id) ? 1 : 0;
@@ -225,10 +225,10 @@ TEST_F(BatchHouse, EachLineOnceInOrderThroughKills) {
     EXPECT_EQ(lines[static_cast<std::size_t>(i)]["response"]["body"]["choices"], alone["choices"])
         << i;
   }
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(BatchHouse, WhatIsWrongIsSaid) {
+TEST_F(BatchServerTest, Batch_WithInvalidLines_ReportsErrorsAsOpenAiDoes) {
   ASSERT_NO_FATAL_FAILURE(start());
   json bad = body_of(1);
   bad["temperature"] = 99;
@@ -249,7 +249,7 @@ TEST_F(BatchHouse, WhatIsWrongIsSaid) {
   EXPECT_EQ(errors[0]["response"]["body"]["error"]["param"], "temperature");
   EXPECT_EQ(errors[1]["response"]["body"]["error"]["param"], "stream");
   EXPECT_EQ(errors[2]["response"]["status_code"], 404);
-  // A file that is no batch.
+  // A file that is no batch fails.
   const json broken = upload(line_of(0, body_of(0)) + "{\n" + line_of(0, body_of(0)) +
                              line_of(2, body_of(2), "/v1/embeddings"));
   const json failed = wait_batch(make_batch(broken["id"])["id"]);
@@ -266,12 +266,12 @@ TEST_F(BatchHouse, WhatIsWrongIsSaid) {
   EXPECT_EQ(window["error"]["param"], "completion_window");
   EXPECT_EQ(get("/v1/batches")["data"].size(), 2u);
   EXPECT_EQ(get("/v1/batches/batch_none")["error"]["code"], "not_found");
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(BatchHouse, CancelledOnesKeepWhatIsDone) {
+TEST_F(BatchServerTest, CancelledBatch_WithFinishedLines_RetainsTheirResults) {
   ASSERT_NO_FATAL_FAILURE(start());
-  constexpr int kMany = 2000;  // counts are told once a second, and some machines end 400 in two
+  constexpr int kMany = 2000;  // counts are updated once a second, and some machines end 400 in two
   std::string input;
   for (int i = 0; i < kMany; ++i) {
     json body = body_of(i);
@@ -297,18 +297,18 @@ TEST_F(BatchHouse, CancelledOnesKeepWhatIsDone) {
     EXPECT_EQ(done[i]["response"]["body"]["choices"][0]["finish_reason"], "length");
   }
   EXPECT_EQ(post("/v1/batches/" + id + "/cancel", json::object())["status"], "cancelled");
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 // Lines that were cut off although all had begun: the client cancelled, so it is told "cancelled".
-TEST_F(BatchHouse, CancelledOnesSaySoWhenAllLinesHadBegun) {
+TEST_F(BatchServerTest, CancelledBatch_WhenAllLinesHadBegun_ReportsEachAsCancelled) {
   ASSERT_NO_FATAL_FAILURE(start());
   std::string input;
   for (int i = 0; i < 4; ++i) input += line_of(i, body_of(i));
-  ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
+  ASSERT_EQ(server.cli({"queue", "pause"}).code, 0);
   const std::string id = make_batch(upload(input)["id"])["id"];
   for (int i = 0; i < 400; ++i) {
-    const json status = json::parse(house.cli({"--json", "status"}).out, nullptr, false);
+    const json status = json::parse(server.cli({"--json", "status"}).out, nullptr, false);
     if (status.is_object() && status["queue"]["live_requests"] == 4) break;
     usleep(20'000);
   }
@@ -319,12 +319,12 @@ TEST_F(BatchHouse, CancelledOnesSaySoWhenAllLinesHadBegun) {
   const auto errors = lines_of(content(end["error_file_id"]));
   ASSERT_EQ(errors.size(), 4u);
   for (const json& one : errors) EXPECT_EQ(one["error"]["code"], "batch_cancelled") << one.dump();
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(BatchHouse, ExpiredOnesSaySoOfEachLine) {
+TEST_F(BatchServerTest, ExpiredBatch_WithUnfinishedLines_ReportsEachAsExpired) {
   ASSERT_NO_FATAL_FAILURE(start());
-  ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
+  ASSERT_EQ(server.cli({"queue", "pause"}).code, 0);
   std::string input;
   for (int i = 0; i < 100; ++i) input += line_of(i, body_of(i));
   const std::string id = make_batch(upload(input)["id"])["id"];
@@ -339,12 +339,11 @@ TEST_F(BatchHouse, ExpiredOnesSaySoOfEachLine) {
     EXPECT_EQ(line["custom_id"], "line-" + std::to_string(i));
     EXPECT_EQ(line["error"]["code"], "batch_expired") << line.dump();
   }
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-// The gateway dies in between what it writes; the next one neither repeats a line nor mistakes the
-// end.
-class BatchDeaths : public BatchHouse, public testing::WithParamInterface<const char*> {
+// The gateway dies between its writes; the next one neither repeats a line nor mistakes the end.
+class BatchDeaths : public BatchServerTest, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
     dir.write("crash.gateway", std::string(GetParam()) + "\n");
@@ -355,12 +354,12 @@ class BatchDeaths : public BatchHouse, public testing::WithParamInterface<const 
   void TearDown() override {
     const std::string point(GetParam());
     EXPECT_EQ(read_file(dir.path() + "/crash.fired").rfind(point.substr(0, point.find(':')), 0), 0u)
-        << house.errors();
-    EXPECT_EQ(house.stop(), 0);
+        << server.errors();
+    EXPECT_EQ(server.stop(), 0);
   }
 };
 
-TEST_P(BatchDeaths, LeaveEachLineOnce) {
+TEST_P(BatchDeaths, Batch_WhenTheGatewayCrashesAtAPoint_AnswersEachLineOnce) {
   std::string input;
   for (int i = 0; i < 9; ++i) {
     json body = body_of(i);
@@ -378,8 +377,8 @@ TEST_P(BatchDeaths, LeaveEachLineOnce) {
                                              "line-8", "line-1", "line-4", "line-7"}));
 }
 
-TEST_P(BatchDeaths, LeaveWhatExpiredExpired) {
-  ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
+TEST_P(BatchDeaths, ExpiredBatch_WhenTheGatewayCrashesAtAPoint_StaysExpired) {
+  ASSERT_EQ(server.cli({"queue", "pause"}).code, 0);
   json wrong = body_of(0);  // its result comes at once, and is written at once
   wrong["temperature"] = 99;
   std::string input = line_of(0, wrong);
@@ -397,7 +396,7 @@ TEST_P(BatchDeaths, LeaveWhatExpiredExpired) {
   EXPECT_EQ(lines_of(content(end["error_file_id"])).size(), 40u);
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, BatchDeaths,
+INSTANTIATE_TEST_SUITE_P(CrashPoints, BatchDeaths,
                          testing::Values("gateway.batch.appended", "gateway.batch.appended:2",
                                          "gateway.batch.closed"));
 

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Seen {
+struct RequestLog {
   std::size_t spec = 0;
   bool acked = false;
   bool cancels = false;
@@ -23,7 +23,7 @@ struct Seen {
 };
 
 struct History {
-  std::map<std::string, Seen> requests;  // by id
+  std::map<std::string, RequestLog> requests;  // by id
   std::set<std::string> keys;
 };
 
@@ -41,22 +41,22 @@ History read_logs(const std::vector<std::string>& paths, Verdict& verdict) {
       } else if (what == "wrong") {
         verdict.wrong.push_back(line);
       } else {
-        Seen& seen = history.requests[id];
-        if (what == "try" || what == "ack") words >> seen.spec;
-        if (what == "ack") seen.acked = true;
-        if (what == "cancel") seen.cancels = true;
-        if (what == "end") words >> seen.end >> seen.tokens;
+        RequestLog& logged = history.requests[id];
+        if (what == "try" || what == "ack") words >> logged.spec;
+        if (what == "ack") logged.acked = true;
+        if (what == "cancel") logged.cancels = true;
+        if (what == "end") words >> logged.end >> logged.tokens;
       }
     }
   }
   return history;
 }
 
-bool wait_until_idle(House& house) {
+bool wait_until_idle(TestServer& server) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (std::chrono::steady_clock::now() < until) {
     const auto answer =
-        house.operator_client()->op(client::AllTenants::local(), "queue.stats", "{}");
+        server.operator_client()->op(client::AllTenants::local(), "queue.stats", "{}");
     const auto* text = std::get_if<std::string>(&answer);
     if (text != nullptr && json::parse(*text)["live_requests"] == 0) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -65,8 +65,8 @@ bool wait_until_idle(House& house) {
 }
 
 /// Reads one acknowledged request from its first token to its end, as any client could.
-void read_back(client::Client& client, const std::string& id, const Seen& seen, const Spec& spec,
-               Verdict& verdict) {
+void read_back(client::Client& client, const std::string& id, const RequestLog& logged,
+               const Spec& spec, Verdict& verdict) {
   ChoiceIds ids;
   std::string wrong;
   const auto ended = client.stream(client::AllTenants::local(), id, {},
@@ -78,16 +78,16 @@ void read_back(client::Client& client, const std::string& id, const Seen& seen, 
   }
   const auto& info = std::get<wire::RequestInfo>(ended);
   const std::string state(wire::state_name(info.state));
-  const bool cut = info.state == wire::RequestState::kCancelled && seen.cancels;
+  const bool cut = info.state == wire::RequestState::kCancelled && logged.cancels;
   const bool whole =
       info.state == wire::RequestState::kSucceeded && ids.count() == spec.tokens_of_all();
   wrong += ids.difference(spec);
-  const bool as_told = seen.end.empty() || (seen.end == state && seen.tokens == ids.count());
+  const bool as_told = logged.end.empty() || (logged.end == state && logged.tokens == ids.count());
   if (wrong.empty() && (whole || cut) && as_told) return;
   ++verdict.differing;
   verdict.wrong.push_back("differs " + id + ": " + state + ", " + std::to_string(ids.count()) +
-                          " tokens; " + wrong + "; a client was told \"" + seen.end + "\", " +
-                          std::to_string(seen.tokens));
+                          " tokens; " + wrong + "; a client was told \"" + logged.end + "\", " +
+                          std::to_string(logged.tokens));
 }
 
 /// Rows of one text column, each with a second one.
@@ -116,13 +116,13 @@ void read_database(const std::string& state, const History& history, Verdict& ve
   } else {
     std::map<std::string, int> by_key;
     for (const auto& [id, key] : query(db, "SELECT id, idem_key FROM requests")) {
-      const auto seen = history.requests.find(id);
-      const bool known = seen != history.requests.end();
-      if (!known && history.keys.count(key) == 0) {
+      const auto logged = history.requests.find(id);
+      const bool recorded = logged != history.requests.end();
+      if (!recorded && history.keys.count(key) == 0) {
         ++verdict.unexpected;
         verdict.wrong.push_back("unexpected " + id);
       }
-      if (!known || !seen->second.acked) ++verdict.recovered;
+      if (!recorded || !logged->second.acked) ++verdict.recovered;
       if (!key.empty() && ++by_key[key] == 2) {
         ++verdict.repeated;
         verdict.wrong.push_back("two requests of key " + key);
@@ -148,23 +148,23 @@ std::string Verdict::str() const {
   return out.str();
 }
 
-Verdict check_everything(House& house, const std::vector<Spec>& specs,
+Verdict check_everything(TestServer& server, const std::vector<Spec>& specs,
                          const std::vector<std::string>& logs) {
   Verdict verdict;
   const History history = read_logs(logs, verdict);
-  if (!wait_until_idle(house)) verdict.wrong.emplace_back("work is left after 60 s of quiet");
-  const auto client = house.client();
-  for (const auto& [id, seen] : history.requests) {
-    verdict.ended += seen.end.empty() ? 0 : 1;
-    if (!seen.acked) continue;
+  if (!wait_until_idle(server)) verdict.wrong.emplace_back("work is left after 60 s of quiet");
+  const auto client = server.client();
+  for (const auto& [id, logged] : history.requests) {
+    verdict.ended += logged.end.empty() ? 0 : 1;
+    if (!logged.acked) continue;
     ++verdict.acknowledged;
-    read_back(*client, id, seen, specs[seen.spec], verdict);
+    read_back(*client, id, logged, specs[logged.spec], verdict);
   }
   verdict.attempted = static_cast<std::int64_t>(history.requests.size());
-  if (const int code = house.stop(); code != 0) {
+  if (const int code = server.stop(); code != 0) {
     verdict.wrong.push_back("the house stopped with status " + std::to_string(code));
   }
-  read_database(house.state(), history, verdict);
+  read_database(server.state(), history, verdict);
   return verdict;
 }
 

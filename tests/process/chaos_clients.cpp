@@ -20,7 +20,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a careful client repeats: nothing was said about the request itself.
+/// True for errors after which a careful client repeats: they say nothing about the request itself.
 bool is_passing(Errc code) {
   static const std::set<Errc> codes = {Errc::kUnreachable, Errc::kTimeout,     Errc::kDraining,
                                        Errc::kQueueFull,   Errc::kRateLimited, Errc::kStorageFull};
@@ -34,7 +34,7 @@ std::string body_of(const Spec& spec, bool stream) {
       .dump();
 }
 
-/// True when it was accepted; false when the run is over before that.
+/// True when the request was accepted; false when the run is over before that.
 bool submit_until_accepted(client::Client& client, const wire::Submit& submit, const World& world,
                            ClientLog& log) {
   for (;;) {
@@ -65,16 +65,16 @@ void one_request(client::Client& client, const World& world, std::mt19937_64& ra
   if (!submit_until_accepted(client, submit, world, log)) return;
   log.acked(id, number);
   ChoiceIds ids;
-  bool asked = false;
+  bool cancel_sent = false;
   const auto ended =
       client.stream(client::AllTenants::local(), id, {}, [&](const wire::Event& event) {
         const std::string wrong = ids.add(event);
         if (!wrong.empty()) log.wrong(id, wrong);
-        if (!cancels || asked || ids.count() < cancel_at) return;
-        asked = true;
+        if (!cancels || cancel_sent || ids.count() < cancel_at) return;
+        cancel_sent = true;
         log.cancels(id);
         (void)client.cancel(client::AllTenants::local(),
-                            id);  // whether it came in time, the end says
+                            id);  // the end tells whether it came in time
       });
   if (const auto* failure = std::get_if<client::Failure>(&ended)) {
     log.wrong(id, "stream: " + std::string(errc_name(failure->code)) + ": " + failure->message);
@@ -84,7 +84,7 @@ void one_request(client::Client& client, const World& world, std::mt19937_64& ra
   if (const std::string wrong = ids.difference(spec); !wrong.empty()) log.wrong(id, wrong);
   const bool whole =
       info.state == wire::RequestState::kSucceeded && ids.count() == spec.tokens_of_all();
-  const bool cut = info.state == wire::RequestState::kCancelled && asked;
+  const bool cut = info.state == wire::RequestState::kCancelled && cancel_sent;
   if (!whole && !cut) {
     log.wrong(id, "ended as " + std::string(wire::state_name(info.state)) + " after " +
                       std::to_string(ids.count()) + " of " + std::to_string(spec.tokens_of_all()) +
@@ -145,9 +145,9 @@ std::vector<Spec> make_specs(int count, std::int64_t tokens_min, std::int64_t to
   return specs;
 }
 
-bool fill_references(const House& house, std::vector<Spec>& specs, ClientLog& log,
+bool fill_references(const TestServer& server, std::vector<Spec>& specs, ClientLog& log,
                      std::string* why) {
-  const auto client = house.client();
+  const auto client = server.client();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     Spec& spec = specs[i];
     wire::Submit submit = spec.submit();
@@ -164,8 +164,8 @@ bool fill_references(const House& house, std::vector<Spec>& specs, ClientLog& lo
     if (spec.n == 1) {
       const std::string key = client::new_request_id();
       log.keyed(key, i);
-      const SseHeard http =
-          hear_sse(house.url(), "/v1/completions", body_of(spec, true), key, Resume::kPost);
+      const SseResult http =
+          stream_sse(server.url(), "/v1/completions", body_of(spec, true), key, Resume::kPost);
       *why += http.failure;
       if (http.index != spec.tokens) *why += "the reference run over HTTP ended early";
       spec.http_text = http.text;
@@ -239,19 +239,19 @@ void run_http_client(const World& world, std::uint64_t seed, ClientLog& log) {
     const auto resume = static_cast<Resume>(random() % 3);
     log.keyed(key, number);
     std::string id;
-    const SseHeard heard = hear_sse(
+    const SseResult result = stream_sse(
         world.url, "/v1/completions", body_of(spec, true), key, resume,
-        [&](const SseHeard& so_far) {
+        [&](const SseResult& so_far) {
           if (!id.empty()) return;
           id = so_far.request_id;
           log.acked(id, number);
         },
         true);
     if (id.empty()) id = key;
-    if (!heard.failure.empty()) log.wrong(id, "http: " + heard.failure);
-    const bool whole = heard.text == spec.http_text && heard.index == spec.tokens;
-    if (!whole) log.wrong(id, "http: the text differs after " + std::to_string(heard.index));
-    log.ended(id, "succeeded", heard.index);
+    if (!result.failure.empty()) log.wrong(id, "http: " + result.failure);
+    const bool whole = result.text == spec.http_text && result.index == spec.tokens;
+    if (!whole) log.wrong(id, "http: the text differs after " + std::to_string(result.index));
+    log.ended(id, "succeeded", result.index);
   }
 }
 

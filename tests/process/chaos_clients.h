@@ -1,7 +1,7 @@
 #pragma once
-// Clients that write down what they saw, and only that: what they asked for, what was acknowledged,
-// how it ended, what was wrong with what came. One line an event, written at once, so that the log
-// of a client that is killed ends where it died.
+// Clients that write down only what they saw: their requests, what was acknowledged, how it ended,
+// what was wrong with the output. One line an event, written at once, so that the log of a client
+// that is killed ends where it died.
 
 #include <atomic>
 #include <cstdint>
@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process {
 
-/// A request that clients make again and again, with what an undisturbed house answers to it.
+/// A request that clients make again and again, with the answer of an undisturbed server to it.
 struct Spec {
   std::string prompt;
   std::int64_t tokens = 0;
@@ -28,26 +28,26 @@ struct Spec {
 /// Tokens of a stream with several choices, put together.
 class ChoiceIds {
  public:
-  /// Empty, or what was wrong with the event's place.
+  /// Adds an event; returns what is wrong with its index, or an empty string.
   std::string add(const wire::Event& event);
   const std::vector<std::vector<wire::TokenId>>& ids() const { return ids_; }
   std::int64_t count() const;
-  /// Empty, or the first token that is not the expected one.
+  /// The first token that differs from the expected one, or an empty string.
   std::string difference(const Spec& spec) const;
 
  private:
   std::vector<std::vector<wire::TokenId>> ids_;
 };
-/// Every fourth has two choices.
+/// Makes `count` requests, every fourth of them with two choices.
 std::vector<Spec> make_specs(int count, std::int64_t tokens_min, std::int64_t tokens_max);
 class ClientLog;
-/// From a house that nobody disturbs. False: `why` says what was wrong.
-bool fill_references(const House& house, std::vector<Spec>& specs, ClientLog& log,
+/// Fills in the answers of an undisturbed server. False: `why` says what was wrong.
+bool fill_references(const TestServer& server, std::vector<Spec>& specs, ClientLog& log,
                      std::string* why);
 bool save_specs(const std::vector<Spec>& specs, const std::string& path);
 std::vector<Spec> load_specs(const std::string& path);
 
-/// Lines: "try ID SPEC", "key KEY SPEC" (HTTP: the id is not known yet), "ack ID SPEC",
+/// A log of lines: "try ID SPEC", "key KEY SPEC" (HTTP: the id is not known yet), "ack ID SPEC",
 /// "cancel ID" (is going to ask), "end ID STATE TOKENS", "wrong ID WHY". Thread-safe.
 class ClientLog {
  public:
@@ -62,7 +62,7 @@ class ClientLog {
   void ended(const std::string& id, const std::string& state, std::int64_t tokens);
   void wrong(const std::string& id, const std::string& why) { line("wrong", id, why); }
 
-  /// Between their acknowledgement and their end, as this log's clients know.
+  /// Requests between their acknowledgement and their end, as this log's clients see it.
   std::int64_t in_flight() const { return acked_.load() - ended_.load(); }
   std::int64_t ends() const { return ended_.load(); }
   const std::string& path() const { return path_; }
@@ -77,13 +77,13 @@ class ClientLog {
 
 struct World {
   std::string endpoint;              // of the SDK
-  std::function<std::string()> url;  // of the HTTP door, now
+  std::function<std::string()> url;  // the HTTP server's URL at the moment
   const std::vector<Spec>* specs = nullptr;
   std::atomic<bool>* stop = nullptr;
   int cancel_percent = 8;
 };
 
-/// Request after request until `stop`; what was begun is brought to its end.
+/// Makes request after request until `stop`; requests that were begun are brought to their end.
 void run_sdk_client(const World& world, std::uint64_t seed, ClientLog& log);
 void run_http_client(const World& world, std::uint64_t seed, ClientLog& log);
 

@@ -88,14 +88,14 @@ bool ClientProcess::stop() {
   return true;
 }
 
-Faults::Faults(House& house, std::vector<std::string> flags, ClientProcess& client,
+Faults::Faults(TestServer& server, std::vector<std::string> flags, ClientProcess& client,
                std::string crash_file, std::uint64_t seed)
-    : house_(house),
+    : server_(server),
       flags_(std::move(flags)),
       client_(client),
       crash_file_(std::move(crash_file)),
       random_(seed),
-      url_(house.url()) {}
+      url_(server.url()) {}
 
 std::string Faults::url() const {
   const std::lock_guard lock(mutex_);
@@ -111,12 +111,12 @@ bool Faults::wait_for(const std::function<bool()>& done, int patience_ms) const 
   return true;
 }
 
-/// The verb's result, empty if it was refused or nobody answered: whoever answers may die now.
+/// The verb's result, empty if it was refused or not answered: the daemon may die now.
 std::string Faults::operate(const std::string& verb, const std::string& args) const {
   client::Options options;
   options.timeout = std::chrono::seconds(5);
   const auto client =
-      client::Client::connect("ipc://" + house_.state() + "/run/operator.sock", options).value();
+      client::Client::connect("ipc://" + server_.state() + "/run/operator.sock", options).value();
   const auto answer = client->op(client::AllTenants::local(), verb, args);
   const auto* text = std::get_if<std::string>(&answer);
   return text != nullptr ? *text : "";
@@ -128,12 +128,12 @@ std::string Faults::kill_role(const std::string& role) {
     client_.kill_and_restart();
   } else {
     pid_t before = 0;
-    if (!wait_for([&] { return (before = house_.pid_of(role)) > 0; }, kPatienceMs)) {
+    if (!wait_for([&] { return (before = server_.pid_of(role)) > 0; }, kPatienceMs)) {
       return role + " is not running";
     }
     kill(before, SIGKILL);
     const auto is_back = [&] {
-      const pid_t now = house_.pid_of(role);
+      const pid_t now = server_.pid_of(role);
       return now > 0 && now != before;
     };
     if (!wait_for(is_back, kPatienceMs)) return role + " was not started again";
@@ -142,24 +142,24 @@ std::string Faults::kill_role(const std::string& role) {
   return "";
 }
 
-bool Faults::restart_house() {
-  if (!house_.start(flags_)) return false;
+bool Faults::restart_server() {
+  if (!server_.start(flags_)) return false;
   const std::lock_guard lock(mutex_);
-  url_ = house_.url();
+  url_ = server_.url();
   return true;
 }
 
 std::string Faults::kill_supervisor() {
-  house_.kill_supervisor();
+  server_.kill_supervisor();
   ++kills_["supervisor"];
-  return restart_house() ? "" : "the house did not start again: " + house_.errors();
+  return restart_server() ? "" : "the house did not start again: " + server_.errors();
 }
 
 void Faults::pause_role(const std::string& role, int ms) {
   if (role == "client") {
     client_.pause(ms);
   } else {
-    const pid_t pid = role == "supervisor" ? house_.supervisor_pid() : house_.pid_of(role);
+    const pid_t pid = role == "supervisor" ? server_.supervisor_pid() : server_.pid_of(role);
     if (pid <= 0) return;
     kill(pid, SIGSTOP);
     sleep_ms(ms);
@@ -189,16 +189,16 @@ int Faults::fired(std::string_view point) const {
   return count;
 }
 
-/// SIGTERM, when the process has come so far that this is an orderly stop.
+/// Sends SIGTERM, once the process has come so far that this is an orderly stop.
 void Faults::stop_orderly(const std::string& role) const {
-  const pid_t pid = house_.pid_of(role);
+  const pid_t pid = server_.pid_of(role);
   const std::string mark = "\"pid\":" + std::to_string(pid) + ",";
   (void)wait_for([&] { return operate("status", "{}").find(mark) != std::string::npos; },
                  kPatienceMs);
   kill(pid, SIGTERM);
 }
 
-/// Points that are not passed by themselves in a busy house: what has to happen once.
+/// Does once what a busy server does not do by itself to pass a point.
 void Faults::begin_way_to(std::string_view point) {
   if (begins(point, "daemon.stop.")) stop_orderly("daemon");
   if (point == "worker.stop.asked") stop_orderly("worker-0");
@@ -207,10 +207,10 @@ void Faults::begin_way_to(std::string_view point) {
   }
 }
 
-/// The same for what may have to happen more than once.
+/// Does the same for points that may need it more than once.
 void Faults::nudge(std::string_view point) {
   if (begins(point, "worker.adopt")) {
-    sleep_ms(100);  // the new worker must have something to be adopted
+    sleep_ms(100);  // the new worker must have something to adopt
     (void)kill_role("daemon");
   } else if (begins(point, "daemon.commit_requeue.") || begins(point, "daemon.commit_model.")) {
     sleep_ms(100);  // the worker must be there, with work
@@ -219,7 +219,7 @@ void Faults::nudge(std::string_view point) {
     client::Options options;
     options.timeout = std::chrono::seconds(2);
     const auto client =
-        client::Client::connect("ipc://" + house_.state() + "/run/clients.sock", options).value();
+        client::Client::connect("ipc://" + server_.state() + "/run/clients.sock", options).value();
     wire::Submit submit = make_submit("x", 1, 1);
     submit.model = "nobody";
     (void)client->submit(client::Principal::local(), submit);
@@ -232,7 +232,7 @@ void Faults::nudge(std::string_view point) {
     spare_loaded_ = !spare_loaded_;
     sleep_ms(100);
   } else if (begins(point, "ingress.inspect")) {
-    // A name that is known with this path needs no inspection.
+    // A known name with this path needs no inspection.
     const std::string name = "other-" + std::to_string(++others_);
     operate("models.add", json{{"name", name}, {"path", demo_model()}}.dump());
     operate("models.remove", json{{"name", name}}.dump());
@@ -242,7 +242,7 @@ void Faults::nudge(std::string_view point) {
 std::string Faults::die_at(std::string_view point) {
   const int before = fired(point);
   if (begins(point, "supervisor.")) return die_at_supervisor(point, before);
-  // Places that a process passes once in its life, or seldom, are died at when first passed.
+  // Other points are passed seldom or once in a process's life: it dies at the first pass.
   static const std::vector<std::string_view> often = {
       "daemon.commit_accept", "daemon.commit_dispatch",
       "daemon.commit_tokens", "daemon.commit_end",
@@ -258,10 +258,10 @@ std::string Faults::die_at(std::string_view point) {
   for (const std::string_view name : often) {
     if (begins(point, name)) passes = 1 + static_cast<int>(random_() % 20);
   }
-  // Once at the start, then when the log has grown.
+  // Passed once at the start, then when the log has grown.
   if (begins(point, "daemon.checkpoint.")) passes = 1 + static_cast<int>(random_() % 2);
   if (begins(point, "gateway.")) passes = std::min(passes, 3);
-  // What a process passes only in its first moments, it may just not pass: then another one tries.
+  // A process may just not pass a point of its first moments: then another one tries.
   for (int i = 0; i < kTries; ++i) {
     const std::string wrong = try_to_die_at(point, passes, before);
     if (!wrong.empty()) return wrong;
@@ -272,7 +272,7 @@ std::string Faults::die_at(std::string_view point) {
   return "the place was not passed " + std::to_string(passes) + " times";
 }
 
-/// Arms one process and waits for it to die. An error only if it could not be tried.
+/// Arms one process and waits for it to die. An error only if that could not be tried.
 std::string Faults::try_to_die_at(std::string_view point, int passes, int before) {
   const std::string program = arm(point, passes);
   const std::string role = program == "worker" || program == "ingress" ? program + "-0" : program;
@@ -296,21 +296,21 @@ std::string Faults::try_to_die_at(std::string_view point, int passes, int before
 
 std::string Faults::die_at_supervisor(std::string_view point, int before) {
   arm(point, point == "supervisor.spawned" ? 1 + static_cast<int>(random_() % 5) : 1);
-  house_.kill_supervisor();
+  server_.kill_supervisor();
   ++kills_["supervisor"];
-  if (restart_house()) {
-    // It is up and armed: what it dies at is still to come.
+  if (restart_server()) {
+    // The supervisor is up and armed: the point where it dies is still to come.
     if (begins(point, "supervisor.stop.")) {
-      house_.stop();
+      server_.stop();
     } else {
-      kill(house_.pid_of("gateway"), SIGKILL);
+      kill(server_.pid_of("gateway"), SIGKILL);
       if (!wait_for([&] { return fired(point) > before; }, kPatienceMs)) return "not passed";
-      house_.kill_supervisor();  // it is dead; this takes its status
+      server_.kill_supervisor();  // it is dead; this collects its status
     }
   }
-  if (fired(point) <= before) return "the supervisor did not die there: " + house_.errors();
+  if (fired(point) <= before) return "the supervisor did not die there: " + server_.errors();
   ++deaths_[std::string(point)];
-  return restart_house() ? "" : "the house did not start again: " + house_.errors();
+  return restart_server() ? "" : "the house did not start again: " + server_.errors();
 }
 
 }  // namespace holdfast::process

@@ -1,5 +1,5 @@
 #pragma once
-// What breaks a running house: SIGKILL, SIGSTOP and crash points, counted.
+// Faults of a running server: SIGKILL, SIGSTOP and crash points, counted.
 
 #include <sys/types.h>
 
@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process {
 
@@ -25,7 +25,7 @@ class ClientProcess {
   void start();
   void kill_and_restart();
   void pause(int ms);
-  /// SIGTERM, then its end; false if it did not come in time.
+  /// Sends SIGTERM and waits for the end; false if it did not come in time.
   bool stop();
   const std::vector<std::string>& logs() const { return logs_; }
 
@@ -35,16 +35,17 @@ class ClientProcess {
   pid_t pid_ = 0;
 };
 
-/// Main thread only (the house's death signal is tied to the thread that starts it).
+/// Faults for one server. Main thread only (the server's death signal is tied to the thread that
+/// starts it).
 class Faults {
  public:
-  Faults(House& house, std::vector<std::string> flags, ClientProcess& client,
+  Faults(TestServer& server, std::vector<std::string> flags, ClientProcess& client,
          std::string crash_file, std::uint64_t seed);
 
-  /// SIGKILL to a role ("daemon", "worker-0", …, "client", "supervisor"); returns when its next
-  /// process is there. An empty string, or what went wrong.
+  /// Sends SIGKILL to a role ("daemon", "worker-0", …, "client", "supervisor"); returns when its
+  /// next process is there. An empty string, or what went wrong.
   std::string kill_role(const std::string& role);
-  /// SIGSTOP, `ms`, SIGCONT.
+  /// Sends SIGSTOP, and SIGCONT after `ms`.
   void pause_role(const std::string& role, int ms);
   /// Lets the process of a point die at it. An empty string, or what went wrong.
   std::string die_at(std::string_view point);
@@ -56,7 +57,7 @@ class Faults {
 
  private:
   bool wait_for(const std::function<bool()>& done, int patience_ms) const;
-  bool restart_house();
+  bool restart_server();
   std::string kill_supervisor();
   std::string arm(std::string_view point, int passes);
   bool claimed(const std::string& program) const;
@@ -68,7 +69,7 @@ class Faults {
   std::string operate(const std::string& verb, const std::string& args) const;
   void stop_orderly(const std::string& role) const;
 
-  House& house_;
+  TestServer& server_;
   std::vector<std::string> flags_;
   ClientProcess& client_;
   std::string crash_file_;

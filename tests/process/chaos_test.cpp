@@ -3,11 +3,11 @@
 // death, by SIGKILL from outside or at a crash point, with at least eight requests between their
 // acceptance and their end; processes are stopped and continued too. Clients write down what they
 // saw; at the end an outside checker (chaos_checker.h) compares that with what can be read. CLI
-// readers run beside it all the time.
+// readers run all the time.
 //
 //   process_chaos_test                        300 cycles, at least 3 for each process and point
 //   process_chaos_test --cycles N --seed S    the long form
-//   process_chaos_test --only worker.adopt    what begins so
+//   process_chaos_test --only worker.adopt    points that begin with this
 
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ std::uint64_t g_seed = 1;
 std::string g_only;  // beginning of a point's or role's name
 
 constexpr std::int64_t kInFlightMin = 8;
-constexpr std::int64_t kEndsAfterMin = 4;  // requests that end after each death: life goes on
+constexpr std::int64_t kEndsAfterMin = 4;  // requests that end after each death
 constexpr auto kPatience = std::chrono::seconds(60);
 
 const std::vector<std::string> kRoles = {"daemon",    "worker-0", "worker-1", "ingress-0",
@@ -45,7 +45,7 @@ const std::vector<std::string> kRoles = {"daemon",    "worker-0", "worker-1", "i
 /// that no daemon answers.
 class CliReader {
  public:
-  explicit CliReader(const House& house) : house_(house), thread_([this] { run(); }) {}
+  explicit CliReader(const TestServer& server) : server_(server), thread_([this] { run(); }) {}
   ~CliReader() { stop(); }
   void stop() {
     stop_.store(true);
@@ -59,7 +59,7 @@ class CliReader {
     const std::vector<std::vector<std::string>> verbs = {
         {"--json", "status"}, {"--json", "requests", "list"}, {"--json", "queue", "stats"}};
     for (std::size_t i = 0; !stop_.load(); ++i) {
-      const Ended ended = house_.cli(verbs[i % verbs.size()]);
+      const Ended ended = server_.cli(verbs[i % verbs.size()]);
       const auto document = nlohmann::json::parse(ended.out, nullptr, false);
       const bool is_error = document.is_object() && document.contains("error");
       if (ended.code == 0 && document.is_object() && !is_error) {
@@ -73,7 +73,7 @@ class CliReader {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }
-  const House& house_;
+  const TestServer& server_;
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };
@@ -84,8 +84,9 @@ struct Cycle {
   std::string role;
 };
 
-/// Three of each point first, then roles, `count` in all, in a random order. Points that a running
-/// house does not pass are left to crash_points_test, those of webhooks and batches to their tests.
+/// Plans three of each point first, then roles, `count` in all, in a random order. Points that a
+/// running server does not pass are left to crash_points_test, those of webhooks and batches to
+/// their tests.
 std::vector<Cycle> plan_cycles(int count, std::mt19937_64& random, std::size_t points_share) {
   std::vector<Cycle> cycles;
   const auto points = crash_points();
@@ -186,24 +187,24 @@ void Chaos::print(const Faults& faults, const Verdict& verdict, const CliReader&
 
 void Chaos::run(Scenario scenario) {
   const std::string crash_file = dir_.path() + "/crash";
-  House house(dir_.path() + "/state");
-  ASSERT_TRUE(house.start(scenario.flags)) << house.errors();
+  TestServer server(dir_.path() + "/state");
+  ASSERT_TRUE(server.start(scenario.flags)) << server.errors();
   std::string why;
   log_ = std::make_unique<ClientLog>(dir_.path() + "/threads.log");
-  ASSERT_TRUE(fill_references(house, scenario.specs, *log_, &why)) << why << house.errors();
+  ASSERT_TRUE(fill_references(server, scenario.specs, *log_, &why)) << why << server.errors();
   const std::string specs_path = dir_.path() + "/specs";
   ASSERT_TRUE(save_specs(scenario.specs, specs_path));
-  // From here on every process that starts may be armed, the house included.
-  ASSERT_EQ(house.stop(), 0);
+  // From here on every process that starts may be armed, the supervisor included.
+  ASSERT_EQ(server.stop(), 0);
   setenv("HOLDFAST_CRASH_AT", ("@" + crash_file).c_str(), 1);
-  ASSERT_TRUE(house.start(scenario.flags)) << house.errors();
+  ASSERT_TRUE(server.start(scenario.flags)) << server.errors();
 
-  world_.endpoint = "ipc://" + house.state() + "/run/clients.sock";
+  world_.endpoint = "ipc://" + server.state() + "/run/clients.sock";
   ClientProcess process(world_.endpoint, specs_path, dir_.path() + "/process.log.");
-  Faults faults(house, scenario.flags, process, crash_file, g_seed);
+  Faults faults(server, scenario.flags, process, crash_file, g_seed);
   start_clients(scenario, faults);
   process.start();
-  CliReader reader(house);
+  CliReader reader(server);
   for (std::size_t i = 0; i < scenario.cycles.size(); ++i) {
     const Cycle& cycle = scenario.cycles[i];
     const auto begin = SteadyClock::now();
@@ -216,13 +217,13 @@ void Chaos::run(Scenario scenario) {
                   static_cast<long long>(took));
       std::fflush(stdout);
     }
-    EXPECT_EQ(wrong, "") << "cycle " << i << ": " << cycle.point << cycle.role << house.errors();
+    EXPECT_EQ(wrong, "") << "cycle " << i << ": " << cycle.point << cycle.role << server.errors();
     if (!wrong.empty()) break;
   }
   unsetenv("HOLDFAST_CRASH_AT");
-  if (house.supervisor_pid() == 0 && !house.start(scenario.flags)) {
-    // Clients would wait for ever for a house that does not come back.
-    std::printf("the house does not start: %s\n", house.errors().c_str());
+  if (server.supervisor_pid() == 0 && !server.start(scenario.flags)) {
+    // Clients would wait for ever for a server that does not come back.
+    std::printf("the house does not start: %s\n", server.errors().c_str());
     std::fflush(stdout);
     std::_Exit(1);
   }
@@ -232,9 +233,9 @@ void Chaos::run(Scenario scenario) {
   reader.stop();
   std::vector<std::string> logs = process.logs();
   logs.push_back(log_->path());
-  const Verdict verdict = check_everything(house, scenario.specs, logs);
+  const Verdict verdict = check_everything(server, scenario.specs, logs);
   print(faults, verdict, reader);
-  EXPECT_TRUE(verdict.good()) << house.errors();
+  EXPECT_TRUE(verdict.good()) << server.errors();
   EXPECT_GT(verdict.acknowledged, static_cast<std::int64_t>(scenario.cycles.size()));
   for (const std::string& wrong : reader.wrong) ADD_FAILURE() << "CLI: " << wrong;
   EXPECT_GT(reader.whole, 0);
@@ -252,14 +253,14 @@ void Chaos::run(Scenario scenario) {
   }
 }
 
-std::vector<std::string> house_flags() {
+std::vector<std::string> server_flags() {
   return {"--model", "demo=" + demo_model(), "--workers", "2", "--ingress", "2", "--threads",
           "1",       "--restart-max-ms",     "20"};
 }
 
-TEST_F(Chaos, NothingIsLostRepeatedOrDifferent) {
+TEST_F(Chaos, Requests_UnderRandomKillsOnFakeEngine_EndOnceWithTheSameTokens) {
   Scenario scenario;
-  scenario.flags = house_flags();
+  scenario.flags = server_flags();
   scenario.flags.insert(scenario.flags.end(),
                         {"--engine", "fake", "--engine-options", R"({"step_us": 4000})"});
   scenario.specs = make_specs(24, 16, 60);
@@ -268,9 +269,9 @@ TEST_F(Chaos, NothingIsLostRepeatedOrDifferent) {
 }
 
 // The real engine on the demo model: fewer cycles, every fifth point.
-TEST_F(Chaos, TheSameWithARealModel) {
+TEST_F(Chaos, Requests_UnderRandomKillsOnRealEngine_EndOnceWithTheSameTokens) {
   Scenario scenario;
-  scenario.flags = house_flags();
+  scenario.flags = server_flags();
   scenario.specs = make_specs(16, 24, 80);
   scenario.sdk_clients = 10;
   scenario.http_clients = 3;

@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::clients_test {
 namespace {
@@ -23,7 +23,7 @@ constexpr const char* kTemplate =
 
 class Clients : public testing::TestWithParam<const char*> {
  protected:
-  /// Why the suites cannot run here; empty if they can.
+  /// The reason why the suites cannot run here; empty if they can.
   static std::string missing() {
     if (run_program({"/bin/sh", "-c", "command -v node"}).code != 0) return "no node on PATH";
     if (read_file(installed() + "/package-lock.json") !=
@@ -37,55 +37,55 @@ class Clients : public testing::TestWithParam<const char*> {
   static std::string installed() { return std::string(HOLDFAST_BUILD_DIR) + "/clients"; }
 
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
-/// The lines of TAP that name a case or count them.
+/// The lines of a TAP report that name a case or count cases.
 std::string cases_of(const std::string& report) {
   std::string out;
   std::istringstream lines(report);
   for (std::string line; std::getline(lines, line);) {
-    const bool shown = line.starts_with("ok ") || line.starts_with("not ok ") ||
-                       line.starts_with("# pass ") || line.starts_with("# fail ");
-    if (shown) out += line + "\n";
+    const bool printed = line.starts_with("ok ") || line.starts_with("not ok ") ||
+                         line.starts_with("# pass ") || line.starts_with("# fail ");
+    if (printed) out += line + "\n";
   }
   return out;
 }
 
-TEST_P(Clients, Suite) {
+TEST_P(Clients, ClientLibrary_AgainstTheServer_PassesItsSuite) {
   const std::string reason = missing();
   if (!reason.empty()) GTEST_SKIP() << reason;
   ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), dir.path() + "/model"}).code, 0);
   dir.write("model/chat_template.jinja", kTemplate);
-  ASSERT_TRUE(house.start({"--model", "m=" + dir.path() + "/model", "--threads", "1"}))
-      << house.errors();
+  ASSERT_TRUE(server.start({"--model", "m=" + dir.path() + "/model", "--threads", "1"}))
+      << server.errors();
   // One of its cases waits for a request whose client has gone. The others could lose one to a host
-  // that holds the gateway up between its SUBMIT and its ATTACH.
+  // that stalls the gateway between its SUBMIT and its ATTACH.
   if (std::string_view(GetParam()) == "openai") {
-    ASSERT_EQ(house.cli({"config", "set", "requests.disconnect_grace_ms=600"}).code, 0);
+    ASSERT_EQ(server.cli({"config", "set", "requests.disconnect_grace_ms=600"}).code, 0);
   }
-  const Ended made = house.cli({"keys", "create", "clients", "--json"});
+  const Ended made = server.cli({"keys", "create", "clients", "--json"});
   ASSERT_EQ(made.code, 0) << made.err;
   const std::string key = nlohmann::json::parse(made.out)["key"];
   // The gateway reads keys once a second, and is open until it has read the first.
   for (int i = 0; i < 200; ++i) {
-    if (http_exchange(house.url(), http_get_text("/v1/models")).status == 401) break;
+    if (http_exchange(server.url(), http_get_text("/v1/models")).status == 401) break;
     usleep(50'000);
   }
 
-  // Node looks for libraries beside the file that wants them.
-  const std::string place = dir.path() + "/suites";
-  fs::copy(sources(), place);
-  fs::create_directory_symlink(installed() + "/node_modules", place + "/node_modules");
-  const Ended ran =
-      run_program({"/usr/bin/env", "HOLDFAST_URL=" + house.url(), "HOLDFAST_API_KEY=" + key, "node",
-                   "--test-reporter=tap", place + "/" + GetParam() + ".mjs"});
-  const std::string cases = cases_of(ran.out);
+  // Node looks for libraries next to the file that imports them.
+  const std::string suites = dir.path() + "/suites";
+  fs::copy(sources(), suites);
+  fs::create_directory_symlink(installed() + "/node_modules", suites + "/node_modules");
+  const Ended result =
+      run_program({"/usr/bin/env", "HOLDFAST_URL=" + server.url(), "HOLDFAST_API_KEY=" + key,
+                   "node", "--test-reporter=tap", suites + "/" + GetParam() + ".mjs"});
+  const std::string cases = cases_of(result.out);
   std::printf("%s", cases.c_str());
-  EXPECT_EQ(ran.code, 0) << ran.out << ran.err;
-  EXPECT_NE(cases.find("\n# fail 0\n"), std::string::npos) << ran.out;
+  EXPECT_EQ(result.code, 0) << result.out << result.err;
+  EXPECT_NE(cases.find("\n# fail 0\n"), std::string::npos) << result.out;
   EXPECT_EQ(cases.find("\n# pass 0\n"), std::string::npos) << "it had no cases";
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Npm, Clients, testing::Values("openai", "responses", "anthropic", "ai"),

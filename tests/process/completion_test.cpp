@@ -1,6 +1,6 @@
-// Goal: completion offers what the verb table has, and names of what there is; manual pages render.
-// Method: the scripts run in a real bash and (where there is one) zsh on a real state directory;
-// groff renders each page with every warning on.
+// Goal: completion offers the words of the verb table, and the names of objects that exist; manual
+// pages render. Method: the scripts run in a real bash and (where there is one) zsh on a real state
+// directory; groff renders each page with every warning on.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "ops/cli/verbs.h"
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::completion_test {
 namespace {
@@ -26,14 +26,14 @@ class Completion : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     dir_ = new TempDir;
-    House house(state());
-    ASSERT_TRUE(house.start({"--model", "demo=" + demo_model(), "--engine", "fake", "--model",
-                             "other=" + demo_model()}))
-        << house.errors();
-    ASSERT_EQ(house.cli({"run", "demo", "hi", "--max-tokens", "1"}).code, 0);
-    ASSERT_EQ(house.cli({"config", "set", "queue.max_requests=77"}).code, 0);
-    ASSERT_EQ(house.cli({"models", "alias", "chat", "--to", "demo"}).code, 0);
-    ASSERT_EQ(house.stop(), 0);
+    TestServer server(state());
+    ASSERT_TRUE(server.start({"--model", "demo=" + demo_model(), "--engine", "fake", "--model",
+                              "other=" + demo_model()}))
+        << server.errors();
+    ASSERT_EQ(server.cli({"run", "demo", "hi", "--max-tokens", "1"}).code, 0);
+    ASSERT_EQ(server.cli({"config", "set", "queue.max_requests=77"}).code, 0);
+    ASSERT_EQ(server.cli({"models", "alias", "chat", "--to", "demo"}).code, 0);
+    ASSERT_EQ(server.stop(), 0);
   }
   static void TearDownTestSuite() {
     delete dir_;
@@ -41,7 +41,7 @@ class Completion : public testing::Test {
   }
   static std::string state() { return dir_->path() + "/state"; }
 
-  /// What the shell offers after these words; the last one is being typed.
+  /// The words that the shell offers after these; the last one is being typed.
   static Words offered(const std::string& shell, std::vector<std::string> words) {
     words.insert(words.begin(), "holdfast");
     std::string list;
@@ -54,7 +54,7 @@ class Completion : public testing::Test {
                "); COMP_CWORD=" + std::to_string(words.size() - 1) +
                "; _holdfast holdfast; printf '%s\\n' \"${COMPREPLY[@]}\"";
     } else {
-      // The real compadd works inside a widget only; this one prints, and filters as that does.
+      // The real compadd works inside a widget only; this one prints, and filters likewise.
       script = path +
                "compdef() { }; _files() { ls }; compadd() { local end=; "
                "while [[ $1 != -- ]]; do [[ $1 == -S ]] && end=$2 && shift; shift; done; shift; "
@@ -110,7 +110,7 @@ class Completion : public testing::Test {
 };
 TempDir* Completion::dir_ = nullptr;
 
-TEST_F(Completion, Bash) {
+TEST_F(Completion, BashCompletion_AtEachPosition_OffersVerbsAndNames) {
   check("bash");
   // Bash cuts words at "=".
   EXPECT_EQ(offered("bash", {"config", "set", "queue.max_bytes", "=", "queue"}), Words{});
@@ -118,12 +118,12 @@ TEST_F(Completion, Bash) {
             Words{"queue.max_bytes="});
 }
 
-TEST_F(Completion, Zsh) {
+TEST_F(Completion, ZshCompletion_AtEachPosition_OffersVerbsAndNames) {
   if (!is_there(zsh())) GTEST_SKIP() << "no zsh on this machine: its script is not tested";
   check("zsh");
 }
 
-TEST_F(Completion, NamesAreSilentAboutEveryTrouble) {
+TEST_F(Completion, CompletionNames_WithABrokenDatabase_PrintNothing) {
   const TempDir empty;
   empty.write("control.db", "not a database");
   for (const char* what : {"models", "requests", "workers", "versions", "nonsense"}) {
@@ -133,7 +133,7 @@ TEST_F(Completion, NamesAreSilentAboutEveryTrouble) {
   }
 }
 
-TEST(Manual, EveryVerbHasHelpAndExamples) {
+TEST(Manual, EveryVerb_HasHelpAndExamples) {
   for (const cli::Verb& verb : cli::verb_table()) {
     EXPECT_GT(std::string(verb.help).size(), 10u) << verb.path;
     EXPECT_FALSE(cli::examples_of(verb.path).empty()) << verb.path;
@@ -148,7 +148,7 @@ TEST(Manual, EveryVerbHasHelpAndExamples) {
   }
 }
 
-TEST(Manual, HelpShowsOptionsAndExamples) {
+TEST(Manual, Help_OfAVerb_ShowsOptionsAndExamples) {
   const Ended ended = run_program({"holdfast", "models", "add", "--help"});
   EXPECT_EQ(ended.code, 0);
   for (const char* part : {"--kv-type", "Examples:", "holdfast models add chat", "--state DIR"}) {
@@ -160,7 +160,7 @@ TEST(Manual, HelpShowsOptionsAndExamples) {
   EXPECT_NE(top.find("69 no daemon"), std::string::npos);
 }
 
-TEST(Manual, PagesRenderWithoutAWarning) {
+TEST(Manual, ManualPages_WhenRenderedByGroff_GiveNoWarning) {
   if (!is_there("/usr/bin/groff")) GTEST_SKIP() << "no groff on this machine: pages not rendered";
   const TempDir dir;
   std::vector<std::string> paths = {""};

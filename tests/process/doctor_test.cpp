@@ -1,7 +1,7 @@
-// Goal: whatever is wrong with a deployment, doctor names it, says what was expected and what to
+// Goal: whatever is wrong with a deployment, doctor names it, with what was expected and what to
 // do, and fails; where nothing is wrong it fails nothing. Method: faults planted one by one into
 // real state directories, with and without a daemon; the machine's own faults (swap, limits of
-// memory, stolen time) in a picture of /proc and /sys.
+// memory, stolen time) in a made-up /proc and /sys.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -15,7 +15,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::doctor_test {
 namespace {
@@ -63,7 +63,7 @@ class Doctor : public testing::Test {
     EXPECT_EQ(ended.code, document.value("ok", false) ? 0 : 1);
     return document;
   }
-  /// The check is there, at this level, with these words in what was found and in what to do.
+  /// Expects the check, at this level, with these words in its finding and in its advice.
   static void expect(const json& document, const std::string& level, const std::string& what,
                      const std::string& found, const std::string& advice) {
     const json check = check_named(document, what, level);
@@ -75,9 +75,9 @@ class Doctor : public testing::Test {
   void serve_once(const std::string& model) const {
     fs::create_directories(state());
     chmod(state().c_str(), 0700);  // as serve makes it
-    House house(state());
-    ASSERT_TRUE(house.start({"--model", "m=" + model, "--engine", "fake"})) << house.errors();
-    ASSERT_EQ(house.stop(), 0);
+    TestServer server(state());
+    ASSERT_TRUE(server.start({"--model", "m=" + model, "--engine", "fake"})) << server.errors();
+    ASSERT_EQ(server.stop(), 0);
   }
   void sql(const std::string& statement) const {
     sqlite3* db = nullptr;
@@ -90,7 +90,7 @@ class Doctor : public testing::Test {
   TempDir dir_;
 };
 
-TEST_F(Doctor, NothingIsWrong) {
+TEST_F(Doctor, Doctor_WhenNothingIsWrong_ReportsNoFailure) {
   const json before = examine();
   EXPECT_EQ(before["failed"], 0) << before;
   serve_once(demo_model());
@@ -100,21 +100,21 @@ TEST_F(Doctor, NothingIsWrong) {
   EXPECT_FALSE(check_named(after, "database", "ok").is_null());
   EXPECT_FALSE(check_named(after, "sync time", "ok").is_null() &&
                check_named(after, "sync time", "warn").is_null());
-  House house(state());
-  ASSERT_TRUE(house.start({"--engine", "fake"})) << house.errors();
+  TestServer server(state());
+  ASSERT_TRUE(server.start({"--engine", "fake"})) << server.errors();
   const json served = examine();
   EXPECT_EQ(served["failed"], 0) << served;
   EXPECT_FALSE(check_named(served, "daemon", "ok").is_null()) << served;
   const Ended people = run_program({"holdfast", "--state", state(), "doctor", "--root", root()});
   EXPECT_NE(people.out.find("\nok    file system: "), std::string::npos) << people.out;
   EXPECT_NE(people.out.find(" checks, "), std::string::npos);
-  ASSERT_EQ(house.stop(), 0);
+  ASSERT_EQ(server.stop(), 0);
   for (const auto& entry : fs::directory_iterator(state())) {
     EXPECT_EQ(entry.path().string().find("doctor"), std::string::npos) << "left behind";
   }
 }
 
-TEST_F(Doctor, StateDirectoryKeysAndFiles) {
+TEST_F(Doctor, Doctor_WithWrongFileModesOrSettings_ReportsEach) {
   serve_once(demo_model());
   chmod(state().c_str(), 0755);
   fs::create_directories(state() + "/keys");
@@ -133,7 +133,7 @@ TEST_F(Doctor, StateDirectoryKeysAndFiles) {
   expect(document, "fail", "environment", "HOLDFAST_QUEUE_MAX_NOTHING", "unset");
 }
 
-TEST_F(Doctor, ModelFiles) {
+TEST_F(Doctor, Doctor_WhenAModelFileChangedOrIsGone_ReportsIt) {
   const std::string file = dir_.path() + "/m.gguf";
   fs::copy_file(demo_model(), file);
   serve_once(file);
@@ -146,10 +146,9 @@ TEST_F(Doctor, ModelFiles) {
   expect(examine(), "fail", "model m", "is not there", "models remove m");
 }
 
-TEST_F(Doctor, Database) {
+TEST_F(Doctor, Doctor_WithADamagedOrForeignDatabase_ReportsIt) {
   serve_once(demo_model());
-  sql(
-      "INSERT INTO epochs(epoch, started_ms, pid, program)"
+  sql("INSERT INTO epochs(epoch, started_ms, pid, program)"
       " VALUES (99, 4102444800000, 1, 'x')");  // the year 2100
   expect(examine(), "fail", "clock", "before the newest row", "set the clock");
   sql("DELETE FROM epochs WHERE epoch = 99; PRAGMA user_version = 77");
@@ -169,7 +168,7 @@ TEST_F(Doctor, Database) {
   expect(examine(), "fail", "database", "", "restore");
 }
 
-TEST_F(Doctor, TheMachine) {
+TEST_F(Doctor, Doctor_OnABadlyConfiguredMachine_WarnsOfEachCause) {
   put("/proc/meminfo",
       "MemTotal: 8388608 kB\nMemAvailable: 102400 kB\nSwapTotal: 4194304 kB\nSwapFree: 1048576 kB\n"
       "CommitLimit: 2000000 kB\nCommitted_AS: 1000000 kB\n");
@@ -193,14 +192,14 @@ TEST_F(Doctor, TheMachine) {
   setenv("OCL_ICD_VENDORS", root().c_str(), 1);  // whatever GPU this machine has
   expect(examine(), "warn", "NVIDIA GPU", "does not know", "/etc/OpenCL/vendors/nvidia.icd");
   unsetenv("OCL_ICD_VENDORS");
-  const Ended few =
+  const Ended limited =
       run_program({"/bin/bash", "-c",
                    "ulimit -n 200; exec '" HOLDFAST_BIN_DIR "/holdfast' --json --state '" +
                        state() + "' doctor"});
-  expect(json::parse(few.out, nullptr, false), "warn", "open files", "200", "LimitNOFILE");
+  expect(json::parse(limited.out, nullptr, false), "warn", "open files", "200", "LimitNOFILE");
 }
 
-TEST_F(Doctor, ProgramsOfAnotherVersionAndAPortThatIsTaken) {
+TEST_F(Doctor, Doctor_WithMixedVersionsOrAPortInUse_ReportsThem) {
   const std::string bin = dir_.path() + "/bin";
   fs::create_directories(bin);
   fs::copy_file(HOLDFAST_BIN_DIR "/holdfast", bin + "/holdfast");
@@ -225,13 +224,13 @@ TEST_F(Doctor, ProgramsOfAnotherVersionAndAPortThatIsTaken) {
   expect(document, "fail", "HTTP port", "", "--http");
 }
 
-TEST_F(Doctor, WhatTheDaemonKnows) {
-  House house(state());
-  ASSERT_TRUE(house.start({"--model", "m=" + demo_model(), "--engine", "fake", "--threads", "64"}))
-      << house.errors();
-  ASSERT_EQ(house.cli({"config", "set", "link.high_water=99"}).code, 0);
-  ASSERT_EQ(house.cli({"config", "set", "storage.min_free_bytes=1099511627776"}).code, 0);
-  ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
+TEST_F(Doctor, Doctor_WhileTheDaemonRuns_ReportsItsQueueConfigAndDisk) {
+  TestServer server(state());
+  ASSERT_TRUE(server.start({"--model", "m=" + demo_model(), "--engine", "fake", "--threads", "64"}))
+      << server.errors();
+  ASSERT_EQ(server.cli({"config", "set", "link.high_water=99"}).code, 0);
+  ASSERT_EQ(server.cli({"config", "set", "storage.min_free_bytes=1099511627776"}).code, 0);
+  ASSERT_EQ(server.cli({"queue", "pause"}).code, 0);
   put("/proc/self/cgroup", "0::/\n");
   put("/sys/fs/cgroup/cpu.max", "250000 100000\n");
   const json document = examine();
@@ -240,7 +239,7 @@ TEST_F(Doctor, WhatTheDaemonKnows) {
   expect(document, "fail", "disk space", "free", "free some space");
   expect(document, "warn", "cores", "64 compute threads", "--threads");
   expect(document, "warn", "cores", "gets the time of 2.5", "--threads");
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 }  // namespace

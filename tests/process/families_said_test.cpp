@@ -1,14 +1,14 @@
-// Goal: a call as a model of each family writes it reaches a client of each dialect as such, whole
-// and streamed: the name, the arguments, and why the answer ended.
-// Method: one model folder for each family, the demo model with a template that has the family's
-// words; fake engines whose script says a call as the family writes it.
+// Goal: a call as a model of each family writes it reaches a client of each dialect as a call,
+// whole and streamed: the name, the arguments, and why the answer ended. Method: one model folder
+// for each family, the demo model with a template that has the family's words; fake engines whose
+// script emits a call as the family writes it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::families_said_test {
 namespace {
@@ -16,7 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// `words`: what its template contains; `said`: the call of look with {"q": "Köln", "n": 5}.
+/// A family of formats. `words`: contents of its template; `said`: the call of look with {"q":
+/// "Köln", "n": 5}.
 struct Family {
   const char* name;
   const char* words;
@@ -60,7 +61,7 @@ const json kParameters = {
     {"type", "object"},
     {"properties", {{"q", {{"type", "string"}}}, {"n", {{"type", "integer"}}}}}};
 
-/// What a client understood: one call, and how the answer ended.
+/// The result that a client reads: one call, and how the answer ended.
 struct Understood {
   std::string name;
   std::string arguments;
@@ -169,7 +170,7 @@ json request_of(const Dialect& dialect, const std::string& model, bool stream) {
   return body;
 }
 
-TEST(FamiliesSaid, CallsReachEveryDialect) {
+TEST(ModelFamilyToolCalls, ToolCall_OfEachModelFamily_ReachesEveryApiDialect) {
   const TempDir dir;
   const std::string first = dir.path() + "/first";
   ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), first}).code, 0);
@@ -187,16 +188,16 @@ TEST(FamiliesSaid, CallsReachEveryDialect) {
     script.push_back({{"when", std::string("family=") + family.name + "\n"}, {"say", family.said}});
   }
   flags.insert(flags.end(), {"--engine-options", json{{"script", script}}.dump()});
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start(flags)) << house.errors();
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start(flags)) << server.errors();
   for (const Family& family : kFamilies) {
     for (const Dialect& dialect : kDialects) {
       for (const bool stream : {false, true}) {
         SCOPED_TRACE(std::string(family.name) + " " + dialect.path + (stream ? ", streamed" : ""));
         const json request = request_of(dialect, family.name, stream);
         const HttpAnswer answer =
-            http_exchange(house.url(), http_post_text(dialect.path, request.dump()));
-        ASSERT_EQ(answer.status, 200) << answer.body << house.errors();
+            http_exchange(server.url(), http_post_text(dialect.path, request.dump()));
+        ASSERT_EQ(answer.status, 200) << answer.body << server.errors();
         const Understood understood = dialect.read(answer.body, stream);
         EXPECT_EQ(understood.name, "look") << answer.body;
         EXPECT_EQ(json::parse(understood.arguments, nullptr, false), kArguments) << answer.body;
@@ -204,7 +205,7 @@ TEST(FamiliesSaid, CallsReachEveryDialect) {
       }
     }
   }
-  EXPECT_EQ(house.stop(), 0) << house.errors();
+  EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 
 }  // namespace

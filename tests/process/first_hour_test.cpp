@@ -1,6 +1,6 @@
-// Goal: the command line helps who meets it for the first time: tables fit, texts come from stdin,
-// names stand for ids, changes say one line, a refused start leaves nothing behind. Method: the
-// programs themselves, at one house and at starts that are refused.
+// Goal: the command line helps a first-time user: tables fit, texts come from stdin, names stand
+// for ids, changes print one line, a refused start leaves nothing behind. Method: the programs
+// themselves, on one server and on starts that are refused.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@
 
 #include "ops/cli/verbs.h"
 #include "ops/cli/width.h"
-#include "tests/process/house.h"
 #include "tests/process/running.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::first_hour_test {
 namespace {
@@ -34,7 +34,7 @@ std::size_t widest(const std::string& text) {
   return most;
 }
 
-/// A command line of bash; `$holdfast` is the program.
+/// Runs a command line of bash; `$holdfast` is the program.
 Ended shell(const std::string& line) {
   return run_program(
       {"/bin/bash", "--norc", "-c", "holdfast='" HOLDFAST_BIN_DIR "/holdfast'; " + line});
@@ -44,33 +44,34 @@ class FirstHour : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     dir_ = new TempDir;
-    house_ = new House(dir_->path() + "/state");
-    ASSERT_TRUE(house_->start({"--engine", "fake", "--model", "demo=" + demo_model(), "--model",
-                               "a_model_with_a_long_name_for_a_table=" + demo_model()}))
-        << house_->errors();
-    ASSERT_EQ(house_->cli({"run", "demo", "hi", "--max-tokens", "2"}).code, 0);
-    ASSERT_EQ(house_->cli({"keys", "create", "large 大型 key", "--tenant", "shop"}).code, 0);
+    server_ = new TestServer(dir_->path() + "/state");
+    ASSERT_TRUE(server_->start({"--engine", "fake", "--model", "demo=" + demo_model(), "--model",
+                                "a_model_with_a_long_name_for_a_table=" + demo_model()}))
+        << server_->errors();
+    ASSERT_EQ(server_->cli({"run", "demo", "hi", "--max-tokens", "2"}).code, 0);
+    ASSERT_EQ(server_->cli({"keys", "create", "large 大型 key", "--tenant", "shop"}).code, 0);
     ASSERT_EQ(
-        house_->cli({"webhooks", "create", "http://127.0.0.1:1/a/long/path", "--private"}).code, 0);
-    ASSERT_EQ(house_->cli({"models", "alias", "chat", "--to", "demo"}).code, 0);
-    ASSERT_EQ(house_->cli({"config", "set", "queue.max_requests=77"}).code, 0);
+        server_->cli({"webhooks", "create", "http://127.0.0.1:1/a/long/path", "--private"}).code,
+        0);
+    ASSERT_EQ(server_->cli({"models", "alias", "chat", "--to", "demo"}).code, 0);
+    ASSERT_EQ(server_->cli({"config", "set", "queue.max_requests=77"}).code, 0);
   }
   static void TearDownTestSuite() {
-    delete house_;
+    delete server_;
     delete dir_;
-    house_ = nullptr;
+    server_ = nullptr;
     dir_ = nullptr;
   }
   static std::string request_id() {
-    return json::parse(house_->cli({"--json", "requests", "list"}).out)["requests"][0]["id"];
+    return json::parse(server_->cli({"--json", "requests", "list"}).out)["requests"][0]["id"];
   }
   static TempDir* dir_;
-  static House* house_;
+  static TestServer* server_;
 };
 TempDir* FirstHour::dir_ = nullptr;
-House* FirstHour::house_ = nullptr;
+TestServer* FirstHour::server_ = nullptr;
 
-/// The arguments with which a verb shows something; nullopt for one that does not.
+/// The arguments with which a verb shows something; nullopt for a verb that does not.
 std::optional<std::vector<std::string>> arguments_to_show(const std::string& path,
                                                           const std::string& request) {
   const std::vector<std::string> bare = {
@@ -86,19 +87,19 @@ std::optional<std::vector<std::string>> arguments_to_show(const std::string& pat
   return std::nullopt;
 }
 
-TEST_F(FirstHour, EveryTableFitsTheTerminal) {
+TEST_F(FirstHour, CliTable_AtAnyTerminalWidth_Fits) {
   const std::string request = request_id();
-  int shown = 0;
+  int printed = 0;
   for (const cli::Verb& verb : cli::verb_table()) {
     const auto more = arguments_to_show(verb.path, request);
     if (!more) continue;
-    ++shown;
+    ++printed;
     std::istringstream path(verb.path);
     std::vector<std::string> args{std::istream_iterator<std::string>(path), {}};
     args.insert(args.end(), more->begin(), more->end());
     for (const char* columns : {"80", "100", "160"}) {
       setenv("COLUMNS", columns, 1);
-      const Ended ended = house_->cli(args);
+      const Ended ended = server_->cli(args);
       unsetenv("COLUMNS");
       EXPECT_FALSE(ended.out.empty()) << verb.path << ended.err;
       EXPECT_LE(widest(ended.out), std::stoul(columns)) << verb.path << "\n" << ended.out;
@@ -106,21 +107,21 @@ TEST_F(FirstHour, EveryTableFitsTheTerminal) {
     args.insert(args.begin(), "--json");
     setenv("COLUMNS", "40", 1);
     if (args[1] != "models" || args[2] != "verify") {
-      EXPECT_FALSE(json::parse(house_->cli(args).out, nullptr, false).is_discarded()) << verb.path;
+      EXPECT_FALSE(json::parse(server_->cli(args).out, nullptr, false).is_discarded()) << verb.path;
     }
     unsetenv("COLUMNS");
   }
-  EXPECT_EQ(shown, 20);
+  EXPECT_EQ(printed, 20);
 }
 
-TEST_F(FirstHour, PipedTablesAreWhole) {
-  const std::string out = house_->cli({"models", "list"}).out;
+TEST_F(FirstHour, CliTable_WhenPiped_IsNotShortened) {
+  const std::string out = server_->cli({"models", "list"}).out;
   EXPECT_NE(out.find("a_model_with_a_long_name_for_a_table"), std::string::npos);
   EXPECT_NE(out.find(demo_model()), std::string::npos) << out;
 }
 
-TEST_F(FirstHour, ChangesSayOneLineAndQuietOnesNothing) {
-  const std::string state = house_->state();
+TEST_F(FirstHour, CliChange_WithOrWithoutQuiet_PrintsNothingOrOneLine) {
+  const std::string state = server_->state();
   const std::string backup = dir_->path() + "/copy.db";
   const std::vector<std::vector<std::string>> changes = {
       {"models", "pin", "demo"},
@@ -144,7 +145,7 @@ TEST_F(FirstHour, ChangesSayOneLineAndQuietOnesNothing) {
     fs::remove(backup);
     for (std::vector<std::string> change : changes) {
       if (*quiet != '\0') change.emplace_back(quiet);
-      const Ended ended = house_->cli(change);
+      const Ended ended = server_->cli(change);
       EXPECT_EQ(ended.code, 0) << change[1] << ended.err;
       EXPECT_EQ(std::count(ended.out.begin(), ended.out.end(), '\n'), *quiet == '\0' ? 1 : 0)
           << change[1] << ended.out;
@@ -153,8 +154,8 @@ TEST_F(FirstHour, ChangesSayOneLineAndQuietOnesNothing) {
   }
 }
 
-TEST_F(FirstHour, TextsComeFromStdin) {
-  const std::string run = "$holdfast --state '" + house_->state() + "' --json run demo ";
+TEST_F(FirstHour, CliText_WithoutAnArgument_IsReadFromStdin) {
+  const std::string run = "$holdfast --state '" + server_->state() + "' --json run demo ";
   const std::string flags = " --max-tokens 4 --seed 1 --raw";
   const json argument = json::parse(shell(run + "'some words'" + flags).out);
   for (const std::string& line :
@@ -173,31 +174,31 @@ TEST_F(FirstHour, TextsComeFromStdin) {
   EXPECT_NE(none.err.find("stdin is empty"), std::string::npos) << none.err;
 }
 
-TEST_F(FirstHour, NamesStandForIds) {
-  ASSERT_EQ(house_->cli({"keys", "create", "twin"}).code, 0);
-  ASSERT_EQ(house_->cli({"keys", "update", "twin", "--max-requests", "2"}).code, 0);
-  ASSERT_EQ(house_->cli({"keys", "create", "twin"}).code, 0);
-  const Ended both = house_->cli({"keys", "revoke", "twin"});
+TEST_F(FirstHour, CliName_WhenUnique_StandsForTheId) {
+  ASSERT_EQ(server_->cli({"keys", "create", "twin"}).code, 0);
+  ASSERT_EQ(server_->cli({"keys", "update", "twin", "--max-requests", "2"}).code, 0);
+  ASSERT_EQ(server_->cli({"keys", "create", "twin"}).code, 0);
+  const Ended both = server_->cli({"keys", "revoke", "twin"});
   EXPECT_EQ(both.code, 4);
   EXPECT_NE(both.err.find("2 keys have the name"), std::string::npos) << both.err;
-  EXPECT_EQ(house_->cli({"keys", "revoke", "nobody"}).code, 3);
-  ASSERT_EQ(house_->cli({"webhooks", "create", "http://127.0.0.1:1/b", "--private"}).code, 0);
-  EXPECT_EQ(house_->cli({"webhooks", "delete", "http://127.0.0.1:1/b"}).code, 0);
+  EXPECT_EQ(server_->cli({"keys", "revoke", "nobody"}).code, 3);
+  ASSERT_EQ(server_->cli({"webhooks", "create", "http://127.0.0.1:1/b", "--private"}).code, 0);
+  EXPECT_EQ(server_->cli({"webhooks", "delete", "http://127.0.0.1:1/b"}).code, 0);
   wire::Submit submit = make_submit("hi", 2, 1);
   submit.idem_key = "order-7";
-  const auto client = house_->client();
-  const Heard heard = hear(*client, submit);
-  EXPECT_EQ(heard.failure, "");
-  const std::string id = heard.info.request_id;
+  const auto client = server_->client();
+  const StreamResult result = submit_and_stream(*client, submit);
+  EXPECT_EQ(result.failure, "");
+  const std::string id = result.info.request_id;
   for (const std::string& name : {id, "cmpl-" + id, "msg_" + id, std::string("order-7")}) {
-    const Ended shown = house_->cli({"--json", "requests", "show", name});
-    ASSERT_EQ(shown.code, 0) << name << shown.err;
-    EXPECT_EQ(json::parse(shown.out)["id"], id);
+    const Ended printed = server_->cli({"--json", "requests", "show", name});
+    ASSERT_EQ(printed.code, 0) << name << printed.err;
+    EXPECT_EQ(json::parse(printed.out)["id"], id);
   }
-  EXPECT_EQ(house_->cli({"requests", "show", "order-8"}).code, 3);
+  EXPECT_EQ(server_->cli({"requests", "show", "order-8"}).code, 3);
 }
 
-TEST_F(FirstHour, TheCommandLineHasTheBoundsOfHttp) {
+TEST_F(FirstHour, CliSamplingFlag_WhenOutOfRange_IsRefusedAsByHttp) {
   for (const auto& [flag, good, bad] :
        std::vector<std::tuple<std::string, std::string, std::string>>{
            {"--temperature", "2", "2.1"},
@@ -208,38 +209,38 @@ TEST_F(FirstHour, TheCommandLineHasTheBoundsOfHttp) {
            {"--max-tokens", "1", "0"},
            {"--prompt-logprobs", "20", "21"}}) {
     const auto run = [&](const std::string& value) {
-      return house_->cli({"--json", "run", "demo", "hi", flag + "=" + value, "--max-tokens=1"})
+      return server_->cli({"--json", "run", "demo", "hi", flag + "=" + value, "--max-tokens=1"})
           .code;
     };
     const bool of_tokens = flag == "--max-tokens" || flag == "--prompt-logprobs";
     if (!of_tokens) {
       EXPECT_EQ(run(good), 0) << flag << good;
     }
-    const Ended refused = house_->cli({"run", "demo", "hi", flag + "=" + bad});
+    const Ended refused = server_->cli({"run", "demo", "hi", flag + "=" + bad});
     EXPECT_EQ(refused.code, 4) << flag << bad << "; invalid_request, as HTTP says";
     EXPECT_NE(refused.err.find(flag), std::string::npos) << refused.err;
     EXPECT_EQ(refused.out, "");
   }
-  EXPECT_EQ(house_->cli({"run", "demo", "hi", "--temperature=nan"}).code, 4);
+  EXPECT_EQ(server_->cli({"run", "demo", "hi", "--temperature=nan"}).code, 4);
 }
 
-TEST_F(FirstHour, AFolderWithOneModelIsThatModel) {
+TEST_F(FirstHour, ModelsAdd_WithAFolderOfOneModel_AddsThatModel) {
   const TempDir dir;
   fs::create_directories(dir.path() + "/one");
-  const Ended empty = house_->cli({"models", "add", "found", dir.path() + "/one"});
+  const Ended empty = server_->cli({"models", "add", "found", dir.path() + "/one"});
   EXPECT_EQ(empty.code, 3);
   EXPECT_NE(empty.err.find("neither a GGUF file"), std::string::npos) << empty.err;
   fs::copy_file(demo_model(), dir.path() + "/one/a.gguf");
   dir.write("one/README.md", "text");
-  EXPECT_EQ(house_->cli({"models", "add", "found", dir.path() + "/one"}).code, 0);
+  EXPECT_EQ(server_->cli({"models", "add", "found", dir.path() + "/one"}).code, 0);
   fs::copy_file(demo_model(), dir.path() + "/one/b.gguf");
-  const Ended several = house_->cli({"models", "add", "found", dir.path() + "/one"});
+  const Ended several = server_->cli({"models", "add", "found", dir.path() + "/one"});
   EXPECT_EQ(several.code, 3);
   EXPECT_NE(several.err.find("a.gguf, b.gguf"), std::string::npos) << several.err;
-  EXPECT_EQ(house_->cli({"models", "remove", "found"}).code, 0);
+  EXPECT_EQ(server_->cli({"models", "remove", "found"}).code, 0);
 }
 
-TEST_F(FirstHour, WhatIsNoModelIsNamed) {
+TEST_F(FirstHour, ModelFile_WhenItIsNoModel_IsNamedInTheError) {
   const TempDir dir;
   const std::string pointer =
       "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n";
@@ -252,17 +253,17 @@ TEST_F(FirstHour, WhatIsNoModelIsNamed) {
     const std::string file = dir.write("model.gguf", bytes);
     for (const auto& args : std::vector<std::vector<std::string>>{
              {"models", "add", "bad", file}, {"inspect", file}, {"run", file, "hi"}}) {
-      const Ended ended = house_->cli(args);
+      const Ended ended = server_->cli(args);
       EXPECT_NE(ended.code, 0);
       EXPECT_NE(ended.err.find(what), std::string::npos) << args[0] << ": " << ended.err;
     }
   }
 }
 
-TEST(RefusedServe, LeavesNothingBehind) {
+TEST(RefusedServe, Serve_WhenRefused_LeavesNoFiles) {
   const TempDir dir;
   const std::string state = dir.path() + "/deep/state";
-  House other(dir.path() + "/other");
+  TestServer other(dir.path() + "/other");
   ASSERT_TRUE(other.start({"--engine", "fake"})) << other.errors();
   const std::string taken = other.url().substr(7);
   const TempDir models;
@@ -288,7 +289,7 @@ TEST(RefusedServe, LeavesNothingBehind) {
   }
 }
 
-TEST(OpenServe, SaysHowToMakeAKey) {
+TEST(OpenServe, Serve_OnAllInterfacesWithoutAKey_SaysHowToCreateOne) {
   const TempDir dir;
   Running serve(
       {"holdfast", "serve", "--engine", "fake", "--state", dir.path() + "/state", "--http", "*:0"},
@@ -306,7 +307,7 @@ TEST(OpenServe, SaysHowToMakeAKey) {
   EXPECT_EQ(again.end(SIGTERM), 0);
 }
 
-TEST(ClosedFiles, EveryProgramWorksWithoutStandardFiles) {
+TEST(ClosedFiles, Programs_WithClosedStandardFiles_Work) {
   const TempDir dir;
   const std::string state = dir.path() + "/state";
   const std::string serve = "exec $holdfast serve --engine fake --http none --state '" + state +
@@ -329,7 +330,7 @@ TEST(ClosedFiles, EveryProgramWorksWithoutStandardFiles) {
   EXPECT_EQ(shell("$holdfast --version >&-").code, 0);
 }
 
-TEST(FewFiles, AreSaidAtTheStart) {
+TEST(OpenFileLimit, Serve_WithALowOpenFileLimit_RefusesOrWarns) {
   const TempDir dir;
   for (const int files : {16, 32, 64, 100}) {
     const Ended ended = shell("ulimit -n " + std::to_string(files) +

@@ -86,7 +86,7 @@ bool read_head(Reader& reader, HttpAnswer* answer) {
 /// Returns when the body has ended or was cut.
 void read_body(Reader& reader, HttpAnswer* answer,
                const std::function<void(const std::string&)>& on_body) {
-  std::string piece;
+  std::string chunk;
   if (answer->headers.count("content-length") > 0) {
     if (!reader.exactly(std::stoul(answer->headers["content-length"]), &answer->body)) return;
     answer->complete = true;
@@ -97,11 +97,11 @@ void read_body(Reader& reader, HttpAnswer* answer,
     std::string size;
     if (!reader.until("\r\n", &size)) return;
     const std::size_t bytes = std::stoul(size, nullptr, 16);
-    if (!reader.exactly(bytes + 2, &piece)) return;
+    if (!reader.exactly(bytes + 2, &chunk)) return;
     if (bytes == 0) break;
-    piece.resize(bytes);
-    answer->body += piece;
-    if (on_body) on_body(piece);
+    chunk.resize(bytes);
+    answer->body += chunk;
+    if (on_body) on_body(chunk);
   }
   answer->complete = true;
 }
@@ -112,12 +112,12 @@ std::string header_lines(const std::vector<std::pair<std::string, std::string>>&
   return out;
 }
 
-/// Events of one connection, put together from pieces.
+/// Parses the events of one connection from chunks.
 class SseParser {
  public:
   template <class F>
-  void feed(const std::string& piece, F on_event) {
-    in_ += piece;
+  void feed(const std::string& chunk, F on_event) {
+    in_ += chunk;
     for (std::size_t end = 0; (end = in_.find("\n\n")) != std::string::npos;) {
       std::istringstream lines(in_.substr(0, end));
       in_.erase(0, end + 2);
@@ -135,12 +135,12 @@ class SseParser {
   std::string in_;
 };
 
-/// One client's memory over its connections.
-class Hearing {
+/// The state of one client over its connections.
+class SseReader {
  public:
-  explicit Hearing(const std::function<void(const SseHeard&)>& on_progress)
+  explicit SseReader(const std::function<void(const SseResult&)>& on_progress)
       : on_progress_(on_progress) {}
-  SseHeard heard;
+  SseResult result;
   std::string last_id;
   bool done = false;
 
@@ -152,23 +152,23 @@ class Hearing {
     const json chunk = json::parse(data, nullptr, false);
     if (!chunk.is_object()) return fail("an event that is no JSON: " + data);
     if (chunk.contains("error")) {
-      // The gateway ends, the request does not: it is taken up again.
+      // The gateway ends, the request does not: the client attaches again.
       if (chunk["error"].value("code", "") == "draining") return;
       return fail("an error event: " + data);
     }
     if (!take_id(id)) return;
     for (const json& choice : chunk.value("choices", json::array())) take_choice(choice);
-    heard.text_at[heard.index] = heard.text;
-    if (on_progress_) on_progress_(heard);
+    result.text_at[result.index] = result.text;
+    if (on_progress_) on_progress_(result);
   }
 
   void fail(const std::string& why) {
-    if (heard.failure.empty()) heard.failure = why;
+    if (result.failure.empty()) result.failure = why;
   }
 
  private:
   void take_choice(const json& choice) {
-    ChoiceHeard& to = heard.choices[choice.value("index", 0)];
+    ChoiceResult& to = result.choices[choice.value("index", 0)];
     std::string text = choice.value("text", "");
     if (choice.contains("delta")) {
       const json& delta = choice["delta"];
@@ -180,50 +180,51 @@ class Hearing {
       }
     }
     to.text += text;
-    heard.text += text;
+    result.text += text;
     if (choice.contains("finish_reason") && choice["finish_reason"].is_string()) {
-      to.finish = heard.finish = choice["finish_reason"];
+      to.finish = result.finish = choice["finish_reason"];
     }
   }
 
-  /// Ids are REQUEST.INDEX, with an index for each choice.
+  /// Takes an event id: REQUEST.INDEX, with an index for each choice.
   bool take_id(const std::string& id) {
     const std::size_t dot = id.rfind('.');
     if (dot == std::string::npos) return fail("an event without an id"), false;
-    if (heard.request_id.empty()) heard.request_id = id.substr(0, dot);
-    if (id.substr(0, dot) != heard.request_id) return fail("another request: " + id), false;
+    if (result.request_id.empty()) result.request_id = id.substr(0, dot);
+    if (id.substr(0, dot) != result.request_id) return fail("another request: " + id), false;
     std::istringstream all(id.substr(dot + 1));
     std::int64_t sum = 0;
     std::size_t choice = 0;
     for (std::string one; std::getline(all, one, ','); ++choice) {
       const std::int64_t index = std::stoll(one);
-      if (choice == seen_.size()) seen_.push_back(0);
-      if (index < seen_[choice]) return fail("ids go back: " + id + " after " + last_id), false;
-      seen_[choice] = index;
+      if (choice == choice_indexes_.size()) choice_indexes_.push_back(0);
+      if (index < choice_indexes_[choice])
+        return fail("ids go back: " + id + " after " + last_id), false;
+      choice_indexes_[choice] = index;
       sum += index;
     }
-    heard.index = sum;
+    result.index = sum;
     last_id = id;
     return true;
   }
 
-  std::vector<std::int64_t> seen_;
-  const std::function<void(const SseHeard&)>& on_progress_;
+  std::vector<std::int64_t> choice_indexes_;
+  const std::function<void(const SseResult&)>& on_progress_;
 };
 
-std::string next_request(const Hearing& hearing, const std::string& path, const std::string& body,
-                         const std::string& key, Resume resume) {
+std::string next_request(const SseReader& sse_reader, const std::string& path,
+                         const std::string& body, const std::string& key, Resume resume) {
   std::vector<std::pair<std::string, std::string>> headers;
-  if (hearing.last_id.empty() || resume == Resume::kPost) {
+  if (sse_reader.last_id.empty() || resume == Resume::kPost) {
     headers.emplace_back("Idempotency-Key", key);
-    if (!hearing.last_id.empty()) headers.emplace_back("Last-Event-ID", hearing.last_id);
+    if (!sse_reader.last_id.empty()) headers.emplace_back("Last-Event-ID", sse_reader.last_id);
     return http_post_text(path, body, headers);
   }
-  const std::string stream = "/v1/requests/" + hearing.heard.request_id + "/stream";
+  const std::string stream = "/v1/requests/" + sse_reader.result.request_id + "/stream";
   if (resume == Resume::kGetFrom) {
-    return http_get_text(stream + "?from=" + std::to_string(hearing.heard.index));
+    return http_get_text(stream + "?from=" + std::to_string(sse_reader.result.index));
   }
-  headers.emplace_back("Last-Event-ID", hearing.last_id);
+  headers.emplace_back("Last-Event-ID", sse_reader.last_id);
   return http_get_text(stream, headers);
 }
 
@@ -258,40 +259,40 @@ std::string http_get_text(const std::string& path,
   return "GET " + path + " HTTP/1.1\r\n" + header_lines(headers) + "\r\n";
 }
 
-SseHeard hear_sse(const std::function<std::string()>& url, const std::string& path,
-                  const std::string& body, const std::string& key, Resume resume,
-                  const std::function<void(const SseHeard&)>& on_progress, bool patient) {
-  Hearing hearing(on_progress);
-  while (!hearing.done && hearing.heard.failure.empty()) {
-    if (++hearing.heard.connections > kConnectionsMax) {
-      hearing.fail("no end after " + std::to_string(kConnectionsMax) + " connections");
+SseResult stream_sse(const std::function<std::string()>& url, const std::string& path,
+                     const std::string& body, const std::string& key, Resume resume,
+                     const std::function<void(const SseResult&)>& on_progress, bool patient) {
+  SseReader sse_reader(on_progress);
+  while (!sse_reader.done && sse_reader.result.failure.empty()) {
+    if (++sse_reader.result.connections > kConnectionsMax) {
+      sse_reader.fail("no end after " + std::to_string(kConnectionsMax) + " connections");
       break;
     }
     SseParser parser;
     const HttpAnswer answer = http_exchange(
-        url(), next_request(hearing, path, body, key, resume), [&](const std::string& piece) {
-          parser.feed(piece, [&](const std::string& id, const std::string& data) {
-            hearing.on_event(id, data);
+        url(), next_request(sse_reader, path, body, key, resume), [&](const std::string& chunk) {
+          parser.feed(chunk, [&](const std::string& id, const std::string& data) {
+            sse_reader.on_event(id, data);
           });
         });
     const bool passing =
         patient && (answer.status == 429 || answer.status == 503 || answer.status == 504);
     if (answer.status != 0 && answer.status != 200 && !passing) {
-      hearing.fail("status " + std::to_string(answer.status) + ": " + answer.body);
+      sse_reader.fail("status " + std::to_string(answer.status) + ": " + answer.body);
     }
-    if (!hearing.done) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (!sse_reader.done) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  return hearing.heard;
+  return sse_reader.result;
 }
 
-SseHeard hear_sse(const std::string& url, const std::string& path, const std::string& body,
-                  const std::string& key, Resume resume,
-                  const std::function<void(std::int64_t)>& on_progress) {
-  return hear_sse([&] { return url; }, path, body, key, resume,
-                  [&](const SseHeard& so_far) {
-                    if (on_progress) on_progress(so_far.index);
-                  },
-                  false);
+SseResult stream_sse(const std::string& url, const std::string& path, const std::string& body,
+                     const std::string& key, Resume resume,
+                     const std::function<void(std::int64_t)>& on_progress) {
+  return stream_sse([&] { return url; }, path, body, key, resume,
+                    [&](const SseResult& so_far) {
+                      if (on_progress) on_progress(so_far.index);
+                    },
+                    false);
 }
 
 }  // namespace holdfast::process

@@ -1,7 +1,7 @@
-// Goal: the promise through the HTTP door: whoever is killed in mid-stream, a client that repeats
-// its POST with the same Idempotency-Key, or asks for the stream of its request, gets the text of
-// the undisturbed run, no byte twice, none missing; and many requests at once get the text that
-// each gets alone. Method: `holdfast serve` with the demo model, kills by pid from the stream's own
+// Goal: the promise over HTTP: whichever process is killed in mid-stream, a client that repeats its
+// POST with the same Idempotency-Key, or asks for the stream of its request, gets the text of the
+// undisturbed run, no byte twice, none missing; and many requests at once get the text that each
+// gets alone. Method: `holdfast serve` with the demo model, kills by pid from the stream's own
 // callback (the request cannot have ended before), texts compared byte for byte.
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::http_test {
 namespace {
@@ -42,23 +42,24 @@ json chat(const std::string& content, std::int64_t tokens, std::int64_t seed) {
 class Http : public testing::Test {
  protected:
   void SetUp() override {
-    house_ = std::make_unique<House>(dir_.path() + "/state");
-    ASSERT_TRUE(house_->start({"--model", "demo=" + demo_model()})) << house_->errors();
+    server_ = std::make_unique<TestServer>(dir_.path() + "/state");
+    ASSERT_TRUE(server_->start({"--model", "demo=" + demo_model()})) << server_->errors();
   }
   void TearDown() override {
-    if (house_->supervisor_pid() > 0) {
-      EXPECT_EQ(house_->stop(), 0) << house_->errors();
+    if (server_->supervisor_pid() > 0) {
+      EXPECT_EQ(server_->stop(), 0) << server_->errors();
     }
   }
-  SseHeard hear_stream(const std::string& path, json body, const std::string& key, Resume resume,
-                       const std::function<void(std::int64_t)>& on_progress = {}) {
+  SseResult stream_with_resume(const std::string& path, json body, const std::string& key,
+                               Resume resume,
+                               const std::function<void(std::int64_t)>& on_progress = {}) {
     body["stream"] = true;
-    return hear_sse(house_->url(), path, body.dump(), key, resume, on_progress);
+    return stream_sse(server_->url(), path, body.dump(), key, resume, on_progress);
   }
   HttpAnswer post(const std::string& path, const json& body, const std::string& key = "") {
     std::vector<std::pair<std::string, std::string>> headers;
     if (!key.empty()) headers.emplace_back("Idempotency-Key", key);
-    return http_exchange(house_->url(), http_post_text(path, body.dump(), headers));
+    return http_exchange(server_->url(), http_post_text(path, body.dump(), headers));
   }
   static std::string text_of(const HttpAnswer& answer) {
     const json body = json::parse(answer.body, nullptr, false);
@@ -66,13 +67,13 @@ class Http : public testing::Test {
     const json& choice = body["choices"][0];
     return choice.contains("text") ? choice["text"] : choice["message"]["content"];
   }
-  /// What was heard is what `expected` heard, at every index that both saw, and to the end.
-  void expect_same(const SseHeard& heard, const SseHeard& expected) {
-    EXPECT_EQ(heard.failure, "") << house_->errors();
-    EXPECT_EQ(heard.text, expected.text);
-    EXPECT_EQ(heard.finish, expected.finish);
-    EXPECT_EQ(heard.index, expected.index);
-    for (const auto& [index, text] : heard.text_at) {
+  /// Expects the text of `expected` at every index that both saw, and at the end.
+  void expect_same(const SseResult& result, const SseResult& expected) {
+    EXPECT_EQ(result.failure, "") << server_->errors();
+    EXPECT_EQ(result.text, expected.text);
+    EXPECT_EQ(result.finish, expected.finish);
+    EXPECT_EQ(result.index, expected.index);
+    for (const auto& [index, text] : result.text_at) {
       const auto other = expected.text_at.find(index);
       if (other == expected.text_at.end()) continue;
       EXPECT_EQ(text, other->second) << "up to index " << index;
@@ -80,13 +81,13 @@ class Http : public testing::Test {
   }
 
   TempDir dir_;
-  std::unique_ptr<House> house_;
+  std::unique_ptr<TestServer> server_;
 };
 
-TEST_F(Http, StreamsGoOnWhoeverIsKilled) {
+TEST_F(Http, SseStream_WhenAProcessIsKilled_ResumesWithTheSameText) {
   const std::string path = "/v1/completions";
   const json body = completion("O Romeo, Romeo, wherefore art thou", kTokens, 1234);
-  const SseHeard expected = hear_stream(path, body, "quiet", Resume::kPost);
+  const SseResult expected = stream_with_resume(path, body, "quiet", Resume::kPost);
   ASSERT_EQ(expected.failure, "");
   ASSERT_EQ(expected.index, kTokens);
   ASSERT_EQ(expected.connections, 1);
@@ -96,48 +97,49 @@ TEST_F(Http, StreamsGoOnWhoeverIsKilled) {
       bool killed = false;
       const std::string key = std::string(name) + "-" + resume_name(resume)[0] +
                               std::to_string(static_cast<int>(resume));
-      const SseHeard heard = hear_stream(path, body, key, resume, [&](std::int64_t index) {
-        if (!killed && index >= kKillAfter) killed = house_->kill_child(name);
+      const SseResult result = stream_with_resume(path, body, key, resume, [&](std::int64_t index) {
+        if (!killed && index >= kKillAfter) killed = server_->kill_child(name);
       });
       EXPECT_TRUE(killed);
-      expect_same(heard, expected);
-      // Only the gateway holds the connection; nobody else's death may end it.
-      EXPECT_EQ(heard.connections > 1, std::string(name) == "gateway");
+      expect_same(result, expected);
+      // Only the gateway holds the connection; the death of another process must not end it.
+      EXPECT_EQ(result.connections > 1, std::string(name) == "gateway");
     }
   }
 }
 
-TEST_F(Http, AChatStreamOutlivesTheWholeHouse) {
+TEST_F(Http, ChatStream_WhenEveryProcessIsKilled_GivesTheSameText) {
   const std::string path = "/v1/chat/completions";
   const json body = chat("Speak, Juliet:", kTokens, 99);
-  const SseHeard expected = hear_stream(path, body, "quiet", Resume::kPost);
+  const SseResult expected = stream_with_resume(path, body, "quiet", Resume::kPost);
   ASSERT_EQ(expected.failure, "");
   std::size_t next = 0;
   const std::vector<std::string> victims = {"gateway", "daemon", "worker-0", "gateway"};
-  const SseHeard heard = hear_stream(path, body, "all", Resume::kPost, [&](std::int64_t index) {
-    if (next == victims.size() || index < 10 + 30 * static_cast<std::int64_t>(next)) return;
-    if (house_->kill_child(victims[next])) ++next;
-  });
-  // The last one may come too late: what was made meanwhile comes in one event after a restart.
+  const SseResult result =
+      stream_with_resume(path, body, "all", Resume::kPost, [&](std::int64_t index) {
+        if (next == victims.size() || index < 10 + 30 * static_cast<std::int64_t>(next)) return;
+        if (server_->kill_child(victims[next])) ++next;
+      });
+  // The last kill may come too late: after a restart all new text comes in one event.
   EXPECT_GE(next, victims.size() - 1);
-  EXPECT_GE(heard.connections, 2);
-  expect_same(heard, expected);
+  EXPECT_GE(result.connections, 2);
+  expect_same(result, expected);
 }
 
-TEST_F(Http, AWholeAnswerIsGivenOnceMore) {
+TEST_F(Http, IdempotencyKey_WhenTheGatewayIsKilled_ReturnsTheSameAnswer) {
   const json body = completion("All the world's a stage,", kTokens, 5);
   const std::string expected = text_of(post("/v1/completions", body, "quiet"));
-  // The gateway dies while the answer is being made; the client repeats until it has one.
+  // The gateway dies while the answer is made; the client repeats until it has one.
   HttpAnswer cut;
   std::thread client([&] { cut = post("/v1/completions", body, "cut"); });
-  const auto running = house_->operator_client();
+  const auto running = server_->operator_client();
   for (int i = 0; i < 2'000; ++i) {
     const auto answer = running->op(client::AllTenants::local(), "queue.stats", "{}");
     const auto* text = std::get_if<std::string>(&answer);
     if (text != nullptr && json::parse(*text)["running_choices"] == 1) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  EXPECT_TRUE(house_->kill_child("gateway"));
+  EXPECT_TRUE(server_->kill_child("gateway"));
   client.join();
   EXPECT_FALSE(cut.complete) << "the kill came too late to cut the answer";
   HttpAnswer again;
@@ -151,7 +153,7 @@ TEST_F(Http, AWholeAnswerIsGivenOnceMore) {
   EXPECT_EQ(post("/v1/completions", other, "cut").status, 422);
 }
 
-TEST_F(Http, ThirtyTwoAtOnceGetTheTextThatEachGetsAlone) {
+TEST_F(Http, HttpRequests_When32RunAtOnce_GiveTheTextOfEachAlone) {
   constexpr std::int64_t kRequests = 32;
   const auto ask = [&](std::int64_t i) {
     const std::string prompt = "Scene " + std::to_string(i) + ". Enter a king and " +
@@ -177,11 +179,11 @@ TEST_F(Http, ThirtyTwoAtOnceGetTheTextThatEachGetsAlone) {
 
 // Goal: a request never allocates device memory: the worker's counter of device and engine
 // allocations is the same before and after any number of requests. Method: a warm-up, then a
-// thousand mixed ones, eight at a time; the counter as `workers list --json` gives it, read when
-// the worker's own count of tokens shows that it is from after the last request.
-TEST_F(Http, AThousandRequestsAllocateNothing) {
+// thousand mixed ones, eight at a time; the counter of `workers list --json`, read when the
+// worker's own count of tokens shows that it is from after the last request.
+TEST_F(Http, Worker_DuringAThousandRequests_AllocatesNothing) {
   const auto worker = [&] {
-    return json::parse(house_->cli({"--json", "workers", "list"}).out)["workers"][0];
+    return json::parse(server_->cli({"--json", "workers", "list"}).out)["workers"][0];
   };
   const auto ask = [&](std::int64_t i) {
     const std::string prompt(static_cast<std::size_t>(1 + (i * 37) % 200), 'o');
@@ -204,7 +206,7 @@ TEST_F(Http, AThousandRequestsAllocateNothing) {
   };
   const auto settled = [&] {  // the report comes once a second
     json now = worker();
-    const auto target = json::parse(house_->cli({"--json", "status"}).out)["counters"]["tokens"];
+    const auto target = json::parse(server_->cli({"--json", "status"}).out)["counters"]["tokens"];
     for (int i = 0; i < 200 && now["tokens"] < target; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       now = worker();

@@ -1,12 +1,12 @@
 // Goal: `serve --tls-cert --tls-key` is HTTPS for curl, answers and streams alike, also after the
-// gateway was killed; `--cors-origin` reaches the gateway; what is wrong with these flags ends
-// `serve` at once, with the reason.
-// Method: `holdfast serve` with the demo model; a certificate by openssl's program.
+// gateway was killed; `--cors-origin` reaches the gateway; wrong values of these flags end `serve`
+// at once, with the reason. Method: `holdfast serve` with the demo model; a certificate by
+// openssl's program.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::https_test {
 namespace {
@@ -33,15 +33,15 @@ class Https : public testing::Test {
   const TempDir dir;
   const std::string cert = dir.path() + "/cert.pem";
   const std::string key = dir.path() + "/key.pem";
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
-TEST_F(Https, CurlGetsAnswersAndStreams) {
-  ASSERT_TRUE(house.start({"--model", "m=" + demo_model(), "--threads", "1", "--tls-cert", cert,
-                           "--tls-key", key, "--cors-origin", "https://app.example"}))
-      << house.errors();
-  ASSERT_TRUE(house.url().starts_with("https://127.0.0.1:")) << house.url();
-  const std::string url = house.url() + "/v1/completions";
+TEST_F(Https, Https_WithCurl_ServesAnswersAndStreams) {
+  ASSERT_TRUE(server.start({"--model", "m=" + demo_model(), "--threads", "1", "--tls-cert", cert,
+                            "--tls-key", key, "--cors-origin", "https://app.example"}))
+      << server.errors();
+  ASSERT_TRUE(server.url().starts_with("https://127.0.0.1:")) << server.url();
+  const std::string url = server.url() + "/v1/completions";
   json body = {
       {"model", "m"}, {"prompt", "To be"}, {"max_tokens", 40}, {"seed", 3}, {"ignore_eos", true}};
   const Ended whole = curl({url, "-i", "-H", "Origin: https://app.example", "-d", body.dump()});
@@ -52,7 +52,7 @@ TEST_F(Https, CurlGetsAnswersAndStreams) {
   const std::string text =
       json::parse(whole.out.substr(whole.out.find("\r\n\r\n") + 4))["choices"][0]["text"];
   body["stream"] = true;
-  ASSERT_TRUE(house.kill_child("gateway"));
+  ASSERT_TRUE(server.kill_child("gateway"));
   const Ended stream = curl({url, "-N", "-d", body.dump()});
   ASSERT_EQ(stream.code, 0) << stream.err;
   std::string joined;
@@ -63,10 +63,10 @@ TEST_F(Https, CurlGetsAnswersAndStreams) {
     }
   }
   EXPECT_EQ(joined, text);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Https, WrongFlagsEndServe) {
+TEST_F(Https, Serve_WithWrongTlsOrCorsFlags_EndsWithTheReason) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--tls-cert", cert}, "go together"},
       {{"--tls-cert", cert, "--tls-key", dir.path() + "/none"}, "No such file"},
@@ -74,7 +74,7 @@ TEST_F(Https, WrongFlagsEndServe) {
       {{"--cors-origin", "app.example"}, "--cors-origin app.example"},
   };
   for (const auto& [flags, reason] : cases) {
-    std::vector<std::string> args = {"holdfast", "--state", house.state(),
+    std::vector<std::string> args = {"holdfast", "--state", server.state(),
                                      "serve",    "--http",  "127.0.0.1:0"};
     args.insert(args.end(), flags.begin(), flags.end());
     const Ended ended = run_program(args);

@@ -1,7 +1,7 @@
-// Goal: who goes away and cannot come back costs nothing more; who is being answered when the house
-// is told to stop gets the answer, and what cannot be finished in time is taken up again after the
-// next start.
-// Method: `holdfast serve` with the demo model and with slow fake ones, clients over HTTP.
+// Goal: a client that goes away and cannot come back costs nothing more; a client that is being
+// answered when the server is told to stop gets its answer, and a request that cannot be finished
+// in time is resumed after the next start. Method: `holdfast serve` with the demo model and with
+// slow fake ones, clients over HTTP.
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -13,8 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::leaving_test {
 namespace {
@@ -27,7 +27,7 @@ json body_of(std::int64_t tokens, bool stream) {
           {"seed", 7},       {"stream", stream},  {"temperature", 0.8}};
 }
 
-/// Sends a request and keeps the connection, for the test to leave.
+/// Sends a request; returns the open connection, for the test to close.
 int begin(const std::string& url, const std::string& request) {
   sockaddr_in name{};
   name.sin_family = AF_INET;
@@ -40,17 +40,17 @@ int begin(const std::string& url, const std::string& request) {
   return fd;
 }
 
-/// The newest request of the house: its state.
-std::string newest_state(const House& house) {
-  const Ended ended = house.cli({"--json", "requests", "list", "--limit", "1"});
+/// The state of the server's newest request.
+std::string newest_state(const TestServer& server) {
+  const Ended ended = server.cli({"--json", "requests", "list", "--limit", "1"});
   const json list = json::parse(ended.out, nullptr, false);
   if (!list.is_object() || list.value("requests", json::array()).empty()) return "none";
   return list["requests"][0].value("state", "");
 }
 
-bool comes_to(const House& house, const std::string& state) {
+bool comes_to(const TestServer& server, const std::string& state) {
   for (int i = 0; i < 100; ++i) {
-    if (newest_state(house) == state) return true;
+    if (newest_state(server) == state) return true;
     std::this_thread::sleep_for(50ms);
   }
   return false;
@@ -59,10 +59,10 @@ bool comes_to(const House& house, const std::string& state) {
 const std::vector<std::string> kSlow = {"--model", "demo=" + demo_model(), "--engine",
                                         "fake",    "--engine-options",     R"({"step_us":20000})"};
 
-TEST(Leaving, WhoCannotComeBackIsNotWaitedFor) {
+TEST(Leaving, Request_WhenTheClientCannotReturn_IsCancelledAtOnce) {
   const TempDir dir;
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start(kSlow)) << house.errors();
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start(kSlow)) << server.errors();
   const struct {
     bool stream;
     std::vector<std::pair<std::string, std::string>> headers;
@@ -73,34 +73,35 @@ TEST(Leaving, WhoCannotComeBackIsNotWaitedFor) {
                 {false, {{"Idempotency-Key", "k"}}, "running"}};
   for (const auto& c : kCases) {
     const int fd = begin(
-        house.url(), http_post_text("/v1/completions", body_of(480, c.stream).dump(), c.headers));
-    EXPECT_TRUE(comes_to(house, "running"));
+        server.url(), http_post_text("/v1/completions", body_of(480, c.stream).dump(), c.headers));
+    EXPECT_TRUE(comes_to(server, "running"));
     close(fd);
-    // Long before the 30 s of those who may come back are over.
-    EXPECT_TRUE(comes_to(house, c.ends)) << c.ends << " " << newest_state(house);
+    // Long before the 30 s that clients have to come back are over.
+    EXPECT_TRUE(comes_to(server, c.ends)) << c.ends << " " << newest_state(server);
     if (std::string(c.ends) == "running") {
       std::this_thread::sleep_for(500ms);
-      EXPECT_EQ(newest_state(house), "running");
+      EXPECT_EQ(newest_state(server), "running");
     }
   }
-  EXPECT_EQ(house.cli({"config", "set", "drain.limit_ms=0"}).code, 0);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.cli({"config", "set", "drain.limit_ms=0"}).code, 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST(Stopping, AnswersInFlightArrive) {
+TEST(Stopping, Stop_WithAnswersInFlight_DeliversThem) {
   const TempDir dir;
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start({"--model", "demo=" + demo_model(), "--threads", "2"})) << house.errors();
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start({"--model", "demo=" + demo_model(), "--threads", "2"}))
+      << server.errors();
   constexpr int kClients = 32, kTokens = 60;
   std::vector<std::future<HttpAnswer>> answers;
   for (int i = 0; i < kClients; ++i) {
-    answers.push_back(std::async(std::launch::async, [&house, i] {
-      return http_exchange(house.url(),
+    answers.push_back(std::async(std::launch::async, [&server, i] {
+      return http_exchange(server.url(),
                            http_post_text("/v1/completions", body_of(kTokens, i % 2 == 0).dump()));
     }));
   }
-  // All of them are with the daemon.
-  const auto client = house.operator_client();
+  // All requests are with the daemon.
+  const auto client = server.operator_client();
   for (int i = 0; i < 400; ++i) {
     const auto list = client->op(client::AllTenants::local(), "requests.list", R"({"limit":100})");
     const auto* text = std::get_if<std::string>(&list);
@@ -108,7 +109,7 @@ TEST(Stopping, AnswersInFlightArrive) {
     if (all.is_object() && all.value("requests", json::array()).size() >= kClients) break;
     std::this_thread::sleep_for(5ms);
   }
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
   for (auto& pending : answers) {
     const HttpAnswer answer = pending.get();
     EXPECT_EQ(answer.status, 200) << answer.body;
@@ -119,56 +120,57 @@ TEST(Stopping, AnswersInFlightArrive) {
   }
 }
 
-TEST(Stopping, WhatIsLeftIsTakenUpAgain) {
+TEST(Stopping, Stop_WithUnfinishedWork_ResumesItAtTheNextStart) {
   const TempDir dir;
   std::string whole;
   {
-    House house(dir.path() + "/other");
-    ASSERT_TRUE(house.start(kSlow)) << house.errors();
-    whole = hear_sse(house.url(), "/v1/completions", body_of(100, true).dump(), "w", Resume::kPost)
-                .text;
-    EXPECT_EQ(house.stop(), 0);
+    TestServer server(dir.path() + "/other");
+    ASSERT_TRUE(server.start(kSlow)) << server.errors();
+    whole =
+        stream_sse(server.url(), "/v1/completions", body_of(100, true).dump(), "w", Resume::kPost)
+            .text;
+    EXPECT_EQ(server.stop(), 0);
   }
-  House house(dir.path() + "/state");
+  TestServer server(dir.path() + "/state");
   auto flags = kSlow;
   flags.insert(flags.end(), {"--config", "drain.limit_ms=300"});
-  ASSERT_TRUE(house.start(flags)) << house.errors();
-  auto plain = std::async(std::launch::async, [&house] {
-    return http_exchange(house.url(),
+  ASSERT_TRUE(server.start(flags)) << server.errors();
+  auto plain = std::async(std::launch::async, [&server] {
+    return http_exchange(server.url(),
                          http_post_text("/v1/completions", body_of(480, false).dump()));
   });
   std::promise<void> underway;
-  std::string url = house.url();
+  std::string url = server.url();
   std::mutex mutex;
   auto stream = std::async(std::launch::async, [&] {
     bool told = false;
-    return hear_sse(
+    return stream_sse(
         [&] {
           const std::lock_guard lock(mutex);
           return url;
         },
         "/v1/completions", body_of(100, true).dump(), "k", Resume::kPost,
-        [&](const SseHeard& heard) {
-          if (heard.index > 5 && !std::exchange(told, true)) underway.set_value();
+        [&](const SseResult& result) {
+          if (result.index > 5 && !std::exchange(told, true)) underway.set_value();
         },
         true);
   });
   underway.get_future().wait();
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
   const HttpAnswer refused = plain.get();
   EXPECT_EQ(refused.status, 503) << refused.body;
   EXPECT_NE(refused.body.find("\"code\":\"draining\""), std::string::npos) << refused.body;
   EXPECT_EQ(refused.headers.count("x-request-id"), 1U);
-  ASSERT_TRUE(house.start(flags)) << house.errors();
+  ASSERT_TRUE(server.start(flags)) << server.errors();
   {
     const std::lock_guard lock(mutex);
-    url = house.url();
+    url = server.url();
   }
-  const SseHeard heard = stream.get();
-  EXPECT_EQ(heard.failure, "");
-  EXPECT_EQ(heard.text, whole);
-  EXPECT_GT(heard.connections, 1);
-  EXPECT_EQ(house.stop(), 0);
+  const SseResult result = stream.get();
+  EXPECT_EQ(result.failure, "");
+  EXPECT_EQ(result.text, whole);
+  EXPECT_GT(result.connections, 1);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 }  // namespace

@@ -1,14 +1,14 @@
 // Goal: over real processes, whatever is over a bound gets its typed refusal with the numbers that
-// help, and none of it reaches a worker; what is within the bounds is served beside it.
-// Method: a house with every kind of bound set; a generated mix of requests, of which each knows by
-// how much it is over which bound; afterwards the attempts in the database.
+// help, and none of it reaches a worker; requests within the bounds are served at the same time.
+// Method: a server with every kind of bound set; a generated mix of requests, each of which is over
+// a given bound by a given amount; afterwards the attempts in the database.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
 #include <map>
 #include <random>
 
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::limits_test {
 namespace {
@@ -79,17 +79,17 @@ wire::Submit small(int number) {
   return submit;
 }
 
-TEST(Limits, WhatIsOverABoundIsRefusedAndNeverRuns) {
+TEST(Limits, Request_WhenOverALimit_IsRefusedAndNeverRuns) {
   const TempDir dir;
-  House house(dir.path() + "/state");
+  TestServer server(dir.path() + "/state");
   std::vector<std::string> flags = {
       "--model",  "demo=" + demo_model(),       "--engine", "fake",
       "--config", "tenant.full.max_requests=3", "--config", "tenant.full.max_running=1"};
   for (const Case& c : kCases) {
     flags.insert(flags.end(), {"--config", std::string(c.knob) + "=" + std::to_string(c.bound)});
   }
-  ASSERT_TRUE(house.start(flags)) << house.errors();
-  const auto client = house.client();
+  ASSERT_TRUE(server.start(flags)) << server.errors();
+  const auto client = server.client();
   std::mt19937 random(5);
   std::map<std::string, int> refused;
   for (int i = 0; i < 400; ++i) {
@@ -112,7 +112,7 @@ TEST(Limits, WhatIsOverABoundIsRefusedAndNeverRuns) {
     EXPECT_NE(failure->message.find(" is " + std::to_string(failure->largest)), std::string::npos)
         << failure->message;
   }
-  // More at once than the tenant may have: three are in, the rest is told when to come again.
+  // Sends more at once than the tenant may have: three get in, the rest is told when to retry.
   int in = 0, full = 0;
   for (int i = 0; i < 40; ++i) {
     wire::Submit submit = small(1000 + i);
@@ -129,14 +129,14 @@ TEST(Limits, WhatIsOverABoundIsRefusedAndNeverRuns) {
     }
   }
   EXPECT_GE(in, 3);
-  EXPECT_EQ(count(house.state(), "SELECT count(*) FROM requests WHERE id LIKE 'full-%'"), in);
+  EXPECT_EQ(count(server.state(), "SELECT count(*) FROM requests WHERE id LIKE 'full-%'"), in);
   EXPECT_EQ(in + full, 40);
   EXPECT_EQ(refused.size(), std::size(kCases)) << "every bound was exceeded";
-  EXPECT_EQ(count(house.state(), "SELECT count(*) FROM requests WHERE id LIKE 'over-%'"), 0);
-  EXPECT_EQ(count(house.state(),
+  EXPECT_EQ(count(server.state(), "SELECT count(*) FROM requests WHERE id LIKE 'over-%'"), 0);
+  EXPECT_EQ(count(server.state(),
                   "SELECT count(*) FROM attempts JOIN requests USING (seq) WHERE id LIKE 'over-%'"),
             0);
-  EXPECT_GT(count(house.state(), "SELECT count(*) FROM requests WHERE id LIKE 'within-%'"), 50);
+  EXPECT_GT(count(server.state(), "SELECT count(*) FROM requests WHERE id LIKE 'within-%'"), 50);
 }
 
 }  // namespace

@@ -1,2 +1,2 @@
-set(libs hf_cli hf_gateway)
+set(libs holdfast_cli holdfast_gateway)
 set(timeout_s 600)

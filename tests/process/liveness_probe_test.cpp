@@ -1,6 +1,6 @@
 // Goal: a process counts as hung only for time in which it owed an answer and could have given one.
-// Method: the supervisor's probe over a child of this test that answers when it is told to; the
-// clock is by hand.
+// Method: the supervisor's probe over a child of this test that answers on command; the clock is
+// set by hand.
 #include "ops/cli/liveness_probe.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ struct LivenessProbeTest : testing::Test {
     if (pid == 0) {
       while (true) pause();
     }
-    while (!sleeps()) usleep(1000);  // one that sleeps is not held up
+    while (!sleeps()) usleep(1000);  // a sleeping process is not held up
     probe.started(pid);
     look();
   }
@@ -52,19 +52,19 @@ struct LivenessProbeTest : testing::Test {
     now_ms += after_ms;
     probe.look(now_ms, kPeriodMs);
   }
-  /// False: nothing was asked.
+  /// Answers for the child. False: no probe came.
   bool answer() const {
     char byte = 0;
     return read(child_end, &byte, 1) == 1 && write(child_end, &byte, 1) == 1;
   }
 };
 
-TEST_F(LivenessProbeTest, UntilTheFirstAnswer_NothingCounts) {
+TEST_F(LivenessProbeTest, SilentTime_UntilTheFirstAnswer_IsZero) {
   for (int i = 0; i < 100; ++i) look();
   EXPECT_EQ(probe.silent_ms(), 0);
 }
 
-TEST_F(LivenessProbeTest, AnAnswer_EndsTheCount) {
+TEST_F(LivenessProbeTest, SilentTime_WhenTheProcessAnswers_IsResetToZero) {
   EXPECT_TRUE(answer());
   look();
   for (int i = 0; i < 4; ++i) look();
@@ -75,7 +75,7 @@ TEST_F(LivenessProbeTest, AnAnswer_EndsTheCount) {
   EXPECT_EQ(probe.silent_ms(), 0);
 }
 
-TEST_F(LivenessProbeTest, ALateLook_CountsAsOneInTime) {
+TEST_F(LivenessProbeTest, SilentTime_WhenALookComesLate_GrowsByOnePeriod) {
   EXPECT_TRUE(answer());
   look();
   look();
@@ -84,7 +84,7 @@ TEST_F(LivenessProbeTest, ALateLook_CountsAsOneInTime) {
   EXPECT_LE(probe.silent_ms() - before, kPeriodMs * 5 / 4);
 }
 
-TEST_F(LivenessProbeTest, AStoppedProcess_IsNotExcused) {
+TEST_F(LivenessProbeTest, SilentTime_WhileTheProcessIsStopped_Counts) {
   EXPECT_TRUE(answer());
   look();
   kill(pid, SIGSTOP);
@@ -94,7 +94,7 @@ TEST_F(LivenessProbeTest, AStoppedProcess_IsNotExcused) {
   EXPECT_EQ(probe.silent_ms(), 3 * kPeriodMs);
 }
 
-TEST(ProbeAnswer, AnswersWhatWasAskedAndHidesItsSocketFromChildren) {
+TEST(ProbeAnswer, ProbeAnswer_WhenProbed_AnswersAndHidesItsSocketFromChildren) {
   LivenessProbe probe;
   const auto end = probe.prepare();
   ASSERT_TRUE(end.has_value());

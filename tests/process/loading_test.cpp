@@ -1,6 +1,7 @@
-// Goal: a worker that is killed while it loads costs a try and time: what waits is served as long
-// as a try is left, and ends with a typed failure when none is, never in an endless loop. Method: a
-// fake engine that takes its time to load; SIGKILL in the middle of so many loads in a row.
+// Goal: a worker that is killed while it loads costs an attempt and time: waiting requests are
+// served as long as an attempt is left, and end with a typed failure when none is, never in an
+// endless loop. Method: a fake engine with a slow load; SIGKILL in the middle of a number of loads
+// in a row.
 
 #include <gtest/gtest.h>
 
@@ -10,7 +11,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::loading_test {
 namespace {
@@ -19,10 +20,10 @@ using nlohmann::json;
 
 constexpr int kTries = 5;  // models.load_tries
 
-/// A house whose worker is killed `kills` times: at first while it serves, then while it loads.
+/// A server whose worker is killed `kills` times: first while it serves, then while it loads.
 struct Killing {
   std::string failure = "not heard";
-  std::string state;  // in which the request ended
+  std::string state;  // the request's final state
   std::vector<wire::TokenId> ids, expected;
   int while_loading = 0;
 };
@@ -30,26 +31,27 @@ struct Killing {
 Killing kill_while_loading(int kills) {
   Killing result;
   const TempDir dir;
-  House house(dir.path() + "/state");
+  TestServer server(dir.path() + "/state");
   EXPECT_TRUE(
-      house.start({"--model", "demo=" + demo_model(), "--engine", "fake", "--engine-options",
-                   R"({"load_ms": 400, "step_us": 2000})", "--restart-max-ms", "20"}))
-      << house.errors();
-  EXPECT_EQ(house.cli({"config", "set", "models.load_backoff_ms=20"}).code, 0);
-  const auto client = house.client();
-  const auto watcher = house.operator_client();
-  const Heard expected = hear(*client, make_submit("Once more", 60, 7));
+      server.start({"--model", "demo=" + demo_model(), "--engine", "fake", "--engine-options",
+                    R"({"load_ms": 400, "step_us": 2000})", "--restart-max-ms", "20"}))
+      << server.errors();
+  EXPECT_EQ(server.cli({"config", "set", "models.load_backoff_ms=20"}).code, 0);
+  const auto client = server.client();
+  const auto watcher = server.operator_client();
+  const StreamResult expected = submit_and_stream(*client, make_submit("Once more", 60, 7));
   EXPECT_EQ(expected.failure, "");
   result.expected = expected.ids;
-  auto heard = std::async(std::launch::async,
-                          [&] { return hear(*client, make_submit("Once more", 60, 7)); });
+  auto streamed = std::async(std::launch::async, [&] {
+    return submit_and_stream(*client, make_submit("Once more", 60, 7));
+  });
   const auto state = [&] {
     const auto answer =
         watcher->op(client::AllTenants::local(), "models.show", R"({"name": "demo"})");
     const auto* text = std::get_if<std::string>(&answer);
     return text != nullptr ? json::parse(*text).value("state", "") : "";
   };
-  // The models of the worker process with this pid, as the daemon knows them.
+  // The loads of the worker process with this pid, by the daemon.
   const auto loads_of_worker = [&](pid_t pid) {
     const auto answer = watcher->op(client::AllTenants::local(), "workers.list", "{}");
     const auto* text = std::get_if<std::string>(&answer);
@@ -62,21 +64,21 @@ Killing kill_while_loading(int kills) {
     return models;
   };
   for (int i = 0; i < kills; ++i) {
-    const pid_t killed = house.pid_of("worker-0");
-    EXPECT_TRUE(house.kill_child("worker-0"));
+    const pid_t killed = server.pid_of("worker-0");
+    EXPECT_TRUE(server.kill_child("worker-0"));
     if (i + 1 == kills) break;
     std::string now;
     for (int tries = 0; tries < 2'000; ++tries) {
       now = state();
       if (now == "failed") break;
-      // The daemon may not have heard of the last kill yet.
-      const pid_t pid = house.pid_of("worker-0");
+      // The daemon may not have noticed the last kill yet.
+      const pid_t pid = server.pid_of("worker-0");
       if (now == "loading" && pid != killed && !loads_of_worker(pid).empty()) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     result.while_loading += now == "loading" ? 1 : 0;
   }
-  const Heard after = heard.get();
+  const StreamResult after = streamed.get();
   result.failure = after.failure;
   result.state = wire::state_name(after.info.state);
   // An accepted request ends with the error of its choice.
@@ -84,18 +86,18 @@ Killing kill_while_loading(int kills) {
     if (!choice.error_code.empty()) result.failure = choice.error_code + ": " + choice.error;
   }
   result.ids = after.ids;
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
   return result;
 }
 
-TEST(Loading, AWorkerKilledWhileItLoads_WithATryLeft_CostsTimeAlone) {
+TEST(Loading, ModelLoad_WhenTheWorkerIsKilledWithATryLeft_SucceedsLater) {
   const Killing killing = kill_while_loading(kTries);
   EXPECT_EQ(killing.while_loading, kTries - 1);
   EXPECT_EQ(killing.failure, "");
   EXPECT_EQ(killing.ids, killing.expected);
 }
 
-TEST(Loading, AWorkerKilledWhileItLoads_EachTime_EndsInATypedFailure) {
+TEST(Loading, ModelLoad_WhenTheWorkerIsKilledOnEachTry_EndsInATypedFailure) {
   const Killing killing = kill_while_loading(kTries + 1);
   EXPECT_EQ(killing.while_loading, kTries);
   EXPECT_NE(killing.failure.find("model_failed"), std::string::npos)

@@ -1,7 +1,6 @@
-// Goal: nobody fills the disk through the logs: they have a size and a few older files, and what
-// strangers can cause is a line a minute with a number.
-// Method: the rotation on files of the test's own; a house whose sockets get malformed frames and
-// whose gateway gets keys that are none.
+// Goal: the logs cannot fill the disk: they have a size bound and a few older files, and what
+// strangers can cause is a line a minute with a number. Method: the rotation on files of the test's
+// own; a server whose sockets get malformed frames and whose gateway gets invalid keys.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,8 +13,8 @@
 #include "ops/cli/log_files.h"
 #include "shared/base/line_bound.h"
 #include "shared/wire/socket.h"
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::log_bounds_test {
 namespace {
@@ -23,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-TEST(LineBound, OneLineAMinuteWithTheirNumber) {
+TEST(LineBound, LogLineBound_WithinAMinute_WritesOneLineWithACount) {
   log::LineBound bound;
   constexpr std::int64_t kMinute = log::LineBound::kPeriodUs;
   EXPECT_EQ(bound.count("a", 5).count, 1u);
@@ -39,7 +38,7 @@ TEST(LineBound, OneLineAMinuteWithTheirNumber) {
   EXPECT_TRUE(bound.due(9 * kMinute).empty()) << "nothing came since";
 }
 
-TEST(LineBound, ManySubjectsAreOneInTheEnd) {
+TEST(LineBound, LogLineBound_WithTooManySubjects_CountsThemAsOthers) {
   log::LineBound bound;
   std::uint64_t lines = 0;
   for (int i = 0; i < 10'000; ++i) lines += bound.count(std::to_string(i), 1).count > 0;
@@ -50,7 +49,7 @@ TEST(LineBound, ManySubjectsAreOneInTheEnd) {
   EXPECT_EQ(others[0].count, 10'000 - log::LineBound::kSubjectsMax - 1);
 }
 
-TEST(LogFiles, ALongOneMovesOnAndItsWriterStays) {
+TEST(LogFiles, LogFile_WhenTooLong_IsRotatedUnderItsWriter) {
   const TempDir dir;
   const std::string path = dir.path() + "/a.log";
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
@@ -80,32 +79,32 @@ TEST(LogFiles, ALongOneMovesOnAndItsWriterStays) {
   EXPECT_EQ(read_file(path + ".1").front(), '3') << "none is kept now";
 }
 
-TEST(LogBounds, AHouseBoundsItsOwn) {
+TEST(LogBounds, Serve_WhenALogFileGrows_RotatesIt) {
   const TempDir dir;
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start({"--engine", "fake", "--model", "demo=" + demo_model(), "--log-mib", "1",
-                           "--log-files", "1"}))
-      << house.errors();
-  const std::string log = house.state() + "/logs/gateway.log";
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start({"--engine", "fake", "--model", "demo=" + demo_model(), "--log-mib", "1",
+                            "--log-files", "1"}))
+      << server.errors();
+  const std::string log = server.state() + "/logs/gateway.log";
   std::ofstream(log, std::ios::app) << std::string(2 << 20, 'x') << "\n";
   for (int i = 0; i < 100 && fs::file_size(log) > (1 << 20); ++i) usleep(50'000);
   EXPECT_LT(fs::file_size(log), 1u << 20);
   EXPECT_GT(fs::file_size(log + ".1"), 2u << 20);
-  EXPECT_EQ(house.cli({"run", "demo", "a", "--max-tokens", "2"}).code, 0);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.cli({"run", "demo", "a", "--max-tokens", "2"}).code, 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST(LogBounds, StrangersGetALineAndANumber) {
+TEST(LogBounds, Log_WhenStrangersSendGarbage_GetsALineAMinuteWithACount) {
   const TempDir dir;
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start({"--engine", "fake", "--model", "demo=" + demo_model()}))
-      << house.errors();
-  ASSERT_EQ(house.cli({"keys", "create", "ann"}).code, 0);
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start({"--engine", "fake", "--model", "demo=" + demo_model()}))
+      << server.errors();
+  ASSERT_EQ(server.cli({"keys", "create", "ann"}).code, 0);
   {
     wire::Context context;
     for (int peer = 0; peer < 40; ++peer) {
       auto socket = wire::Socket::open(context, wire::SocketKind::kDealer, {}).value();
-      ASSERT_TRUE(socket.connect("ipc://" + house.state() + "/run/clients.sock"));
+      ASSERT_TRUE(socket.connect("ipc://" + server.state() + "/run/clients.sock"));
       for (int sent = 0, tries = 0; sent < 20 && tries < 2000; ++tries) {
         if (socket.send("no frame of ours") == wire::SendStatus::kSent) {
           ++sent;
@@ -119,11 +118,11 @@ TEST(LogBounds, StrangersGetALineAndANumber) {
   int refused = 0;
   for (int i = 0; i < 400; ++i) {
     const auto answer = http_exchange(
-        house.url(), http_get_text("/v1/models", {{"Authorization", "Bearer hf_none"}}));
+        server.url(), http_get_text("/v1/models", {{"Authorization", "Bearer hf_none"}}));
     refused += answer.status == 401;
   }
   EXPECT_GT(refused, 300);
-  EXPECT_EQ(house.cli({"status"}).code, 0);
+  EXPECT_EQ(server.cli({"status"}).code, 0);
   const auto lines = [](const std::string& path, const std::string& text) {
     const std::string log = read_file(path);
     int found = 0;
@@ -132,14 +131,14 @@ TEST(LogBounds, StrangersGetALineAndANumber) {
     }
     return found;
   };
-  const int malformed = lines(house.state() + "/logs/daemon.log", "malformed messages");
+  const int malformed = lines(server.state() + "/logs/daemon.log", "malformed messages");
   EXPECT_GE(malformed, 1);
   EXPECT_LE(malformed, 4) << "320 came";
-  const int keys = lines(house.state() + "/logs/gateway.log", "keys were refused");
+  const int keys = lines(server.state() + "/logs/gateway.log", "keys were refused");
   EXPECT_GE(keys, 1);
   EXPECT_LE(keys, 4);
-  EXPECT_NE(read_file(house.state() + "/logs/gateway.log").find("127.0.0.1"), std::string::npos);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_NE(read_file(server.state() + "/logs/gateway.log").find("127.0.0.1"), std::string::npos);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ namespace {
 using nlohmann::json;
 using SteadyClock = std::chrono::steady_clock;
 
-/// The first answer with this tag, or nothing after the patience.
+/// The first result with this tag, or nothing after the patience.
 std::optional<wire::OpResult> wait_for_result(wire::Socket& socket, std::uint64_t tag,
                                               SteadyClock::time_point until) {
   while (SteadyClock::now() < until) {

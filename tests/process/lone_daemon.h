@@ -1,6 +1,6 @@
 #pragma once
-// holdfastd by itself, without supervisor, workers and gateway: for tests of what it does with its
-// state directory, and of operators' verbs. Much faster to start than a whole house.
+// holdfastd by itself, without supervisor, workers and gateway: for tests of its state directory
+// and of operators' verbs. Much faster to start than a whole server.
 
 #include <sys/types.h>
 
@@ -19,20 +19,20 @@ class LoneDaemon {
   ~LoneDaemon();  // SIGKILL if it still runs
   LoneDaemon(const LoneDaemon&) = delete;
 
-  /// With `--config` for each of these; waits until it answers. False if it ended instead:
-  /// exit_code() and log() say why.
+  /// Starts it with `--config` for each of `config`; waits until it answers. False if it ended
+  /// instead: exit_code() and log() say why.
   bool start(const std::vector<std::string>& config = {});
-  /// Sends the signal and waits for the end: exit code, or -signal.
+  /// Sends the signal and waits for the end. Returns the exit code, or -signal.
   int end(int signal);
-  /// The document of an operator's verb; {"refused", "why", "largest"} of a refusal, null when
-  /// nobody answers for so long. A connection of its own each time, so from any thread.
+  /// The document of an operator's verb; {"refused", "why", "largest"} for a refusal, null without
+  /// an answer in `patience_ms`. A connection of its own each time, so from any thread.
   nlohmann::json op(const std::string& verb, const nlohmann::json& args,
                     int patience_ms = 10'000) const;
   nlohmann::json op(const std::string& verb) const;
 
   const std::string& state() const { return state_; }
   pid_t pid() const { return pid_; }
-  bool runs();  // also reaps it
+  bool runs();  // also reaps the process
   int exit_code() const { return exit_code_; }
   std::string log() const;
 

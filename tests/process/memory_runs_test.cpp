@@ -1,9 +1,9 @@
 // Goal: random workers, bounds and models, loaded together while workers are killed, never reserve
-// more than may be, never take the machine's last memory, and everything that was asked for ends:
-// a model is ready or has failed with a type and a reason, a request has succeeded or failed with
-// one. The kernel kills nobody for want of memory, and no worker dies but by our hand. Method: each
-// seed is a run with real workers, mostly in a control group with a limit, so that memory is
-// scarce; reservations and the machine's memory are looked at all the time. Needs
+// more than is allowed and never take the machine's last memory, and every request of the test
+// ends: a model is ready or has failed with a type and a reason, a generation has succeeded or
+// failed with one. The kernel kills no process for want of memory, and no worker dies but by our
+// hand. Method: each seed is a run with real workers, mostly in a control group with a limit, so
+// that memory is scarce; reservations and the machine's memory are checked all the time. Needs
 // HOLDFAST_TEST_FULL=1, two gigabytes of disk, and 8 more for the one run with a 13B model, which
 // is made and deleted there.
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ std::string make_model(const std::string& path, const Shape& shape) {
   return path;
 }
 
-/// Made at its first use, for all runs of this program.
+/// A model of the shape, made at its first use, for all runs of this program.
 const std::string& small_model(const Shape& shape) {
   static const TempDir dir;
   static std::map<std::string, std::string> made;
@@ -57,7 +57,7 @@ const std::string& small_model(const Shape& shape) {
   return path;
 }
 
-/// The error's name, of the first choice that has one.
+/// The name of the error of the first choice that has one.
 std::string failure_of(const wire::RequestInfo& info) {
   for (const wire::ChoiceInfo& choice : info.choices) {
     if (!choice.error_code.empty()) return choice.error_code;
@@ -70,7 +70,7 @@ struct Model {
   int context = 0, slots = 0;
 };
 
-/// What one seed makes.
+/// The setup that one seed makes.
 struct Plan {
   unsigned seed = 0;
   int workers = 1;
@@ -80,7 +80,7 @@ struct Plan {
   int kills = 0;
 };
 
-/// The largest shape that there is disk and memory for beside what else runs here; null: none.
+/// The largest shape that disk and free memory allow; null: none.
 const Shape* large_shape(std::int64_t* limit) {
   const std::int64_t available = host_memory_pools().at(0).available;
   const auto disk = static_cast<std::int64_t>(fs::space(fs::temp_directory_path()).available);
@@ -127,11 +127,11 @@ Plan make_plan(unsigned seed, const TempDir& dir) {
 /// Requests that are followed to their end, whatever it is. Handlers run on the client's thread.
 class Requests {
  public:
-  explicit Requests(const House& house) {
+  explicit Requests(const TestServer& server) {
     client::Options options;
-    options.timeout = kPatience;  // an answer that has not come by then has not come
+    options.timeout = kPatience;  // a later answer is a failure
     client_ =
-        client::Client::connect("ipc://" + house.state() + "/run/clients.sock", options).value();
+        client::Client::connect("ipc://" + server.state() + "/run/clients.sock", options).value();
   }
   void submit(const std::string& model, unsigned seed) {
     wire::Submit submit = make_submit("one two", 4, seed);
@@ -152,7 +152,7 @@ class Requests {
     const std::lock_guard lock(mutex_);
     return open_;
   }
-  /// How many ended how: "succeeded" or the name of the error.
+  /// Counts of ends: "succeeded" or the name of the error.
   std::map<std::string, int> ends() const {
     const std::lock_guard lock(mutex_);
     return ends_;
@@ -181,12 +181,12 @@ class Requests {
   std::unique_ptr<client::Client> client_;  // its thread ends before the rest goes
 };
 
-/// Registers all, then asks for all loads at once.
-void load_all(const House& house, const Plan& plan) {
+/// Registers all models, then requests all loads at once.
+void load_all(const TestServer& server, const Plan& plan) {
   client::Options options;
   options.timeout = std::chrono::minutes(30);  // a large file is hashed when it is added
   const auto patient =
-      client::Client::connect("ipc://" + house.state() + "/run/operator.sock", options).value();
+      client::Client::connect("ipc://" + server.state() + "/run/operator.sock", options).value();
   for (const Model& model : plan.models) {
     const json added = ask(*patient, "models.add",
                            {{"name", model.name},
@@ -200,15 +200,16 @@ void load_all(const House& house, const Plan& plan) {
   }
 }
 
-/// Kills workers at random times and looks all the time, until every request has ended and every
-/// model is ready, failed or unloaded. How many were killed.
-int kill_and_watch(const House& house, const Plan& plan, Requests& requests, MemoryWatch& watch) {
+/// Kills workers at random times and checks memory all the time, until every request has ended and
+/// every model is ready, failed or unloaded. Returns the number of kills.
+int kill_and_watch(const TestServer& server, const Plan& plan, Requests& requests,
+                   MemoryWatch& watch) {
   std::mt19937 random(plan.seed + 1000);
   int kills = 0;
   for (; kills < plan.kills; ++kills) {
     watch.look_for(static_cast<int>(random() % 4000));
-    EXPECT_TRUE(house.kill_child("worker-" +
-                                 std::to_string(random() % static_cast<unsigned>(plan.workers))));
+    EXPECT_TRUE(server.kill_child("worker-" +
+                                  std::to_string(random() % static_cast<unsigned>(plan.workers))));
   }
   const auto until = SteadyClock::now() + kPatience;
   std::string unsettled;
@@ -222,12 +223,12 @@ int kill_and_watch(const House& house, const Plan& plan, Requests& requests, Mem
       if (!settled) unsettled += model.dump() + "\n";
     }
   } while ((requests.open() > 0 || !unsettled.empty()) && SteadyClock::now() < until);
-  EXPECT_EQ(requests.open(), 0) << "they never end\n" << unsettled << house.errors();
-  EXPECT_EQ(unsettled, "") << "models that never settle\n" << house.errors();
+  EXPECT_EQ(requests.open(), 0) << "they never end\n" << unsettled << server.errors();
+  EXPECT_EQ(unsettled, "") << "models that never settle\n" << server.errors();
   return kills;
 }
 
-/// Every failed model says why, by type.
+/// The states of all models; every failed one must have a reason with a type.
 std::string states_of(MemoryWatch& watch) {
   std::map<std::string, int> states;
   const json models = ask(watch.daemon(), "models.list");
@@ -251,7 +252,7 @@ std::string text_of(const std::map<std::string, int>& ends) {
 
 class MemoryRuns : public ::testing::TestWithParam<unsigned> {};
 
-TEST_P(MemoryRuns, NothingIsReservedTwice_AndAllEnds) {
+TEST_P(MemoryRuns, MemoryReservation_UnderRandomLoadsAndKills_StaysInItsBound) {
   if (std::getenv("HOLDFAST_TEST_FULL") == nullptr) {
     GTEST_SKIP() << "takes minutes and gigabytes: HOLDFAST_TEST_FULL=1 runs it";
   }
@@ -261,28 +262,29 @@ TEST_P(MemoryRuns, NothingIsReservedTwice_AndAllEnds) {
   if (plan.limit != 0 && (!group.made() || !group.enter())) {
     GTEST_SKIP() << "no control group with a memory limit can be made here";
   }
-  House house(dir.path() + "/state");
-  const bool started = house.start({"--workers", std::to_string(plan.workers), "--threads", "1"});
+  TestServer server(dir.path() + "/state");
+  const bool started = server.start({"--workers", std::to_string(plan.workers), "--threads", "1"});
   std::int64_t reservable = INT64_MAX;
   for (const MemoryPool& pool : host_memory_pools()) {
     if (pool.total > 0) reservable = std::min(reservable, pool.total / 100 * plan.percent);
   }
   group.leave();
-  ASSERT_TRUE(started) << house.errors();
+  ASSERT_TRUE(started) << server.errors();
   ASSERT_EQ(
-      house.cli({"config", "set", "models.memory_percent=" + std::to_string(plan.percent)}).code,
+      server.cli({"config", "set", "models.memory_percent=" + std::to_string(plan.percent)}).code,
       0);
-  MemoryWatch watch(house, reservable);
+  MemoryWatch watch(server, reservable);
   const auto begin = SteadyClock::now();
-  load_all(house, plan);
-  Requests requests(house);
+  load_all(server, plan);
+  Requests requests(server);
   for (unsigned round = 0; round < 3; ++round) {
     for (const Model& model : plan.models) requests.submit(model.name, round);
   }
-  const int kills = kill_and_watch(house, plan, requests, watch);
+  const int kills = kill_and_watch(server, plan, requests, watch);
   std::int64_t deaths = 0;
-  for (int i = 0; i < plan.workers; ++i) deaths += house.restarts_of("worker-" + std::to_string(i));
-  EXPECT_LE(deaths, kills) << "a worker died by another hand" << house.errors();
+  for (int i = 0; i < plan.workers; ++i)
+    deaths += server.restarts_of("worker-" + std::to_string(i));
+  EXPECT_LE(deaths, kills) << "a worker died by another hand" << server.errors();
   EXPECT_GE(watch.least_available(), 5);
   EXPECT_LE(group.killed(), 0) << "for want of memory";
   const std::string states = states_of(watch);
@@ -301,7 +303,7 @@ TEST_P(MemoryRuns, NothingIsReservedTwice_AndAllEnds) {
       kills, text_of(ends).c_str(), states.c_str(),
       std::chrono::duration<double>(SteadyClock::now() - begin).count());
   std::fflush(stdout);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, MemoryRuns, ::testing::Range(1u, kRuns + 1));

@@ -56,8 +56,8 @@ json ask(client::Client& client, const char* verb) {
   return ask(client, verb, json::object());
 }
 
-MemoryWatch::MemoryWatch(const House& house, std::int64_t reservable)
-    : house_(house), client_(house.operator_client()), reservable_(reservable) {}
+MemoryWatch::MemoryWatch(const TestServer& server, std::int64_t reservable)
+    : server_(server), client_(server.operator_client()), reservable_(reservable) {}
 
 void MemoryWatch::look() {
   const json status = ask(*client_, "status");
@@ -72,7 +72,7 @@ void MemoryWatch::look() {
   for (const json& device : status.value("devices", json::array())) {
     EXPECT_LE(device["reserved_bytes"].get<std::int64_t>(), reservable_) << device;
   }
-  most_ = std::max({most_, sum, reserved_in_database(house_.state())});
+  most_ = std::max({most_, sum, reserved_in_database(server_.state())});
   EXPECT_LE(most_, reservable_) << status.dump(1);
   const MemoryPool machine = host_memory_pools().at(0);
   least_available_ = std::min(least_available_, 100 * static_cast<double>(machine.available) /
@@ -98,7 +98,7 @@ void MemoryWatch::look_until_quiet() {
     if (!busy && loads_ > 0) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  ADD_FAILURE() << "loads go on and on " << house_.errors();
+  ADD_FAILURE() << "loads go on and on " << server_.errors();
 }
 
 LimitedGroup::LimitedGroup(std::int64_t limit) {
@@ -126,9 +126,9 @@ LimitedGroup::~LimitedGroup() {
 }
 
 bool LimitedGroup::enter() {
-  std::ifstream own("/proc/self/cgroup");
+  std::ifstream cgroup_file("/proc/self/cgroup");
   const bool v1 = folder_.find("/memory/") != std::string::npos;
-  for (std::string line; std::getline(own, line);) {
+  for (std::string line; std::getline(cgroup_file, line);) {
     if (v1 && line.find(":memory:") != std::string::npos) {
       home_ = "/sys/fs/cgroup/memory" + line.substr(line.rfind(':') + 1);
     } else if (!v1 && line.starts_with("0::")) {

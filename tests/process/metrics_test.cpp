@@ -1,8 +1,8 @@
-// Goal: what /metrics says of a running house is true, well formed and named as Prometheus wants
-// it; it agrees with `status`; counters only grow; every metric that a rule, the dashboard or the
-// documentation names exists; and a daemon that is stuck is said, not waited for.
-// Method: `holdfast serve` with the demo model under some load, kills and refusals; scrapes are
-// read by a small parser here and, where it is installed, by promtool.
+// Goal: the /metrics of a running server are true, well formed and named as Prometheus wants it;
+// they agree with `status`; counters only grow; every metric that a rule, the dashboard or the
+// documentation names exists; and a stuck daemon is reported, not waited for. Method: `holdfast
+// serve` with the demo model under some load, kills and refusals; scrapes are read by a small
+// parser here and, where it is installed, by promtool.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -13,8 +13,8 @@
 #include <regex>
 #include <set>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::metrics_test {
 namespace {
@@ -69,8 +69,8 @@ Scrape read_scrape(const std::string& text) {
   return scrape;
 }
 
-Scrape scrape_of(const House& house) {
-  const HttpAnswer answer = http_exchange(house.url(), http_get_text("/metrics"));
+Scrape scrape_of(const TestServer& server) {
+  const HttpAnswer answer = http_exchange(server.url(), http_get_text("/metrics"));
   EXPECT_EQ(answer.status, 200);
   Scrape scrape = read_scrape(answer.body);
   EXPECT_EQ(scrape.error, "");
@@ -82,27 +82,27 @@ json completion(int tokens, bool stream = false) {
           {"seed", 1},       {"ignore_eos", true}, {"stream", stream}};
 }
 
-HttpAnswer post(const House& house, const json& body, const std::string& key = "") {
+HttpAnswer post(const TestServer& server, const json& body, const std::string& key = "") {
   std::vector<std::pair<std::string, std::string>> headers;
   if (!key.empty()) headers.emplace_back("Idempotency-Key", key);
-  return http_exchange(house.url(), http_post_text("/v1/completions", body.dump(), headers));
+  return http_exchange(server.url(), http_post_text("/v1/completions", body.dump(), headers));
 }
 
-void some_load(const House& house) {
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(post(house, completion(12)).status, 200);
-  ASSERT_EQ(post(house, completion(12, true)).status, 200);
-  ASSERT_EQ(post(house, completion(4), "key").status, 200);
-  ASSERT_EQ(post(house, completion(4), "key").status, 200);
+void some_load(const TestServer& server) {
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(post(server, completion(12)).status, 200);
+  ASSERT_EQ(post(server, completion(12, true)).status, 200);
+  ASSERT_EQ(post(server, completion(4), "key").status, 200);
+  ASSERT_EQ(post(server, completion(4), "key").status, 200);
   json unknown = completion(4);
   unknown["model"] = "nobody";
-  ASSERT_EQ(post(house, unknown).status, 404);
+  ASSERT_EQ(post(server, unknown).status, 404);
 }
 
 std::string source(const std::string& path) {
   return read_file(std::string(HOLDFAST_SOURCE_DIR) + "/" + path);
 }
 
-/// Every name of ours in a text, rule names (with colons) too.
+/// Every metric of ours named in a text, rule names (with colons) too.
 std::set<std::string> names_in(const std::string& text) {
   std::set<std::string> names;
   const std::regex name(R"(\bholdfast[_:][a-z0-9_:]*[a-z0-9])");
@@ -112,7 +112,7 @@ std::set<std::string> names_in(const std::string& text) {
   return names;
 }
 
-/// What the rules record.
+/// The metrics that the rules record.
 std::set<std::string> recorded() {
   std::set<std::string> names;
   const std::string text = source("ops/prometheus/recording.yml");
@@ -134,25 +134,25 @@ std::string promtool() {
 class Metrics : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(house.start({"--model", "demo=" + demo_model()})) << house.errors();
+    ASSERT_TRUE(server.start({"--model", "demo=" + demo_model()})) << server.errors();
   }
   void TearDown() override {
-    if (house.supervisor_pid() > 0) {
-      EXPECT_EQ(house.stop(), 0) << house.errors();
+    if (server.supervisor_pid() > 0) {
+      EXPECT_EQ(server.stop(), 0) << server.errors();
     }
   }
   TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
-TEST_F(Metrics, AreTrueAndAgreeWithStatus) {
-  some_load(house);
-  // The worker says its counts once a second.
+TEST_F(Metrics, Metrics_AfterSomeLoad_AgreeWithStatus) {
+  some_load(server);
+  // The worker reports its counts once a second.
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  Scrape scrape = scrape_of(house);
+  Scrape scrape = scrape_of(server);
   while (scrape.value("holdfast_worker_generated_tokens_total{worker=\"worker-0\"}") < 52 &&
          std::chrono::steady_clock::now() < until) {
-    scrape = scrape_of(house);
+    scrape = scrape_of(server);
   }
   const std::map<std::string, double> expected = {
       {"holdfast_daemon_up", 1},
@@ -186,7 +186,7 @@ TEST_F(Metrics, AreTrueAndAgreeWithStatus) {
   EXPECT_GT(scrape.value("holdfast_wal_bytes"), 0);
   EXPECT_GT(scrape.value("holdfast_commits_total{durability=\"full\"}"), 5);
 
-  const Ended ended = house.cli({"--json", "status"});
+  const Ended ended = server.cli({"--json", "status"});
   const json status = json::parse(ended.out);
   EXPECT_EQ(status["counters"]["accepted"], 5);
   EXPECT_EQ(status["counters"]["tokens"], 52);
@@ -199,27 +199,27 @@ TEST_F(Metrics, AreTrueAndAgreeWithStatus) {
                          "part=\"reserved\"}"));
 }
 
-// A text of one token all over: guesses are right. How many there are depends on what they cost.
-TEST_F(Metrics, GuessesAreCounted) {
+// In a text of one repeated token draft tokens are accepted. Their number depends on their cost.
+TEST_F(Metrics, DraftTokenMetrics_WhenDraftsAreAccepted_CountThem) {
   json body = completion(60);
   body["logit_bias"] = {{"40", 100}};
-  ASSERT_EQ(post(house, body).status, 200);
+  ASSERT_EQ(post(server, body).status, 200);
   const auto value = [](const Scrape& scrape, const char* name) {
     return scrape.value("holdfast_worker_" + std::string(name) + "_total{worker=\"worker-0\"}");
   };
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  Scrape scrape = scrape_of(house);
+  Scrape scrape = scrape_of(server);
   while (value(scrape, "generated_tokens") < 60 && std::chrono::steady_clock::now() < until) {
-    scrape = scrape_of(house);
+    scrape = scrape_of(server);
   }
   EXPECT_GT(value(scrape, "accepted_draft_tokens"), 0);
   EXPECT_LT(value(scrape, "accepted_draft_tokens"), 60);
   EXPECT_GE(value(scrape, "draft_tokens"), value(scrape, "accepted_draft_tokens"));
 }
 
-TEST_F(Metrics, HistogramsAreWellFormed) {
-  some_load(house);
-  const Scrape scrape = scrape_of(house);
+TEST_F(Metrics, Histograms_AfterSomeLoad_AreWellFormed) {
+  some_load(server);
+  const Scrape scrape = scrape_of(server);
   std::size_t histograms = 0;
   for (const auto& [name, type] : scrape.types) {
     if (type != "histogram") continue;
@@ -250,9 +250,9 @@ TEST_F(Metrics, HistogramsAreWellFormed) {
   EXPECT_EQ(histograms, 8u);
 }
 
-TEST_F(Metrics, CountersOnlyGrow) {
+TEST_F(Metrics, Counters_AcrossKills_OnlyGrow) {
   const auto check = [&](const Scrape& before, const Scrape& after, bool worker_died) {
-    std::size_t seen = 0;
+    std::size_t checked = 0;
     for (const auto& [sample, value] : before.samples) {
       const std::string family = before.family(sample);
       const std::string type = before.types.at(family);
@@ -260,105 +260,105 @@ TEST_F(Metrics, CountersOnlyGrow) {
       const bool of_worker =
           family.rfind("holdfast_worker_", 0) == 0 || family == "holdfast_num_preemptions_total";
       if (of_worker && worker_died) continue;  // begins again with its process
-      ++seen;
+      ++checked;
       EXPECT_GE(after.value(sample), value) << sample;
     }
-    EXPECT_GT(seen, 100u);
+    EXPECT_GT(checked, 100u);
   };
-  some_load(house);
-  const Scrape first = scrape_of(house);
-  some_load(house);
-  const Scrape second = scrape_of(house);
+  some_load(server);
+  const Scrape first = scrape_of(server);
+  some_load(server);
+  const Scrape second = scrape_of(server);
   check(first, second, false);
-  // A worker that dies in mid-stream: its work is resumed, and that is counted. One that was done
-  // before its client heard of it (on a machine that is busy elsewhere) is no case: once more.
+  // A worker that dies in mid-stream: its work is resumed, and that is counted. A stream that was
+  // complete before the kill (on a busy machine) shows nothing: another try.
   Scrape third;
   for (int i = 0; i < 10; ++i) {
     bool killed = false;
-    const auto heard = hear_sse(house.url(), "/v1/completions", completion(400, true).dump(),
-                                "long" + std::to_string(i), Resume::kPost, [&](std::int64_t index) {
-                                  if (index > 20 && !std::exchange(killed, true))
-                                    house.kill_child("worker-0");
-                                });
-    EXPECT_EQ(heard.failure, "");
+    const auto result =
+        stream_sse(server.url(), "/v1/completions", completion(400, true).dump(),
+                   "long" + std::to_string(i), Resume::kPost, [&](std::int64_t index) {
+                     if (index > 20 && !std::exchange(killed, true)) server.kill_child("worker-0");
+                   });
+    EXPECT_EQ(result.failure, "");
     EXPECT_TRUE(killed);
-    third = scrape_of(house);
+    third = scrape_of(server);
     if (third.value("holdfast_choices_resumed_total") >= 1) break;
   }
   check(second, third, true);
   EXPECT_GE(third.value("holdfast_choices_resumed_total"), 1);
   EXPECT_GE(third.value("holdfast_tokens_replayed_total"), 20);
   EXPECT_GE(third.value("holdfast_workers_lost_total"), 1);
-  // A model that is removed takes none of its counts with it.
+  // The counts of a removed model stay.
   const std::string tokens = "holdfast_worker_generated_tokens_total{worker=\"worker-0\"}";
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  ASSERT_EQ(post(house, completion(50)).status, 200);
-  while (scrape_of(house).value(tokens) < 50) {  // the worker says its counts once a second
+  ASSERT_EQ(post(server, completion(50)).status, 200);
+  while (scrape_of(server).value(tokens) < 50) {  // the worker reports its counts once a second
     ASSERT_LT(std::chrono::steady_clock::now(), until);
   }
-  ASSERT_EQ(house.cli({"models", "unload", "demo"}).code, 0);
-  while (house.cli({"models", "remove", "demo"}).code != 0) {  // conflict while it is loaded
+  ASSERT_EQ(server.cli({"models", "unload", "demo"}).code, 0);
+  while (server.cli({"models", "remove", "demo"}).code != 0) {  // conflict while it is loaded
     ASSERT_LT(std::chrono::steady_clock::now(), until);
   }
-  const Scrape fourth = scrape_of(house);
+  const Scrape fourth = scrape_of(server);
   EXPECT_EQ(fourth.value("holdfast_model_ready{model_name=\"demo\"}"), -1);
   check(third, fourth, false);
-  // Nor does its worker forget what it did for it: the counts go on from there.
-  ASSERT_EQ(house.cli({"models", "add", "demo", demo_model(), "--load"}).code, 0);
-  ASSERT_EQ(post(house, completion(4)).status, 200);
-  Scrape fifth = scrape_of(house);
+  // Its worker too retains what it did for it: the counts go on from there.
+  ASSERT_EQ(server.cli({"models", "add", "demo", demo_model(), "--load"}).code, 0);
+  ASSERT_EQ(post(server, completion(4)).status, 200);
+  Scrape fifth = scrape_of(server);
   while (fifth.value(tokens) <= fourth.value(tokens) && std::chrono::steady_clock::now() < until) {
-    fifth = scrape_of(house);
+    fifth = scrape_of(server);
   }
   EXPECT_GT(fifth.value(tokens), fourth.value(tokens));
   check(fourth, fifth, false);
 }
 
-// Dead, it is still the one that was started so often.
-TEST_F(Metrics, ADeadWorkerKeepsItsName) {
+// A dead worker is still the one that was started so often.
+TEST_F(Metrics, RestartMetric_WhileTheWorkerIsDead_RetainsItsName) {
   const std::string restarts = "holdfast_process_restarts_total{role=\"worker\",name=\"worker-0\"}";
-  ASSERT_EQ(scrape_of(house).value(restarts), 0);
+  ASSERT_EQ(scrape_of(server).value(restarts), 0);
   for (int died = 0; died < 2; ++died) {
-    house.kill_child("worker-0");
+    server.kill_child("worker-0");
     const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     double now = died;
-    for (; now == died; now = scrape_of(house).value(restarts)) {
+    for (; now == died; now = scrape_of(server).value(restarts)) {
       ASSERT_LT(std::chrono::steady_clock::now(), until);
     }
     EXPECT_EQ(now, died + 1);
   }
 }
 
-TEST_F(Metrics, ADaemonThatDiesIsCountedAndOneThatIsStuckIsSaid) {
+TEST_F(Metrics, Metrics_WhenTheDaemonDiesOrHangs_ReportIt) {
   bool killed = false;
-  const auto heard = hear_sse(house.url(), "/v1/completions", completion(400, true).dump(), "long",
-                              Resume::kPost, [&](std::int64_t index) {
-                                if (index > 20 && !std::exchange(killed, true))
-                                  house.kill_child("daemon");
-                              });
-  EXPECT_EQ(heard.failure, "");
-  Scrape scrape = scrape_of(house);
+  const auto result = stream_sse(server.url(), "/v1/completions", completion(400, true).dump(),
+                                 "long", Resume::kPost, [&](std::int64_t index) {
+                                   if (index > 20 && !std::exchange(killed, true))
+                                     server.kill_child("daemon");
+                                 });
+  EXPECT_EQ(result.failure, "");
+  Scrape scrape = scrape_of(server);
   EXPECT_EQ(scrape.value("holdfast_requests_recovered_total"), 1);
   EXPECT_EQ(scrape.value("holdfast_daemon_epoch"), 2);
   EXPECT_EQ(scrape.value("holdfast_process_restarts_total{role=\"daemon\",name=\"daemon\"}"), 1);
 
-  const pid_t daemon = house.pid_of("daemon");
+  const pid_t daemon = server.pid_of("daemon");
   kill(daemon, SIGSTOP);
-  scrape = scrape_of(house);
+  scrape = scrape_of(server);
   kill(daemon, SIGCONT);
   EXPECT_EQ(scrape.value("holdfast_daemon_up"), 0);
   EXPECT_GE(scrape.value("holdfast_http_connections"), 1);
   EXPECT_EQ(scrape.value("holdfast_requests_accepted_total"), -1);
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
-  while (scrape_of(house).value("holdfast_daemon_up") != 1 &&
+  while (scrape_of(server).value("holdfast_daemon_up") != 1 &&
          std::chrono::steady_clock::now() < until) {
   }
-  EXPECT_EQ(scrape_of(house).value("holdfast_daemon_up"), 1);
+  EXPECT_EQ(scrape_of(server).value("holdfast_daemon_up"), 1);
 }
 
-TEST_F(Metrics, NamesAreAsPrometheusWantsThemAndAllAreDocumented) {
-  some_load(house);
-  const Scrape scrape = scrape_of(house);
+TEST_F(Metrics, MetricNames_FollowPrometheusAndAreDocumented) {
+  some_load(server);
+  const Scrape scrape = scrape_of(server);
   const auto ends = [](const std::string& name, const std::string& end) {
     return name.size() > end.size() && name.substr(name.size() - end.size()) == end;
   };
@@ -373,15 +373,15 @@ TEST_F(Metrics, NamesAreAsPrometheusWantsThemAndAllAreDocumented) {
       EXPECT_FALSE(ends(name, wrong)) << name << ": base units";
     }
   }
-  // Their table has each of them with its type, and nothing else.
-  const std::string text = source("docs/metrics.md");
+  // The page's table has each of them with its type, and nothing else.
+  const std::string text = source("docs/run/metrics.md");
   std::map<std::string, std::string> documented;
   const std::regex row(R"(\n\| `(holdfast_[a-z0-9_]+)` \| (\w+) \|)");
   for (std::sregex_iterator it(text.begin(), text.end(), row), end; it != end; ++it) {
     documented[(*it)[1].str()] = (*it)[2].str();
   }
   EXPECT_EQ(documented, scrape.types);
-  // And each alert is explained.
+  // Each alert is explained.
   const std::string alerts = source("ops/prometheus/alerts.yml");
   const std::regex alert(R"(- alert: (\w+))");
   std::size_t count = 0;
@@ -392,9 +392,9 @@ TEST_F(Metrics, NamesAreAsPrometheusWantsThemAndAllAreDocumented) {
   EXPECT_GT(count, 10u);
 }
 
-TEST_F(Metrics, RulesAndDashboardNameOnlyWhatExists) {
-  some_load(house);
-  const Scrape scrape = scrape_of(house);
+TEST_F(Metrics, RulesAndDashboard_NameOnlyExistingMetrics) {
+  some_load(server);
+  const Scrape scrape = scrape_of(server);
   const std::set<std::string> rules = recorded();
   EXPECT_GT(rules.size(), 10u);
   const auto check = [&](const std::string& where, const std::string& query) {
@@ -410,12 +410,12 @@ TEST_F(Metrics, RulesAndDashboardNameOnlyWhatExists) {
   const std::regex expr(R"(\n\s+expr: (>-\n(?:          .*\n)+|.*\n))");
   for (const char* file : {"ops/prometheus/alerts.yml", "ops/prometheus/recording.yml"}) {
     const std::string text = source(file);
-    std::size_t queries = 0, wanted = 0;
+    std::size_t queries = 0, expected = 0;
     for (std::sregex_iterator it(text.begin(), text.end(), expr), end; it != end; ++it, ++queries) {
       check(file, (*it)[1].str());
     }
-    for (std::size_t at = 0; (at = text.find(" expr:", at + 1)) != std::string::npos;) ++wanted;
-    EXPECT_EQ(queries, wanted) << file << ": an expression was not read";
+    for (std::size_t at = 0; (at = text.find(" expr:", at + 1)) != std::string::npos;) ++expected;
+    EXPECT_EQ(queries, expected) << file << ": an expression was not read";
   }
   const json dashboard = json::parse(source("ops/grafana/holdfast.json"));
   std::size_t queries = 0;
@@ -434,13 +434,13 @@ TEST_F(Metrics, RulesAndDashboardNameOnlyWhatExists) {
   EXPECT_GT(queries, 40u);
 }
 
-TEST_F(Metrics, PromtoolHasNothingToSay) {
+TEST_F(Metrics, Promtool_WhenCheckingMetricsAndRules_FindsNothing) {
   const std::string tool = promtool();
   if (tool.empty()) {
     GTEST_SKIP() << "no promtool on PATH nor in the build's tools/: ops/test fetches it";
   }
-  some_load(house);
-  const std::string file = dir.write("scrape.txt", scrape_of(house).text);
+  some_load(server);
+  const std::string file = dir.write("scrape.txt", scrape_of(server).text);
   const Ended metrics = run_program({"/bin/sh", "-c", tool + " check metrics < " + file});
   EXPECT_EQ(metrics.code, 0);
   EXPECT_EQ(metrics.out + metrics.err, "");

@@ -1,8 +1,8 @@
-// Goal: no route gives anything of another tenant: not its contents, not whether it exists, no hold
-// on its work; neither alone, nor while others name its ids in POSTs, nor by a key that was
-// revoked. Method: every route of the gateway's own table with every kind of id of another tenant
-// in its path, its query and its headers, each answer compared with that to an id that nobody has.
-// The daemon and the gateway are the real ones; the tokens are the fake engine's.
+// Goal: no route gives away anything of another tenant: neither its contents nor their existence,
+// nor control of its work; neither alone, nor while others name its ids in POSTs, nor by a key that
+// was revoked. Method: every route of the gateway's own table with every kind of id of another
+// tenant in its path, its query and its headers, each answer compared with that to an id that does
+// not exist. The daemon and the gateway are real; the tokens are the fake engine's.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -18,8 +18,8 @@
 
 #include "control/gateway/router.h"
 #include "shared/base/bytes.h"
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::neighbours_test {
 namespace {
@@ -47,7 +47,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return text;
 }
 
-/// As older versions derived ids: by a hash that anybody can compute.
+/// An id as older versions derived it: by a hash that anybody can compute.
 std::string public_id(const std::string& tenant, const std::string& prefix,
                       const std::string& key) {
   std::string name = tenant;
@@ -58,8 +58,8 @@ std::string public_id(const std::string& tenant, const std::string& prefix,
   return prefix + to_hex(digest).substr(0, 26);
 }
 
-/// An id of ben's, and one of the same form that nobody has.
-struct Known {
+/// An id of ben's, and one of the same form that does not exist.
+struct OwnedId {
   std::string kind;
   std::string id;
   std::string nobodys() const {
@@ -101,7 +101,7 @@ std::string body_for(const std::string& path, const std::string& id) {
   return R"({"model":"demo","prompt":"a","max_tokens":2})";
 }
 
-/// All ways in which a route can be told an id.
+/// All ways in which a request can give a route an id.
 std::vector<Probe> probes_of(const gateway::Route& route, const std::string& id) {
   const std::string method(route.method);
   std::string path(route.pattern);
@@ -144,21 +144,21 @@ std::vector<Probe> probes_of(const gateway::Route& route, const std::string& id)
 class Neighbours : public testing::Test {
  protected:
   void start() {
-    ASSERT_TRUE(house.start({"--model", "demo=" + demo_model(), "--engine", "fake"}))
-        << house.errors();
+    ASSERT_TRUE(server.start({"--model", "demo=" + demo_model(), "--engine", "fake"}))
+        << server.errors();
   }
   json make_key(const std::vector<std::string>& args) {
     std::vector<std::string> all = {"--json", "keys", "create"};
     all.insert(all.end(), args.begin(), args.end());
-    const Ended ended = house.cli(all);
+    const Ended ended = server.cli(all);
     EXPECT_EQ(ended.code, 0) << ended.err;
     return json::parse(ended.out, nullptr, false);
   }
   HttpAnswer send(const Probe& probe, const std::string& key) {
     Headers headers = probe.headers;
     if (!key.empty()) headers.emplace_back("Authorization", "Bearer " + key);
-    return http_exchange(house.url(), request_text(probe.method, probe.path, headers, probe.body,
-                                                   probe.body.empty() ? "" : "application/json"));
+    return http_exchange(server.url(), request_text(probe.method, probe.path, headers, probe.body,
+                                                    probe.body.empty() ? "" : "application/json"));
   }
   json post(const std::string& path, const json& body, const std::string& key,
             const std::string& idempotency = "") {
@@ -179,7 +179,7 @@ class Neighbours : public testing::Test {
     Headers headers;
     if (!key.empty()) headers.emplace_back("Authorization", "Bearer " + key);
     const HttpAnswer answer = http_exchange(
-        house.url(),
+        server.url(),
         request_text("POST", "/v1/files", headers, form, "multipart/form-data; boundary=m"));
     EXPECT_EQ(answer.status, 200) << answer.body;
     return json::parse(answer.body, nullptr, false).value("id", "");
@@ -197,27 +197,28 @@ class Neighbours : public testing::Test {
     return out;
   }
   std::string op(const std::string& verb, const json& args) {
-    const auto answer = house.operator_client()->op(client::AllTenants::local(), verb, args.dump());
+    const auto answer =
+        server.operator_client()->op(client::AllTenants::local(), verb, args.dump());
     const auto* text = std::get_if<std::string>(&answer);
     EXPECT_NE(text, nullptr) << verb << ": " << std::get<client::Failure>(answer).message;
     return text == nullptr ? "{}" : *text;
   }
 
-  /// Everything of ben's that has an id. His work waits while the queue is paused.
-  std::vector<Known> fill(const json& ben) {
+  /// Makes one of everything that has an id, for ben. His work waits while the queue is paused.
+  std::vector<OwnedId> fill(const json& ben) {
     const std::string key = ben["key"];
-    std::vector<Known> out;
+    std::vector<OwnedId> out;
     wire::Submit submit = make_submit(kSecretText, 4, 7);
     const auto accepted =
-        house.client()->submit(client::Principal::local("ben"), std::move(submit));
+        server.client()->submit(client::Principal::local("ben"), std::move(submit));
     const std::string request = std::get<wire::Accepted>(accepted).info.request_id;
     out.push_back({"request", request});
     out.push_back({"chatcmpl", "chatcmpl-" + request});
     out.push_back({"message", "msg_" + request});
     out.push_back({"choice", request + ".0"});
-    const json wish = {{"model", "demo"}, {"input", kSecretText}, {"background", true}};
-    out.push_back({"response", post("/v1/responses", wish, key)["id"]});
-    out.push_back({"response by key", post("/v1/responses", wish, key, "nightly")["id"]});
+    const json body = {{"model", "demo"}, {"input", kSecretText}, {"background", true}};
+    out.push_back({"response", post("/v1/responses", body, key)["id"]});
+    out.push_back({"response by key", post("/v1/responses", body, key, "nightly")["id"]});
     const std::string file = upload(batch_lines(3), key);
     out.push_back({"file", file});
     const std::string batch = post(
@@ -232,33 +233,33 @@ class Neighbours : public testing::Test {
   }
 
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
-/// The sense of an answer, without the id that was asked about and without what differs each time.
+/// The meaning of an answer, without the id in question and without what differs each time.
 std::string tells(const HttpAnswer& answer, const std::string& id) {
-  // A request's own new id stands in some refusals; it is random and nobody else's.
+  // A request's own new id appears in some refusals; it is random and only its own.
   static const std::regex made("this POST is [a-z]+ [0-9a-z_]+|request [0-9a-z]{26} is known");
   std::string body = std::regex_replace(replaced(answer.body, id, "ID"), made, "NEW");
   const json parsed = json::parse(answer.body, nullptr, false);
-  // An id that was made is random; that it could be made counts.
+  // The id of a new object is random; the creation counts.
   if (answer.status == 200 && parsed.is_object() && parsed.contains("id")) body = "made";
   const auto type = answer.headers.find("content-type");
   return std::to_string(answer.status) + " " + (type == answer.headers.end() ? "" : type->second) +
          " " + body;
 }
 
-/// Every route with every id as the holder of `key`, against ids that nobody has.
+/// Sends every id to every route as the holder of `key`, and ids that do not exist for comparison.
 struct Swept {
   int probes = 0;
   int leaks = 0;
 };
 template <class Send>
-Swept sweep(const std::vector<Known>& known, const Send& send) {
+Swept sweep(const std::vector<OwnedId>& owned_ids, const Send& send) {
   Swept out;
   for (const gateway::Route& route : gateway::routes()) {
     if (route.pattern == "/metrics") continue;  // refused to a client's key: another test
-    for (const Known& one : known) {
+    for (const OwnedId& one : owned_ids) {
       const std::string other = one.nobodys();
       const auto probes = probes_of(route, one.id);
       const auto against = probes_of(route, other);
@@ -277,15 +278,15 @@ Swept sweep(const std::vector<Known>& known, const Send& send) {
   return out;
 }
 
-/// POSTs that name the ids, until it goes away.
+/// Sends POSTs that name the ids, until it is destroyed.
 template <class Send>
 class Posters {
  public:
-  Posters(const std::vector<Known>& known, const Send& send) {
+  Posters(const std::vector<OwnedId>& owned_ids, const Send& send) {
     for (std::size_t t = 0; t < 2; ++t) {
-      threads_.emplace_back([this, t, &known, &send] {
+      threads_.emplace_back([this, t, &owned_ids, &send] {
         for (std::size_t i = t; !over_; ++i, ++posts_) {
-          const std::string& id = known[i % known.size()].id;
+          const std::string& id = owned_ids[i % owned_ids.size()].id;
           const json body = {{"model", "demo"}, {"input", "a"}, {"background", true}};
           Probe probe{"POST", "/v1/responses", {{"Last-Event-ID", id + ".0"}}, body.dump()};
           if (i % 2 == 1) probe.headers.emplace_back("Idempotency-Key", id);
@@ -306,20 +307,20 @@ class Posters {
   std::vector<std::thread> threads_;
 };
 
-TEST_F(Neighbours, WhenAnotherTenantsIdIsNamed_EveryRouteSaysWhatItSaysOfNone) {
+TEST_F(Neighbours, EveryRoute_WithAnotherTenantsId_AnswersAsForAnUnknownOne) {
   start();
   const json ben = make_key({"ben", "--tenant", "ben"});
   const json ann = make_key({"ann", "--tenant", "ann"});
   const auto as_ann = [&](const Probe& probe) { return send(probe, ann["key"]); };
   op("queue.pause", json::object());
-  const std::vector<Known> known = fill(ben);
-  const Swept alone = sweep(known, as_ann);
-  Posters posters(known, as_ann);
-  const Swept raced = sweep(known, as_ann);
+  const std::vector<OwnedId> owned_ids = fill(ben);
+  const Swept alone = sweep(owned_ids, as_ann);
+  Posters posters(owned_ids, as_ann);
+  const Swept raced = sweep(owned_ids, as_ann);
   const int posts = posters.stop();
-  // Nothing of his was touched.
+  // Nothing of ben's was touched.
   op("queue.resume", json::object());
-  for (const Known& one : known) {
+  for (const OwnedId& one : owned_ids) {
     if (one.kind == "file") {
       EXPECT_EQ(get("/v1/files/" + one.id, ben["key"]).value("id", ""), one.id);
     }
@@ -331,37 +332,37 @@ TEST_F(Neighbours, WhenAnotherTenantsIdIsNamed_EveryRouteSaysWhatItSaysOfNone) {
     }
     EXPECT_EQ(state, "succeeded") << one.kind;
   }
-  // A key that was revoked is refused at once, after silence, on every route that wants one.
-  ASSERT_EQ(house.cli({"keys", "revoke", ann["id"]}).code, 0);
+  // A revoked key is refused at once, after silence, on every route that requires one.
+  ASSERT_EQ(server.cli({"keys", "revoke", ann["id"]}).code, 0);
   usleep(2'500'000);
   int revoked = 0;
   for (const gateway::Route& route : gateway::routes()) {
     const bool open = route.pattern.starts_with("/health") ||
                       (route.pattern.starts_with("/console") && route.method == "GET" &&
                        route.pattern != "/console/api/history");
-    for (std::size_t i = 0; !open && i < known.size(); ++i, ++revoked) {
-      const Probe probe = probes_of(route, known[i].id)[0];
+    for (std::size_t i = 0; !open && i < owned_ids.size(); ++i, ++revoked) {
+      const Probe probe = probes_of(route, owned_ids[i].id)[0];
       EXPECT_EQ(as_ann(probe).status, 401) << route.method << " " << probe.path;
     }
   }
   std::printf(
       "%zu routes x %zu ids: %d probes alone, %d raced with %d posts, %d revoked; %d leaks\n",
-      gateway::routes().size(), known.size(), alone.probes, raced.probes, posts, revoked,
+      gateway::routes().size(), owned_ids.size(), alone.probes, raced.probes, posts, revoked,
       alone.leaks + raced.leaks);
   EXPECT_GT(alone.probes + raced.probes + revoked, 1000);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Neighbours, WhenAnIdIsDerived_NobodyElseCanComputeIt) {
+TEST_F(Neighbours, PublicId_WhenDerivedFromAnIdempotencyKey_IsNotComputableByOthers) {
   start();
   const json ben = make_key({"ben", "--tenant", "ben"});
   const std::string key = ben["key"];
-  const json wish = {{"model", "demo"}, {"input", kSecretText}, {"max_output_tokens", 2}};
-  const std::string first = post("/v1/responses", wish, key, "nightly")["id"];
+  const json request = {{"model", "demo"}, {"input", kSecretText}, {"max_output_tokens", 2}};
+  const std::string first = post("/v1/responses", request, key, "nightly")["id"];
   EXPECT_NE(first, public_id("ben", "resp_", "nightly"));
-  EXPECT_EQ(post("/v1/responses", wish, key, "nightly")["id"], first);
-  ASSERT_TRUE(house.kill_child("daemon"));
-  EXPECT_EQ(post("/v1/responses", wish, key, "nightly")["id"], first) << "the secret is kept";
+  EXPECT_EQ(post("/v1/responses", request, key, "nightly")["id"], first);
+  ASSERT_TRUE(server.kill_child("daemon"));
+  EXPECT_EQ(post("/v1/responses", request, key, "nightly")["id"], first) << "the secret is kept";
   // A response that an older version made under the same key is found, and its batch finishes once.
   const std::string old = public_id("ben", "resp_", "old");
   op("objects.put",
@@ -369,8 +370,9 @@ TEST_F(Neighbours, WhenAnIdIsDerived_NobodyElseCanComputeIt) {
       {"id", old},
       {"owner", "ben"},
       {"body", {{"hash", "h"}, {"items", json::array()}, {"final", {{"id", old}}}}}});
-  EXPECT_EQ(send({"POST", "/v1/responses", {{"Idempotency-Key", "old"}}, wish.dump()}, key).status,
-            422)
+  EXPECT_EQ(
+      send({"POST", "/v1/responses", {{"Idempotency-Key", "old"}}, request.dump()}, key).status,
+      422)
       << "it is known with another body";
   const std::string file = upload(batch_lines(4), key);
   const std::string batch = public_id("ben", "batch_", "old");
@@ -394,7 +396,7 @@ TEST_F(Neighbours, WhenAnIdIsDerived_NobodyElseCanComputeIt) {
     ended = get("/v1/batches/" + batch, key);
     usleep(50'000);
   }
-  EXPECT_EQ(ended.value("status", ""), "completed") << ended.dump() << house.errors();
+  EXPECT_EQ(ended.value("status", ""), "completed") << ended.dump() << server.errors();
   const json found = json::parse(op("requests.list", {{"tenant", "ben"}, {"id", batch}}));
   EXPECT_EQ(found["requests"].size(), 4u) << "each line once";
   EXPECT_EQ(send({"POST",
@@ -407,24 +409,25 @@ TEST_F(Neighbours, WhenAnIdIsDerived_NobodyElseCanComputeIt) {
                  key)
                 .status,
             422);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Neighbours, WhenAKeyIsMadeOrRevoked_TheNextRequestKnows) {
+TEST_F(Neighbours, ApiKey_WhenCreatedOrRevoked_TakesEffectAtTheNextRequest) {
   start();
   const json boss = make_key({"boss", "--role", "operator"});
-  const json own = make_key({"own"});
-  EXPECT_EQ(own["tenant"], own["id"]) << "a tenant of its own";
-  EXPECT_EQ(send({"GET", "/v1/models", {}, ""}, own["key"]).status, 200) << "its first request";
+  const json client_key = make_key({"own"});
+  EXPECT_EQ(client_key["tenant"], client_key["id"]) << "a tenant of its own";
+  EXPECT_EQ(send({"GET", "/v1/models", {}, ""}, client_key["key"]).status, 200)
+      << "its first request";
   EXPECT_EQ(send({"GET", "/v1/models", {}, ""}, "").status, 401);
-  // Facts that a client's key need not know.
-  EXPECT_FALSE(get("/v1/models", own["key"])["data"][0].contains("sha256"));
+  // Facts that a client's key does not see.
+  EXPECT_FALSE(get("/v1/models", client_key["key"])["data"][0].contains("sha256"));
   EXPECT_TRUE(get("/v1/models", boss["key"])["data"][0].contains("sha256"));
-  EXPECT_EQ(send({"GET", "/metrics", {}, ""}, own["key"]).status, 403);
+  EXPECT_EQ(send({"GET", "/metrics", {}, ""}, client_key["key"]).status, 403);
   const json metrics = make_key({"scrape", "--role", "metrics"});
   EXPECT_EQ(send({"GET", "/metrics", {}, ""}, metrics["key"]).status, 200);
   EXPECT_EQ(send({"GET", "/v1/models", {}, ""}, metrics["key"]).status, 403);
-  // A bound of operators who come over the network is not theirs to change.
+  // An operator over the network cannot change a bound for such operators.
   const auto set = [&](const json& settings) {
     return send({"POST", "/console/api/config.set", {}, json{{"settings", settings}}.dump()},
                 boss["key"])
@@ -432,7 +435,7 @@ TEST_F(Neighbours, WhenAKeyIsMadeOrRevoked_TheNextRequestKnows) {
   };
   EXPECT_EQ(set({{"models.roots", "/"}}), 403);
   EXPECT_EQ(set({{"queue.max_requests", 77}}), 200);
-  EXPECT_EQ(house.cli({"config", "set", "models.roots=/srv"}).code, 0);
+  EXPECT_EQ(server.cli({"config", "set", "models.roots=/srv"}).code, 0);
   EXPECT_EQ(
       send({"POST", "/console/api/config.unset", {}, R"({"names":["models.roots"]})"}, boss["key"])
           .status,
@@ -440,11 +443,11 @@ TEST_F(Neighbours, WhenAKeyIsMadeOrRevoked_TheNextRequestKnows) {
   EXPECT_EQ(
       send({"POST", "/console/api/config.rollback", {}, R"({"version":0})"}, boss["key"]).status,
       403);
-  // After silence as at once.
-  ASSERT_EQ(house.cli({"keys", "revoke", boss["id"]}).code, 0);
+  // Refused after silence as well as at once.
+  ASSERT_EQ(server.cli({"keys", "revoke", boss["id"]}).code, 0);
   usleep(3'000'000);
   EXPECT_EQ(set({{"queue.max_requests", 78}}), 401);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 /// Status and body of one GET as another user of this machine.
@@ -470,18 +473,18 @@ std::pair<int, std::string> get_as(uid_t user, const std::string& url, const std
   return {std::atoi(text.c_str()), text};
 }
 
-TEST_F(Neighbours, WhenThereIsNoKey_OtherUsersOfTheMachineAreNobody) {
+TEST_F(Neighbours, Gateway_WithoutAnyApiKey_RefusesOtherUsersOfTheMachine) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can ask as somebody else";
   start();
   EXPECT_EQ(send({"GET", "/v1/models", {}, ""}, "").status, 200);
   for (const char* path :
        {"/v1/models", "/metrics", "/v1/files", "/console/api/history", "/v1/requests/x"}) {
-    const auto [status, text] = get_as(65'534, house.url(), path);
+    const auto [status, text] = get_as(65'534, server.url(), path);
     EXPECT_EQ(status, 401) << path << text;
     EXPECT_NE(text.find("holdfast keys create"), std::string::npos) << text;
   }
-  EXPECT_EQ(get_as(65'534, house.url(), "/health/live").first, 200);
-  // A file's first bytes are nobody's to read by an error.
+  EXPECT_EQ(get_as(65'534, server.url(), "/health/live").first, 200);
+  // An error must not give away a file's first bytes.
   dir.write("secret", "root:secret");
   const HttpAnswer added = send({"POST",
                                  "/console/api/models.add",
@@ -490,7 +493,7 @@ TEST_F(Neighbours, WhenThereIsNoKey_OtherUsersOfTheMachineAreNobody) {
                                 "");
   EXPECT_EQ(added.body.find("726f6f74"), std::string::npos) << added.body;
   EXPECT_EQ(added.body.find("root"), std::string::npos) << added.body;
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 }  // namespace

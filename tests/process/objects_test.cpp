@@ -1,5 +1,5 @@
-// Goal: what a gateway keeps is there after every kill once it was answered, changes of an old
-// version are refused, and the bounds hold. Method: a house, the verbs over the operator socket,
+// Goal: objects of gateways outlive every kill once they were acknowledged, changes of an old
+// version are refused, and the bounds hold. Method: a server, the verbs over the operator socket,
 // kills.
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,20 +8,20 @@
 #include <thread>
 
 #include "shared/base/base64.h"
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::objects_test {
 namespace {
 
 using nlohmann::json;
 
-class ObjectHouse : public testing::Test {
+class ObjectServerTest : public testing::Test {
  protected:
   void start(const std::vector<std::string>& more = {}) {
     std::vector<std::string> args = {"--engine", "fake"};
     args.insert(args.end(), more.begin(), more.end());
-    ASSERT_TRUE(house.start(args)) << house.errors();
-    client = house.operator_client();
+    ASSERT_TRUE(server.start(args)) << server.errors();
+    client = server.operator_client();
   }
   json call(const std::string& verb, const json& args) {
     const auto answer = client->op(client::AllTenants::local(), "objects." + verb, args.dump());
@@ -47,30 +47,30 @@ class ObjectHouse : public testing::Test {
   }
 
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
   std::unique_ptr<client::Client> client;
 };
 
-TEST_F(ObjectHouse, KeepsWhatItAnswered) {
+TEST_F(ObjectServerTest, ObjectPut_WhenAcknowledged_SurvivesADaemonKill) {
   ASSERT_NO_FATAL_FAILURE(start());
   EXPECT_EQ(put("a", {{"body", {{"x", 1}}}, {"owner", "ann"}, {"version", 0}})["version"], 1);
   EXPECT_EQ(put("a", {{"append", to_base64("hello ")}, {"append_at", 0}})["bytes"], 6);
-  ASSERT_TRUE(house.kill_child("daemon"));
+  ASSERT_TRUE(server.kill_child("daemon"));
   EXPECT_EQ(put("a", {{"append", to_base64("world")}, {"append_at", 6}})["version"], 3);
-  ASSERT_TRUE(house.kill_child("daemon"));
+  ASSERT_TRUE(server.kill_child("daemon"));
   const json found = call("get", {{"kind", "file"}, {"id", "a"}});
   EXPECT_EQ(found["object"]["body"], json({{"x", 1}}));
   EXPECT_EQ(found["object"]["owner"], "ann");
   EXPECT_EQ(content("a"), "hello world");
-  // What was answered before is not done twice.
+  // An acknowledged change is not made twice.
   EXPECT_EQ(put("a", {{"append", to_base64("world")}, {"append_at", 6}})["refused"], "conflict");
   EXPECT_EQ(call("get", {{"kind", "batch"}, {"id", "a"}})["found"], false);
   EXPECT_EQ(call("get", {{"kind", "file"}, {"id", "a"}, {"owner", "ben"}})["found"], false);
   EXPECT_EQ(call("list", {{"kind", "file"}})["objects"].size(), 1u);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(ObjectHouse, AnOldVersionChangesNothing) {
+TEST_F(ObjectServerTest, ObjectPut_WithAnOldVersion_IsRefusedAsAConflict) {
   ASSERT_NO_FATAL_FAILURE(start());
   ASSERT_EQ(put("a", {{"body", {{"x", 1}}}})["version"], 1);
   EXPECT_EQ(put("a", {{"body", {{"x", 9}}}, {"version", 0}})["refused"], "conflict");
@@ -82,11 +82,11 @@ TEST_F(ObjectHouse, AnOldVersionChangesNothing) {
   EXPECT_EQ(put("b", {{"body", json::object()}, {"append", "A"}})["refused"], "usage");
   EXPECT_EQ(put("", {{"body", json::object()}})["refused"], "usage");
   EXPECT_EQ(call("get", {{"kind", "file"}, {"id", "a"}})["object"]["body"]["x"], 2);
-  // Many writers of one counter: each change is made once.
+  // Many writers change one counter: each change is made once.
   std::vector<std::thread> writers;
   for (int w = 0; w < 4; ++w) {
     writers.emplace_back([&] {
-      const auto mine = house.operator_client();
+      const auto mine = server.operator_client();
       for (int done = 0; done < 20;) {
         const auto now =
             mine->op(client::AllTenants::local(), "objects.get", R"({"kind":"file","id":"a"})");
@@ -106,10 +106,10 @@ TEST_F(ObjectHouse, AnOldVersionChangesNothing) {
   EXPECT_EQ(call("delete", {{"kind", "file"}, {"id", "a"}, {"owner", "ben"}})["deleted"], false);
   EXPECT_EQ(call("delete", {{"kind", "file"}, {"id", "a"}})["deleted"], true);
   EXPECT_EQ(call("delete", {{"kind", "file"}, {"id", "a"}})["deleted"], false);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(ObjectHouse, TheirNumberAndBytesAreBounded) {
+TEST_F(ObjectServerTest, ObjectPut_OverTheCountOrByteLimit_IsRefused) {
   ASSERT_NO_FATAL_FAILURE(
       start({"--config", "objects.max_count=2", "--config", "objects.max_bytes=1000"}));
   EXPECT_EQ(put("a", {{"body", json::object()}})["version"], 1);
@@ -124,10 +124,10 @@ TEST_F(ObjectHouse, TheirNumberAndBytesAreBounded) {
   EXPECT_EQ(call("delete", {{"kind", "file"}, {"id", "a"}})["deleted"], true);
   EXPECT_EQ(put("b", {{"append", to_base64(std::string(100, 'x'))}})["bytes"], 100);
   EXPECT_EQ(put("c", {{"body", json::object()}})["version"], 1);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(ObjectHouse, EndInTheirTime) {
+TEST_F(ObjectServerTest, Object_WhenExpired_IsRemovedAndNoLongerCounts) {
   ASSERT_NO_FATAL_FAILURE(start({"--config", "objects.max_count=1"}));
   EXPECT_EQ(put("a", {{"body", json::object()}, {"expires_ms", 1}})["version"], 1);
   for (int i = 0; i < 200 && call("get", {{"kind", "file"}, {"id", "a"}})["found"] == true; ++i) {
@@ -136,7 +136,7 @@ TEST_F(ObjectHouse, EndInTheirTime) {
   EXPECT_EQ(call("get", {{"kind", "file"}, {"id", "a"}})["found"], false);
   EXPECT_EQ(put("b", {{"body", json::object()}, {"expires_ms", 0}})["version"], 1)
       << "it gave its place back";
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 }  // namespace

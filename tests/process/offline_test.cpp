@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::offline_test {
 namespace {
@@ -23,106 +23,106 @@ std::string accept(client::Client& client, std::uint64_t seed) {
   return info == nullptr ? "" : info->info.request_id;
 }
 
-std::string state_of(const House& house, const std::string& id) {
-  const Ended shown = house.cli({"--json", "requests", "show", id});
+std::string state_of(const TestServer& server, const std::string& id) {
+  const Ended show_result = server.cli({"--json", "requests", "show", id});
   const std::string key = "\"state\":\"";
-  const std::size_t at = shown.out.find(key);
-  if (at == std::string::npos) return shown.out + shown.err;
+  const std::size_t at = show_result.out.find(key);
+  if (at == std::string::npos) return show_result.out + show_result.err;
   const std::size_t from = at + key.size();
-  return shown.out.substr(from, shown.out.find('"', from) - from);
+  return show_result.out.substr(from, show_result.out.find('"', from) - from);
 }
 
-bool reaches(const House& house, const std::string& id, const std::string& state) {
+bool reaches(const TestServer& server, const std::string& id, const std::string& state) {
   for (int i = 0; i < 200; ++i) {
-    if (state_of(house, id) == state) return true;
+    if (state_of(server, id) == state) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return false;
 }
 
-TEST(Offline, ChangesHoldAfterTheRestart) {
+TEST(Offline, OfflineChange_AfterTheRestart_Holds) {
   const TempDir dir;
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start(kServe)) << house.errors();
-  ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start(kServe)) << server.errors();
+  ASSERT_EQ(server.cli({"queue", "pause"}).code, 0);
   std::string cancelled, moved, left;
   {
-    const auto client = house.client();
+    const auto client = server.client();
     left = accept(*client, 1);
     moved = accept(*client, 2);
     cancelled = accept(*client, 3);
   }
-  ASSERT_EQ(house.stop(), 0) << house.errors();
+  ASSERT_EQ(server.stop(), 0) << server.errors();
 
-  const Ended listed = house.cli({"--json", "requests", "list"});
+  const Ended listed = server.cli({"--json", "requests", "list"});
   EXPECT_EQ(listed.code, 0) << listed.err;
   for (const std::string& id : {left, moved, cancelled}) {
     EXPECT_NE(listed.out.find(id), std::string::npos) << listed.out;
   }
-  const Ended cancel = house.cli({"--json", "requests", "cancel", cancelled});
+  const Ended cancel = server.cli({"--json", "requests", "cancel", cancelled});
   EXPECT_EQ(cancel.code, 0) << cancel.err;
   EXPECT_NE(cancel.out.find("\"state\":\"cancelled\""), std::string::npos) << cancel.out;
-  const Ended move = house.cli({"--json", "requests", "move", moved, "--priority", "interactive"});
+  const Ended move = server.cli({"--json", "requests", "move", moved, "--priority", "interactive"});
   EXPECT_EQ(move.code, 0) << move.err;
   EXPECT_NE(move.out.find("\"queue_position\":0"), std::string::npos) << move.out;
-  EXPECT_EQ(house.cli({"requests", "move", cancelled, "--priority", "batch"}).code, 4);
-  EXPECT_EQ(house.cli({"requests", "requeue", "no-such-id"}).code, 3);
-  EXPECT_EQ(house.cli({"queue", "resume"}).code, 0);
-  EXPECT_EQ(house.cli({"db", "check"}).code, 0);
-  EXPECT_EQ(house.cli({"status"}).code, 69);
-  EXPECT_EQ(house.cli({"models", "load", "demo"}).code, 69);
+  EXPECT_EQ(server.cli({"requests", "move", cancelled, "--priority", "batch"}).code, 4);
+  EXPECT_EQ(server.cli({"requests", "requeue", "no-such-id"}).code, 3);
+  EXPECT_EQ(server.cli({"queue", "resume"}).code, 0);
+  EXPECT_EQ(server.cli({"db", "check"}).code, 0);
+  EXPECT_EQ(server.cli({"status"}).code, 69);
+  EXPECT_EQ(server.cli({"models", "load", "demo"}).code, 69);
 
-  ASSERT_TRUE(house.start(kServe)) << house.errors();
-  EXPECT_TRUE(reaches(house, left, "succeeded")) << state_of(house, left);
-  EXPECT_TRUE(reaches(house, moved, "succeeded")) << state_of(house, moved);
-  EXPECT_EQ(state_of(house, cancelled), "cancelled");
-  EXPECT_EQ(house.stop(), 0) << house.errors();
+  ASSERT_TRUE(server.start(kServe)) << server.errors();
+  EXPECT_TRUE(reaches(server, left, "succeeded")) << state_of(server, left);
+  EXPECT_TRUE(reaches(server, moved, "succeeded")) << state_of(server, moved);
+  EXPECT_EQ(state_of(server, cancelled), "cancelled");
+  EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 
-TEST(Offline, RunningWorkCancelledWhileAllIsDownStaysCancelled) {
+TEST(Offline, RunningRequest_WhenCancelledOffline_StaysCancelled) {
   const TempDir dir;
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start(kServe)) << house.errors();
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start(kServe)) << server.errors();
   std::string id;
   {
-    const auto client = house.client();
+    const auto client = server.client();
     const auto accepted =
         client->submit(client::Principal::local(), make_submit("Now is the winter", 480, 5));
     id = std::get<wire::Accepted>(accepted).info.request_id;
-    ASSERT_TRUE(reaches(house, id, "running") || state_of(house, id) == "succeeded");
+    ASSERT_TRUE(reaches(server, id, "running") || state_of(server, id) == "succeeded");
   }
-  house.kill_supervisor();  // its children die with it
-  const Ended cancel = house.cli({"--json", "requests", "cancel", id});
+  server.kill_supervisor();  // its children die with it
+  const Ended cancel = server.cli({"--json", "requests", "cancel", id});
   EXPECT_EQ(cancel.code, 0) << cancel.err;
-  const std::string state = state_of(house, id);
-  ASSERT_TRUE(house.start(kServe)) << house.errors();
-  EXPECT_EQ(state_of(house, id), state);
-  EXPECT_EQ(house.stop(), 0) << house.errors();
+  const std::string state = state_of(server, id);
+  ASSERT_TRUE(server.start(kServe)) << server.errors();
+  EXPECT_EQ(state_of(server, id), state);
+  EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 
-TEST(Offline, BackupWhileServingAndRestore) {
+TEST(Offline, Backup_WhileServing_IsRestoredOffline) {
   const TempDir dir;
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start(kServe)) << house.errors();
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start(kServe)) << server.errors();
   const std::string copy = dir.path() + "/copy.db";
-  const auto client = house.client();
-  const Heard before = hear(*client, make_submit("Now is the winter", 20, 1));
+  const auto client = server.client();
+  const StreamResult before = submit_and_stream(*client, make_submit("Now is the winter", 20, 1));
   ASSERT_EQ(before.failure, "");
-  const Ended backup = house.cli({"--json", "db", "backup", copy});
+  const Ended backup = server.cli({"--json", "db", "backup", copy});
   EXPECT_EQ(backup.code, 0) << backup.err;
   EXPECT_NE(backup.out.find("\"ok\":true"), std::string::npos) << backup.out;
-  const Heard after = hear(*client, make_submit("Now is the winter", 20, 2));
+  const StreamResult after = submit_and_stream(*client, make_submit("Now is the winter", 20, 2));
   ASSERT_EQ(after.failure, "");
-  const Ended refused = house.cli({"db", "restore", copy});
+  const Ended refused = server.cli({"db", "restore", copy});
   EXPECT_EQ(refused.code, 4) << refused.out << refused.err;
-  EXPECT_NE(refused.err.find(std::to_string(house.pid_of("daemon"))), std::string::npos)
+  EXPECT_NE(refused.err.find(std::to_string(server.pid_of("daemon"))), std::string::npos)
       << refused.err;
-  ASSERT_EQ(house.stop(), 0) << house.errors();
-  EXPECT_EQ(house.cli({"db", "restore", copy}).code, 0);
-  ASSERT_TRUE(house.start(kServe)) << house.errors();
-  EXPECT_EQ(state_of(house, before.info.request_id), "succeeded");
-  EXPECT_EQ(house.cli({"requests", "show", after.info.request_id}).code, 3);
-  EXPECT_EQ(house.stop(), 0) << house.errors();
+  ASSERT_EQ(server.stop(), 0) << server.errors();
+  EXPECT_EQ(server.cli({"db", "restore", copy}).code, 0);
+  ASSERT_TRUE(server.start(kServe)) << server.errors();
+  EXPECT_EQ(state_of(server, before.info.request_id), "succeeded");
+  EXPECT_EQ(server.cli({"requests", "show", after.info.request_id}).code, 3);
+  EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// Goal: a state directory that an older build left is opened by this one and nothing of it is lost:
-// what ran or waited finishes once, with the text that the older build gives undisturbed; an open
-// batch ends; stored answers are what they were; a repeated Idempotency-Key gets its old answer.
-// Method: directories that an older build left when it was killed as a whole (tests/data/states,
-// made by make-state there), one with the fake engine and one with the demo model.
+// Goal: a state directory that an older build left is opened by this one without loss: requests
+// that ran or waited finish once, with the text that the older build gives undisturbed; an open
+// batch ends; stored answers stay the same; a repeated Idempotency-Key gets its old answer. Method:
+// directories that an older build left when it was killed as a whole (tests/data/states, made by
+// make-state there), one with the fake engine and one with the demo model.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
@@ -12,15 +12,15 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::old_states_test {
 namespace {
 
 using nlohmann::json;
 
-/// One statement on the database while nobody has it; the first column of its last row.
+/// Runs one statement on the database while no process has it; the first column of its last row.
 std::string sql(const std::string& state, const std::string& statement) {
   sqlite3* db = nullptr;
   std::string last;
@@ -47,22 +47,22 @@ class OldState : public testing::TestWithParam<const char*> {
     const Ended unpacked = run_program({"/usr/bin/tar", "-xzf", archive, "-C", dir.path()});
     ASSERT_EQ(unpacked.code, 0) << unpacked.err;
     expected = json::parse(read_file(dir.path() + "/expected.json"));
-    // The same file at another place: the stamps are what a copy does not keep.
+    // The same file at another path: a copy does not preserve its stamps.
     struct stat file = {};
     ASSERT_EQ(stat(demo_model().c_str(), &file), 0) << demo_model();
     const int64_t mtime_ns = int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
-    sql(house.state(), "UPDATE models SET path = '" + demo_model() +
-                           "', mtime_ns = " + std::to_string(mtime_ns));
+    sql(server.state(),
+        "UPDATE models SET path = '" + demo_model() + "', mtime_ns = " + std::to_string(mtime_ns));
   }
   void start() {
     std::vector<std::string> flags = {"--threads", "1"};
     for (const json& flag : expected["engine"]) flags.push_back(flag);
-    ASSERT_TRUE(house.start(flags)) << house.errors();
+    ASSERT_TRUE(server.start(flags)) << server.errors();
   }
   HttpAnswer ask(const std::string& request) {
     HttpAnswer answer;
     for (int i = 0; i < 600; ++i) {
-      answer = http_exchange(house.url(), request);
+      answer = http_exchange(server.url(), request);
       if (answer.complete && answer.status != 503 && answer.status != 504) break;
       usleep(50'000);
     }
@@ -72,7 +72,7 @@ class OldState : public testing::TestWithParam<const char*> {
   std::string post(const std::string& path, const json& body, const std::string& key) {
     return ask(http_post_text(path, body.dump(), {{"Idempotency-Key", key}})).body;
   }
-  /// Texts of the batch's lines, by custom_id, when it has ended.
+  /// Texts of the batch's lines, by custom_id, once it has ended.
   json batch_lines(const std::string& id) {
     json batch;
     for (int i = 0; i < 1200; ++i) {
@@ -80,7 +80,7 @@ class OldState : public testing::TestWithParam<const char*> {
       if (batch["status"] == "completed") break;
       usleep(50'000);
     }
-    EXPECT_EQ(batch["status"], "completed") << batch << house.errors();
+    EXPECT_EQ(batch["status"], "completed") << batch << server.errors();
     json texts;
     std::istringstream out(
         get("/v1/files/" + batch["output_file_id"].get<std::string>() + "/content"));
@@ -93,11 +93,11 @@ class OldState : public testing::TestWithParam<const char*> {
   }
 
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
   json expected;
 };
 
-TEST_P(OldState, EverythingInItFinishesOnce_WithTheSameBytes) {
+TEST_P(OldState, OlderState_WhenOpened_FinishesEverythingOnceWithTheSameBytes) {
   ASSERT_GT(expected["states"].value("running", 0), 0) << expected["states"];
   ASSERT_GT(expected["states"].value("queued", 0), 0) << expected["states"];
   start();
@@ -105,24 +105,24 @@ TEST_P(OldState, EverythingInItFinishesOnce_WithTheSameBytes) {
     EXPECT_EQ(post(old["path"], old["body"], old["key"]), old["answer"]) << "a repeated key";
   }
   const json& response = expected["response"];
-  // Its members had another order before the first start of any build that found it stored.
+  // Its members had another order before the first start of a build that found it stored.
   EXPECT_EQ(json::parse(get("/v1/responses/" + response["id"].get<std::string>())),
             json::parse(response["answer"].get<std::string>()));
   for (const auto& [key, completion] : expected["completions"].items()) {
     const json answer = json::parse(post("/v1/completions", completion["body"], key));
-    ASSERT_TRUE(answer.contains("choices")) << answer << house.errors();
+    ASSERT_TRUE(answer.contains("choices")) << answer << server.errors();
     EXPECT_EQ(answer["choices"][0]["text"], completion["text"]) << key;
   }
   EXPECT_EQ(batch_lines(expected["batch"]), expected["lines"]);
-  // Once more: answers are what they were, and nothing was made twice.
+  // Once more: answers stay the same, and nothing was made twice.
   for (const auto& [key, completion] : expected["completions"].items()) {
     const json answer = json::parse(post("/v1/completions", completion["body"], key));
     EXPECT_EQ(answer["choices"][0]["text"], completion["text"]) << key;
   }
-  EXPECT_EQ(house.cli({"db", "check"}).code, 0);
-  EXPECT_EQ(house.stop(), 0);
-  EXPECT_EQ(sql(house.state(), "SELECT count(*) FROM requests WHERE state != 'succeeded'"), "0");
-  EXPECT_EQ(sql(house.state(), "SELECT count(*) FROM requests"),
+  EXPECT_EQ(server.cli({"db", "check"}).code, 0);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(sql(server.state(), "SELECT count(*) FROM requests WHERE state != 'succeeded'"), "0");
+  EXPECT_EQ(sql(server.state(), "SELECT count(*) FROM requests"),
             std::to_string(expected["repeated"].size() + 1 + expected["completions"].size() +
                            expected["lines"].size()))
       << "nothing was made twice";

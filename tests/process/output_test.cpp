@@ -1,6 +1,6 @@
-// Goal: what the CLI prints can be relied on: exit codes follow the typed errors, tables are
-// aligned whatever the alphabet, and JSON of any shape is shown without a crash. Method: the
-// functions themselves, no process.
+// Goal: the CLI's output is reliable: exit codes follow the typed errors, tables are aligned
+// whatever the alphabet, and JSON of any shape is shown without a crash. Method: the functions
+// themselves, no process.
 
 #include "ops/cli/output.h"
 
@@ -11,12 +11,12 @@
 #include "ops/cli/render.h"
 #include "ops/cli/state_dir.h"
 #include "ops/cli/verbs.h"
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::cli::output_test {
 namespace {
 
-TEST(ExitCode, FollowsTheTypedError) {
+TEST(ExitCode, ExitCode_FollowsTheTypedError) {
   EXPECT_EQ(exit_code(Errc::kUsage), 2);
   EXPECT_EQ(exit_code(Errc::kNotFound), 3);
   EXPECT_EQ(exit_code(Errc::kModelNotFound), 3);
@@ -33,7 +33,7 @@ TEST(ExitCode, FollowsTheTypedError) {
   }
 }
 
-TEST(Table, AlignsTextLeftAndNumbersRight) {
+TEST(Table, Table_AlignsTextLeftAndNumbersRight) {
   Table table({"NAME", "N", "STATE"});
   table.add({"a", "5", "ready"});
   table.add({"Grüße", "1000", "failed"});
@@ -44,7 +44,7 @@ TEST(Table, AlignsTextLeftAndNumbersRight) {
   EXPECT_NE(table.str(true).find("\033[32mready\033[0m"), std::string::npos);
 }
 
-TEST(Render, AnyShape) {
+TEST(Render, RenderHuman_WithJsonOfAnyShape_PrintsIt) {
   const auto show = [](const char* text) {
     RenderOptions options;
     options.when_empty = "nothing";
@@ -60,7 +60,7 @@ TEST(Render, AnyShape) {
   EXPECT_EQ(show("[1, {\"a\": 2}]"), "[1,{\"a\":2}]\n");
 }
 
-TEST(VerbTable, IsConsistent) {
+TEST(VerbTable, VerbTable_IsConsistent) {
   for (const Verb& verb : verb_table()) {
     EXPECT_NE(verb.run, nullptr) << verb.path;
     EXPECT_NE(std::string(verb.help), "") << verb.path;
@@ -73,7 +73,7 @@ TEST(VerbTable, IsConsistent) {
   EXPECT_EQ(argument_key("NAME"), "NAME");
 }
 
-TEST(LastLogLine, IsTheReasonInWords) {
+TEST(LastLogLine, LastLogLine_WithAJsonOrPlainLine_ReturnsTheReason) {
   const process::TempDir dir;
   const std::string old = "an old line\n";
   const std::string log =

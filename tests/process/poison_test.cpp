@@ -1,8 +1,8 @@
-// Goal: no body and no line of a batch hurts a neighbour: it is refused as itself, in little
-// memory, and nobody dies; where a gateway does die over a line, that line is found out and is an
-// error of its own, also over restarts of everything, and the rest goes on. Method: `holdfast
-// serve` with the demo model; bodies made to grow, as POSTs and as lines, with a neighbour beside
-// them; gateways that crash whenever they begin a certain line.
+// Goal: no body and no line of a batch hurts a neighbour: it alone is refused, in little memory,
+// and no process dies; where a gateway does die over a line, that line is identified and ends as an
+// error, also over restarts of everything, and the rest goes on. Method: `holdfast serve` with the
+// demo model; bodies made to grow, as POSTs and as lines, while a neighbour asks; gateways that
+// crash whenever they begin a certain line.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,8 +13,8 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::poison_test {
 namespace {
@@ -37,7 +37,7 @@ json with_arguments(const std::string& arguments) {
                 {"function", {{"name", "f"}, {"arguments", arguments}}}}}}}}}};
 }
 
-/// So many tools of one name, and that name as often among the allowed ones.
+/// A body with `n` tools of one name, and that name as often among the allowed ones.
 json with_tools(int n) {
   json tools = json::array();
   for (int i = 0; i < n; ++i)
@@ -50,7 +50,7 @@ json with_tools(int n) {
        {{"type", "allowed_tools"}, {"allowed_tools", {{"mode", "required"}, {"tools", tools}}}}}};
 }
 
-/// Numbers that are several times as long when they are written again.
+/// A body with numbers that get several times as long when they are written again.
 std::string with_numbers(int n) {
   std::string numbers = "1e14";
   for (int i = 1; i < n; ++i) numbers += ",1e14";
@@ -81,16 +81,16 @@ std::int64_t peak_bytes(pid_t pid) {
 }
 constexpr std::int64_t kGatewayBytes = 256 << 20;
 
-class PoisonHouse : public testing::Test {
+class PoisonServerTest : public testing::Test {
  protected:
   void start() {
-    ASSERT_TRUE(house.start({"--model", "demo=" + demo_model(), "--threads", "1"}))
-        << house.errors();
+    ASSERT_TRUE(server.start({"--model", "demo=" + demo_model(), "--threads", "1"}))
+        << server.errors();
   }
   HttpAnswer ask(const std::string& request) {
     HttpAnswer answer;
     for (int i = 0; i < 300; ++i) {
-      answer = http_exchange(house.url(), request);
+      answer = http_exchange(server.url(), request);
       if (answer.complete && answer.status != 503 && answer.status != 504) return answer;
       usleep(50'000);
     }
@@ -126,10 +126,10 @@ class PoisonHouse : public testing::Test {
       if (status == "completed" || status == "failed") return batch;
       usleep(50'000);
     }
-    ADD_FAILURE() << "batch does not end: " << batch.dump() << house.errors();
+    ADD_FAILURE() << "batch does not end: " << batch.dump() << server.errors();
     return batch;
   }
-  /// By their custom ids.
+  /// Lines by their custom ids.
   std::map<std::string, json> lines_of(const json& file) {
     std::map<std::string, json> lines;
     if (!file.is_string()) return lines;
@@ -143,7 +143,7 @@ class PoisonHouse : public testing::Test {
   }
 
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
 std::string line_of(const std::string& id, const std::string& body) {
@@ -160,10 +160,10 @@ std::string good_body(int seed, int tokens = 4) {
       .dump();
 }
 
-/// A neighbour that asks one small thing after the other.
+/// A neighbour that sends one small request after the other.
 class Neighbour {
  public:
-  explicit Neighbour(const House& house) : thread_([this, &house] { run(house); }) {}
+  explicit Neighbour(const TestServer& server) : thread_([this, &server] { run(server); }) {}
   ~Neighbour() { end(); }
   void end() {
     stop_ = true;
@@ -174,12 +174,12 @@ class Neighbour {
   std::chrono::milliseconds slowest{0};
 
  private:
-  void run(const House& house) {
+  void run(const TestServer& server) {
     const std::string request = http_post_text(
         "/v1/completions", R"({"model":"demo","prompt":"To be","max_tokens":2,"ignore_eos":true})");
     while (!stop_) {
       const auto begun = std::chrono::steady_clock::now();
-      const HttpAnswer answer = http_exchange(house.url(), request);
+      const HttpAnswer answer = http_exchange(server.url(), request);
       ++(answer.status == 200 ? answers : failures);
       slowest = std::max(slowest, std::chrono::duration_cast<std::chrono::milliseconds>(
                                       std::chrono::steady_clock::now() - begun));
@@ -190,15 +190,15 @@ class Neighbour {
   std::thread thread_;
 };
 
-// A link that breaks is silent for ten seconds; half of that is room for a slow machine.
+// A broken link is silent for ten seconds; half of that allows for a slow machine.
 constexpr std::chrono::milliseconds kSlowest{5'000};
 
-TEST_F(PoisonHouse, ABodyThatGrowsIsRefusedAsItselfWhenItIsPosted) {
+TEST_F(PoisonServerTest, PostBody_WhenItGrowsInMemory_IsRefusedWithoutHarm) {
   ASSERT_NO_FATAL_FAILURE(start());
-  Neighbour neighbour(house);
+  Neighbour neighbour(server);
   for (const char* path : {"/v1/chat/completions", "/tokenize"}) {
     for (const Poison& poison : poisons()) {
-      const HttpAnswer answer = http_exchange(house.url(), http_post_text(path, poison.body));
+      const HttpAnswer answer = http_exchange(server.url(), http_post_text(path, poison.body));
       EXPECT_TRUE(answer.status == 400 || answer.status == 413)
           << path << " " << poison.name << " " << answer.status << answer.body.substr(0, 300);
     }
@@ -207,13 +207,13 @@ TEST_F(PoisonHouse, ABodyThatGrowsIsRefusedAsItselfWhenItIsPosted) {
   EXPECT_EQ(neighbour.failures, 0);
   EXPECT_GT(neighbour.answers, 3);
   EXPECT_LT(neighbour.slowest, kSlowest);
-  EXPECT_EQ(house.restarts_of("gateway"), 0) << house.errors();
-  EXPECT_LT(peak_bytes(house.pid_of("gateway")), kGatewayBytes);
+  EXPECT_EQ(server.restarts_of("gateway"), 0) << server.errors();
+  EXPECT_LT(peak_bytes(server.pid_of("gateway")), kGatewayBytes);
 }
 
-TEST_F(PoisonHouse, ALineThatGrowsIsAnErrorOfItsOwn) {
+TEST_F(PoisonServerTest, BatchLine_WhenItGrowsInMemory_IsAnErrorOfItsOwn) {
   ASSERT_NO_FATAL_FAILURE(start());
-  Neighbour neighbour(house);
+  Neighbour neighbour(server);
   std::string content = line_of("first", good_body(1));
   for (const Poison& poison : poisons()) content += line_of(poison.name, poison.body);
   content += line_of("last", good_body(2));
@@ -232,15 +232,15 @@ TEST_F(PoisonHouse, ALineThatGrowsIsAnErrorOfItsOwn) {
   }
   EXPECT_EQ(neighbour.failures, 0);
   EXPECT_LT(neighbour.slowest, kSlowest);
-  EXPECT_EQ(house.restarts_of("gateway"), 0) << house.errors();
-  EXPECT_LT(peak_bytes(house.pid_of("gateway")), kGatewayBytes);
+  EXPECT_EQ(server.restarts_of("gateway"), 0) << server.errors();
+  EXPECT_LT(peak_bytes(server.pid_of("gateway")), kGatewayBytes);
 }
 
-/// A request that the daemon was never asked for, as its frame would break the link.
-TEST_F(PoisonHouse, AFrameThatIsTooLongIsNotSent) {
+/// A request is never sent to the daemon if its frame would break the link.
+TEST_F(PoisonServerTest, ClientFrame_WhenTooLong_IsRefusedAndNotSent) {
   ASSERT_NO_FATAL_FAILURE(start());
-  const auto client = house.client();
-  Neighbour neighbour(house);
+  const auto client = server.client();
+  Neighbour neighbour(server);
   wire::Submit submit = make_submit("To be", 4, 1);
   submit.meta = std::string(5'000'000, 'x');
   const auto begun = std::chrono::steady_clock::now();
@@ -271,7 +271,7 @@ class Env {
 
 /// Every gateway crashes when it begins the second line. The first one runs for long, so it stays
 /// the first.
-TEST_F(PoisonHouse, ALineThatGatewaysCrashOverIsFoundOut) {
+TEST_F(PoisonServerTest, BatchLine_WhenGatewaysCrashOverIt_IsQuarantined) {
   const Env env("HOLDFAST_CRASH_AT", "gateway.batch.begun:2!");
   ASSERT_NO_FATAL_FAILURE(start());
   const std::string id =
@@ -283,14 +283,14 @@ TEST_F(PoisonHouse, ALineThatGatewaysCrashOverIsFoundOut) {
   ASSERT_TRUE(bad.contains("bad"));
   EXPECT_EQ(bad.at("bad")["response"]["body"]["error"]["code"], "quarantined")
       << bad.at("bad").dump();
-  EXPECT_EQ(house.restarts_of("gateway"), 2) << "two deaths, and no third";
-  const pid_t gateway = house.pid_of("gateway");
+  EXPECT_EQ(server.restarts_of("gateway"), 2) << "two deaths, and no third";
+  const pid_t gateway = server.pid_of("gateway");
   sleep(2);
-  EXPECT_EQ(house.pid_of("gateway"), gateway);
+  EXPECT_EQ(server.pid_of("gateway"), gateway);
 }
 
-/// The same while the file is read, where no line is known yet.
-TEST_F(PoisonHouse, ALineThatCannotEvenBeReadIsFoundOut) {
+/// The same while the file is read, when no line is known yet.
+TEST_F(PoisonServerTest, BatchLine_WhenGatewaysCrashReadingIt_IsAnErrorOfItsOwn) {
   const Env env("HOLDFAST_CRASH_AT", "gateway.batch.read:2!");
   ASSERT_NO_FATAL_FAILURE(start());
   const json batch =
@@ -298,40 +298,41 @@ TEST_F(PoisonHouse, ALineThatCannotEvenBeReadIsFoundOut) {
   EXPECT_EQ(batch["status"], "completed") << batch.dump();
   EXPECT_TRUE(lines_of(batch["output_file_id"]).contains("good"));
   EXPECT_EQ(batch["request_counts"]["failed"], 1);
-  EXPECT_EQ(house.restarts_of("gateway"), 2);
+  EXPECT_EQ(server.restarts_of("gateway"), 2);
 }
 
-TEST_F(PoisonHouse, TokensOfALongTextAreToldInLittleMemory) {
+TEST_F(PoisonServerTest, Tokenize_WithALongText_TakesLittleGatewayMemory) {
   ASSERT_NO_FATAL_FAILURE(start());
   std::string text;
   while (text.size() < 900'000) text += "a b c d e f g h ";
-  const json wish = {{"model", "demo"}, {"prompt", text}, {"return_token_strs", true}};
-  const HttpAnswer refused = http_exchange(house.url(), http_post_text("/tokenize", wish.dump()));
+  const json body = {{"model", "demo"}, {"prompt", text}, {"return_token_strs", true}};
+  const HttpAnswer refused = http_exchange(server.url(), http_post_text("/tokenize", body.dump()));
   EXPECT_EQ(refused.status, 400) << refused.body.substr(0, 300);
   const json error = json::parse(refused.body, nullptr, false)["error"];
   EXPECT_EQ(error["largest"], 65'536) << refused.body.substr(0, 300);
   const json plain = {{"model", "demo"}, {"prompt", text}};
   for (int i = 0; i < 3; ++i) {
-    const HttpAnswer told = http_exchange(house.url(), http_post_text("/tokenize", plain.dump()));
+    const HttpAnswer told = http_exchange(server.url(), http_post_text("/tokenize", plain.dump()));
     ASSERT_EQ(told.status, 200) << told.body.substr(0, 300);
     const json answer = json::parse(told.body, nullptr, false);
     EXPECT_EQ(answer["tokens"].size(), answer["count"]);
     EXPECT_GT(answer["count"], 100'000);
   }
-  EXPECT_LT(peak_bytes(house.pid_of("gateway")), kGatewayBytes);
+  EXPECT_LT(peak_bytes(server.pid_of("gateway")), kGatewayBytes);
 }
 
-/// Work counts before it is done: what is refused after it was tokenized has been paid for.
-TEST_F(PoisonHouse, AKeyCannotMakeHelpersTokenizeMoreThanItMaySend) {
+/// Work counts before it is done: a request that is refused after its tokenization has been paid
+/// for.
+TEST_F(PoisonServerTest, Tokenization_WhenTheApiKeyIsOverItsRateLimit_IsRefused) {
   ASSERT_NO_FATAL_FAILURE(start());
-  const Ended made = house.cli({"keys", "create", "k", "--requests-per-minute", "2", "--json"});
+  const Ended made = server.cli({"keys", "create", "k", "--requests-per-minute", "2", "--json"});
   ASSERT_EQ(made.code, 0) << made.err;
   const json key = json::parse(made.out, nullptr, false);
   const std::string secret = key.contains("key") ? key["key"].get<std::string>() : "";
   const std::vector<std::pair<std::string, std::string>> headers = {
       {"Authorization", "Bearer " + secret}};
-  for (int i = 0; i < 100; ++i) {  // until the gateway knows it
-    if (http_exchange(house.url(), http_get_text("/v1/models", headers)).status == 200) break;
+  for (int i = 0; i < 100; ++i) {  // until the gateway has read the limit
+    if (http_exchange(server.url(), http_get_text("/v1/models", headers)).status == 200) break;
     usleep(50'000);
   }
   std::string text;
@@ -340,8 +341,9 @@ TEST_F(PoisonHouse, AKeyCannotMakeHelpersTokenizeMoreThanItMaySend) {
   const std::string question = json{{"model", "demo"}, {"prompt", "a"}}.dump();
   std::map<int, int> requests, questions;
   for (int i = 0; i < 12; ++i) {
-    ++requests[http_exchange(house.url(), http_post_text("/v1/completions", body, headers)).status];
-    ++questions[http_exchange(house.url(), http_post_text("/tokenize", question, headers)).status];
+    ++requests[http_exchange(server.url(), http_post_text("/v1/completions", body, headers))
+                   .status];
+    ++questions[http_exchange(server.url(), http_post_text("/tokenize", question, headers)).status];
   }
   EXPECT_EQ(requests[400], 2) << "too long for the model, as their tokens show";
   EXPECT_EQ(requests[429], 10);

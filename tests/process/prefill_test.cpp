@@ -1,5 +1,5 @@
 // Goal: an answer that its messages have begun goes on as if the model had written that beginning
-// itself, through every door, and its prompt is counted as it is. Method: `holdfast serve` with the
+// itself, on every endpoint, and its prompt is counted as it is. Method: `holdfast serve` with the
 // demo model; a greedy answer is cut where its two halves have the tokens of the whole, and the
 // first half is sent as the last message.
 
@@ -8,8 +8,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::prefill_test {
 namespace {
@@ -19,16 +19,16 @@ using nlohmann::json;
 class Prefill : public testing::Test {
  protected:
   void SetUp() override {
-    house_ = std::make_unique<House>(dir_.path() + "/state");
-    ASSERT_TRUE(house_->start({"--model", "demo=" + demo_model()})) << house_->errors();
+    server_ = std::make_unique<TestServer>(dir_.path() + "/state");
+    ASSERT_TRUE(server_->start({"--model", "demo=" + demo_model()})) << server_->errors();
   }
   void TearDown() override {
-    if (house_->supervisor_pid() > 0) {
-      EXPECT_EQ(house_->stop(), 0) << house_->errors();
+    if (server_->supervisor_pid() > 0) {
+      EXPECT_EQ(server_->stop(), 0) << server_->errors();
     }
   }
   json post(const std::string& path, const json& body) {
-    const HttpAnswer answer = http_exchange(house_->url(), http_post_text(path, body.dump()));
+    const HttpAnswer answer = http_exchange(server_->url(), http_post_text(path, body.dump()));
     EXPECT_EQ(answer.status, 200) << path << body << answer.body;
     return json::parse(answer.body, nullptr, false);
   }
@@ -44,7 +44,7 @@ class Prefill : public testing::Test {
     body["continue_final_message"] = true;
     return body;
   }
-  /// A first part of `text` that has, as a prompt's end, the tokens that the whole has there.
+  /// A first part of `text` that has the same tokens, at a prompt's end, as within the whole.
   std::string first_part(const std::string& text, std::int64_t* tokens) {
     const std::vector<int> before = ids(conversation(""));
     const std::vector<int> whole = ids(on(conversation(text)));
@@ -60,10 +60,10 @@ class Prefill : public testing::Test {
   }
 
   TempDir dir_;
-  std::unique_ptr<House> house_;
+  std::unique_ptr<TestServer> server_;
 };
 
-TEST_F(Prefill, TheAnswerGoesOnWhereTheMessageEnds) {
+TEST_F(Prefill, AssistantPrefill_OnEveryEndpoint_ContinuesWhereTheMessageEnds) {
   const json answer = post("/v1/chat/completions", conversation(""));
   const auto text = answer["choices"][0]["message"]["content"].get<std::string>();
   std::int64_t tokens = 0;

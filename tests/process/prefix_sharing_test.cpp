@@ -1,7 +1,7 @@
-// Goal: keys of one sharing group find each other's beginnings as one key finds its own, and a key
-// of another group learns nothing of them by trying. Method: a house with the demo model; sixteen
+// Goal: keys of one sharing group find each other's prefixes as one key finds its own, and a key of
+// another group learns nothing of them by trying. Method: a server with the demo model; sixteen
 // keys with one system prompt against one key that asks the same, by the counts of the metrics; a
-// tenant that guesses another's prompt two hundred times, the right one among them.
+// tenant that tries two hundred prompts, another's among them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,48 +11,49 @@
 #include <string>
 #include <vector>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::prefix_sharing_test {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kKeys = 16, kTurns = 4, kGuesses = 200;
+constexpr int kKeys = 16, kTurns = 4, kProbes = 200;
 
 class PrefixSharing : public testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(house.start({"--model", "demo=" + demo_model(), "--threads", "1"}))
-        << house.errors();
+    ASSERT_TRUE(server.start({"--model", "demo=" + demo_model(), "--threads", "1"}))
+        << server.errors();
     boss = make("boss", "operator");
   }
   std::string make(const std::string& tenant, const std::string& role = "client") {
     const Ended ended =
-        house.cli({"--json", "keys", "create", tenant, "--tenant", tenant, "--role", role});
+        server.cli({"--json", "keys", "create", tenant, "--tenant", tenant, "--role", role});
     EXPECT_EQ(ended.code, 0) << ended.err;
     return json::parse(ended.out).at("key");
   }
   void share(const std::string& tenant, const std::string& group) {
-    ASSERT_EQ(house.cli({"config", "set", "tenant." + tenant + ".share_prefixes=" + group}).code,
+    ASSERT_EQ(server.cli({"config", "set", "tenant." + tenant + ".share_prefixes=" + group}).code,
               0);
   }
   json ask(const std::string& key, const std::string& prompt) {
     const json body = {{"model", "demo"}, {"prompt", prompt}, {"max_tokens", 1}};
     HttpAnswer answer;
     for (int i = 0; i < 100 && answer.status != 200; ++i) {
-      answer = http_exchange(house.url(), http_post_text("/v1/completions", body.dump(),
-                                                         {{"Authorization", "Bearer " + key}}));
-      if (answer.status != 200) usleep(50'000);  // a key is taken within a second
+      answer = http_exchange(server.url(), http_post_text("/v1/completions", body.dump(),
+                                                          {{"Authorization", "Bearer " + key}}));
+      if (answer.status != 200) usleep(50'000);  // a gateway reads a new key within a second
     }
     EXPECT_EQ(answer.status, 200) << answer.body;
     return json::parse(answer.body, nullptr, false);
   }
-  /// Of a sharing group, as /metrics names it: tokens that were looked up, and found.
+  /// Tokens of a sharing group that were looked up, and found, by /metrics.
   std::pair<double, double> counts(const std::string& group) {
     const std::string text =
-        http_exchange(house.url(), http_get_text("/metrics", {{"Authorization", "Bearer " + boss}}))
+        http_exchange(server.url(),
+                      http_get_text("/metrics", {{"Authorization", "Bearer " + boss}}))
             .body;
     const auto value = [&](const std::string& family) {
       const std::string row =
@@ -74,11 +75,11 @@ class PrefixSharing : public testing::Test {
   }
 
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
   std::string boss;
 };
 
-TEST_F(PrefixSharing, TheUsageSaysWhatWasFound) {
+TEST_F(PrefixSharing, Usage_WhenThePrefixIsCached_ReportsCachedTokens) {
   const std::string key = make("one"), other = make("two");
   const auto cached = [&](const std::string& who, const std::string& prompt) {
     const json usage = ask(who, prompt).value("usage", json::object());
@@ -90,12 +91,12 @@ TEST_F(PrefixSharing, TheUsageSaysWhatWasFound) {
   EXPECT_GE(found, 64) << "a page at least";
   EXPECT_EQ(counts("tenant one").second, found) << "what the metrics count";
   EXPECT_EQ(cached(other, prompt), 0) << "another tenant's";
-  // The worker that comes next has nothing in its cache; the answer of a request stays.
-  house.kill_child("worker-0");
+  // The next worker starts with an empty cache; the answer of a request stays the same.
+  server.kill_child("worker-0");
   EXPECT_EQ(cached(key, prompt), 0);
 }
 
-TEST_F(PrefixSharing, KeysOfAGroup_FindWhatOneKeyWouldFind) {
+TEST_F(PrefixSharing, PrefixCache_WithKeysOfOneGroup_HitsAsOftenAsWithOneKey) {
   const std::string alone = make("alone");
   std::vector<std::string> keys;
   for (int k = 0; k < kKeys; ++k) {
@@ -115,36 +116,36 @@ TEST_F(PrefixSharing, KeysOfAGroup_FindWhatOneKeyWouldFind) {
               one, kKeys, group, group / one);
   EXPECT_GT(one, 0.5) << "there is something to find";
   EXPECT_GE(group, 0.95 * one);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(PrefixSharing, AnotherGroupsPrompt_IsNotFoundByGuessing) {
+TEST_F(PrefixSharing, PrefixCache_WhenAnotherGroupTriesThePrompt_GivesNoHit) {
   const std::string victim = make("victim");
-  const std::string guesser = make("guesser");
+  const std::string attacker = make("guesser");
   const int secret = 137;
   const auto prompt = [](int number) {
     return system_prompt("My number is " + std::to_string(number));
   };
   int tries_that_found = 0;
   double found = 0;
-  for (int number = 0; number < kGuesses; ++number) {
+  for (int number = 0; number < kProbes; ++number) {
     if (number == secret) {  // its pages are there at that moment
       ask(victim, prompt(secret));
       ask(victim, prompt(secret));
       EXPECT_GT(counts("tenant victim").second, 0) << "its own is found";
     }
-    ask(guesser, prompt(number));
+    ask(attacker, prompt(number));
     const double now = counts("tenant guesser").second;
     tries_that_found += now > found;
     found = now;
   }
-  std::printf("%d guesses, the right one among them: %d found something\n", kGuesses,
+  std::printf("%d guesses, the right one among them: %d found something\n", kProbes,
               tries_that_found);
   EXPECT_EQ(tries_that_found, 0);
-  // The count is no blind one: the guesser's own prompt is found at the second time.
-  ask(guesser, prompt(kGuesses - 1));
+  // The count is not blind: the attacker's own prompt is found the second time.
+  ask(attacker, prompt(kProbes - 1));
   EXPECT_GT(counts("tenant guesser").second, 0);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Goal: what is known of a process from outside is true of that process and of no other: its end,
-// that it is stopped, how long it had to wait for a processor.
-// Method: children of this program that sleep, spin, stop and end.
+// Goal: a view of a process from outside is true of that process and of no other: its end, that it
+// is stopped, how long it had to wait for a processor. Method: children of this program that sleep,
+// spin, stop and end.
 #include "shared/base/process_view.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ bool wait_for(const Done& done) {
   return done();
 }
 
-TEST(ProcessView, SeesThatAProcessIsStoppedAndGoesOn) {
+TEST(ProcessView, ProcessView_WhenTheProcessStopsOrContinues_ReportsItsState) {
   const Child child(sleep_for_ever);
   const auto view = ProcessView::open(child.pid());
   ASSERT_TRUE(view.has_value());
@@ -72,7 +72,7 @@ TEST(ProcessView, SeesThatAProcessIsStoppedAndGoesOn) {
   EXPECT_TRUE(wait_for([&] { return view->state() == ProcessView::State::kAlive; }));
 }
 
-TEST(ProcessView, SeesTheEndAlsoBeforeAndAfterTheParentLooks) {
+TEST(ProcessView, ProcessView_BeforeAndAfterTheParentReaps_ReportsTheEnd) {
   Child child(sleep_for_ever);
   const auto view = ProcessView::open(child.pid());
   ASSERT_TRUE(view.has_value());
@@ -85,7 +85,7 @@ TEST(ProcessView, SeesTheEndAlsoBeforeAndAfterTheParentLooks) {
   EXPECT_EQ(view->state(), ProcessView::State::kEnded);
 }
 
-TEST(ProcessView, AReusedPidIsNotTheSameProcess) {
+TEST(ProcessView, ProcessView_WithAReusedPid_IsNotOpened) {
   const Child child(sleep_for_ever);
   EXPECT_FALSE(ProcessView::open(child.pid(), own_start_ticks() - 1).has_value());
   EXPECT_FALSE(ProcessView::open(0).has_value());
@@ -93,7 +93,7 @@ TEST(ProcessView, AReusedPidIsNotTheSameProcess) {
   EXPECT_TRUE(ProcessView::open(getpid(), own_start_ticks()).has_value());
 }
 
-TEST(ProcessView, ASleeperIsNotHeldUp) {
+TEST(ProcessView, HeldUpTime_WhenTheProcessSleeps_IsSmall) {
   const Child child(sleep_for_ever);
   auto view = ProcessView::open(child.pid());
   ASSERT_TRUE(view.has_value());
@@ -103,7 +103,7 @@ TEST(ProcessView, ASleeperIsNotHeldUp) {
   EXPECT_LT(view->held_up_us(system_clock().monotonic_us()), 100'000);
 }
 
-TEST(ProcessView, OneOfFourThatShareAProcessorIsHeldUpMostOfTheTime) {
+TEST(ProcessView, HeldUpTime_WhenFourShareAProcessor_IsMostOfTheTime) {
   const Child one(spin_on_one_processor), two(spin_on_one_processor), three(spin_on_one_processor);
   const Child four(spin_on_one_processor);
   auto view = ProcessView::open(one.pid());

@@ -1,7 +1,8 @@
-// Goal: what programs of the day send is answered, each stream ends as its dialect says, and the
-// table in docs/programs.md is true: what each calls, and what of it the server names as ignored.
-// Method: the requests that tests/programs/run recorded, sent again to `holdfast serve` with a fake
-// engine that has one thing to say; versions are those of tests/programs/package.json.
+// Goal: requests of current programs are answered, each stream ends as its dialect requires, and
+// the table in docs/use/programs.md is true: what each calls, and which fields the server names as
+// ignored. Method: the requests that tests/programs/run recorded, sent again to `holdfast serve`
+// with a fake engine that always gives the same answer; versions are those of
+// tests/programs/package.json.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,8 +11,8 @@
 #include <regex>
 #include <set>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::programs_test {
 namespace {
@@ -20,7 +21,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 const std::string kPrograms = HOLDFAST_SOURCE_DIR "/tests/programs";
-const std::string kTable = HOLDFAST_SOURCE_DIR "/docs/programs.md";
+const std::string kTable = HOLDFAST_SOURCE_DIR "/docs/use/programs.md";
 
 /// One line of the table.
 struct Row {
@@ -29,7 +30,7 @@ struct Row {
   std::set<std::string> ignored;
 };
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 std::set<std::string> quoted(const std::string& cell) {
   static const std::regex kQuoted("`([^`]+)`");
   std::set<std::string> out;
@@ -39,7 +40,7 @@ std::set<std::string> quoted(const std::string& cell) {
   return out;
 }
 
-/// | `NAME` … | packages | calls | ignored |, by NAME.
+/// The rows | `NAME` … | packages | calls | ignored |, by NAME.
 std::map<std::string, Row> read_table() {
   static const std::regex kLine(R"(\| `([a-z]+)`[^|]*\|([^|]*)\|([^|]*)\|([^|]*)\|)");
   std::map<std::string, Row> rows;
@@ -68,8 +69,8 @@ std::set<std::string> recorded_programs() {
   return names;
 }
 
-/// Why these are no server-sent events; empty if they are. `last`: the name and the data of the
-/// last one.
+/// The reason why these are no server-sent events; empty if they are. `last`: the name and the data
+/// of the last one.
 std::string check_events(const std::string& body, std::pair<std::string, std::string>* last) {
   std::istringstream lines(body);
   std::pair<std::string, std::string> event;
@@ -90,7 +91,7 @@ std::string check_events(const std::string& body, std::pair<std::string, std::st
   return "";
 }
 
-/// Why the answer is not what the dialect of `path` promises; empty if it is.
+/// The reason why the answer breaks the dialect of `path`; empty if it does not.
 std::string check_answer(const std::string& path, bool stream, const HttpAnswer& answer) {
   if (answer.status != 200 || !answer.complete) {
     return std::to_string(answer.status) + " " + answer.body;
@@ -118,27 +119,28 @@ class Programs : public testing::Test {
     config["max_position_embeddings"] = 131072;
     dir.write("model/config.json", config.dump());
     dir.write("model/chat_template.jinja", read_file(kPrograms + "/chat_template.jinja"));
-    ASSERT_TRUE(house.start({"--model", "m=" + folder, "--context", "131072", "--engine", "fake",
-                             "--engine-options", R"({"script": [{"say": "Yes."}]})"}))
-        << house.errors();
+    ASSERT_TRUE(server.start({"--model", "m=" + folder, "--context", "131072", "--engine", "fake",
+                              "--engine-options", R"({"script": [{"say": "Yes."}]})"}))
+        << server.errors();
   }
 
-  /// Sends one again. `response` is the id of the last one of the responses API: recorded ids are
-  /// of another server.
+  /// Sends a recorded request again. `response` is the id of the last response of the Responses
+  /// API: recorded ids are another server's.
   HttpAnswer send(json request, std::string* response) const {
     std::vector<std::pair<std::string, std::string>> headers;
     for (const auto& [name, value] : request["headers"].items()) {
       if (name != "content-type") headers.emplace_back(name, value);
     }
     const std::string path = request["path"];
-    if (request["method"] == "GET") return http_exchange(house.url(), http_get_text(path, headers));
+    if (request["method"] == "GET")
+      return http_exchange(server.url(), http_get_text(path, headers));
     EXPECT_EQ(request["method"], "POST") << path;
     json& body = request["body"];
     if (body.value("previous_response_id", json()).is_string()) {
       body["previous_response_id"] = *response;
     }
     const HttpAnswer answer =
-        http_exchange(house.url(), http_post_text(path, body.dump(), headers));
+        http_exchange(server.url(), http_post_text(path, body.dump(), headers));
     std::smatch id;
     static const std::regex kId(R"x("id":"(resp_[^"]+)")x");
     if (std::regex_search(answer.body, id, kId)) *response = id[1];
@@ -146,10 +148,10 @@ class Programs : public testing::Test {
   }
 
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
-TEST_F(Programs, AreAnsweredAsTheTableSays) {
+TEST_F(Programs, RecordedRequests_OfEachProgram_AreAnsweredAsTheTableSays) {
   const std::map<std::string, Row> table = read_table();
   for (const std::string& program : recorded_programs()) {
     SCOPED_TRACE(program);
@@ -171,10 +173,10 @@ TEST_F(Programs, AreAnsweredAsTheTableSays) {
     EXPECT_EQ(calls, table.at(program).calls);
     EXPECT_EQ(ignored, table.at(program).ignored);
   }
-  EXPECT_EQ(house.stop(), 0) << house.errors();
+  EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 
-TEST(ProgramsTable, HasEachProgramAtItsVersion) {
+TEST(ProgramsTable, ProgramsTable_ListsEachProgramAtItsVersion) {
   const json packages = json::parse(read_file(kPrograms + "/package.json"))["dependencies"];
   std::set<std::string> names;
   for (const auto& [name, row] : read_table()) {

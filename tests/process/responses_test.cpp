@@ -1,15 +1,14 @@
 // Goal: /v1/responses is OpenAI's: objects, typed events, turns of a conversation, background work,
-// calls; and it goes on through kills, with every event numbered the same.
-// Method: `holdfast serve` with the demo model and a chat template; documents and events are
-// parsed.
+// calls; and it goes on through kills, with every event numbered the same. Method: `holdfast serve`
+// with the demo model and a chat template; documents and events are parsed.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::responses_test {
 namespace {
@@ -28,12 +27,12 @@ class Responses : public testing::Test {
     const std::string folder = dir.path() + "/model";
     ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
     dir.write("model/chat_template.jinja", kTemplate);
-    ASSERT_TRUE(house.start({"--model", "m=" + folder, "--threads", "1"})) << house.errors();
+    ASSERT_TRUE(server.start({"--model", "m=" + folder, "--threads", "1"})) << server.errors();
   }
   json ask(const std::string& request) {
     HttpAnswer answer;
     for (int i = 0; i < 200; ++i) {
-      answer = http_exchange(house.url(), request);
+      answer = http_exchange(server.url(), request);
       if (answer.complete && answer.status != 503 && answer.status != 504) break;
       usleep(50'000);
     }
@@ -65,7 +64,7 @@ class Responses : public testing::Test {
   }
 
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
 json request(const std::string& input, int tokens = 24) {
@@ -73,7 +72,7 @@ json request(const std::string& input, int tokens = 24) {
           {"seed", 3},    {"temperature", 0.7}, {"ignore_eos", true}};
 }
 
-TEST_F(Responses, ATurnAndTheOnesBeforeIt) {
+TEST_F(Responses, Response_WithPreviousResponseId_ContinuesTheConversation) {
   json body = request("Who is there?");
   body["instructions"] = "Speak.";
   body["metadata"] = {{"a", "b"}};
@@ -99,7 +98,7 @@ TEST_F(Responses, ATurnAndTheOnesBeforeIt) {
   body["previous_response_id"] = id;
   const json second = post(body);
   ASSERT_EQ(second["status"], "incomplete") << second.dump();
-  // The conversation is that of a chat, without the instructions of the turn before.
+  // The conversation is that of a chat, without the instructions of the previous turn.
   const json chat = post({{"model", "m"},
                           {"messages",
                            {{{"role", "user"}, {"content", "Who is there?"}},
@@ -118,10 +117,10 @@ TEST_F(Responses, ATurnAndTheOnesBeforeIt) {
   EXPECT_EQ(ask(removal)["deleted"], true);
   EXPECT_EQ(get(std::string(kPath) + "/" + id)["error"]["code"], "not_found");
   EXPECT_EQ(post(body)["error"]["param"], "previous_response_id");
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Responses, EventsAreNumberedTheSameThroughKills) {
+TEST_F(Responses, ResponseEvents_WhenAProcessIsKilled_AreNumberedTheSame) {
   json body = request("Say something long", 120);
   const json whole = post(body);
   body["stream"] = true;
@@ -129,14 +128,14 @@ TEST_F(Responses, EventsAreNumberedTheSameThroughKills) {
   for (const char* victim : {"", "worker-0", "daemon"}) {
     SCOPED_TRACE(victim);
     bool killed = *victim == '\0';
-    std::string seen;
+    std::string received;
     const HttpAnswer answer = http_exchange(
-        house.url(),
+        server.url(),
         http_post_text(kPath, body.dump(), {{"Idempotency-Key", std::string("s") + victim}}),
         [&](const std::string& more) {
-          seen += more;
-          if (!killed && seen.find("output_text.delta") != std::string::npos) {
-            killed = house.kill_child(victim);
+          received += more;
+          if (!killed && received.find("output_text.delta") != std::string::npos) {
+            killed = server.kill_child(victim);
           }
         });
     EXPECT_TRUE(killed);
@@ -158,34 +157,34 @@ TEST_F(Responses, EventsAreNumberedTheSameThroughKills) {
     EXPECT_EQ(last["type"], "response.incomplete");
     EXPECT_EQ(text_of(last["response"]), text);
     EXPECT_EQ(events[events.size() - 2]["type"], "response.output_item.done");
-    // From any event on.
+    // A stream starts at any event.
     const std::string id = last["response"]["id"];
     for (const std::size_t after : {std::size_t{0}, events.size() / 2, events.size() - 2}) {
       const std::string path =
           std::string(kPath) + "/" + id + "?stream=true&starting_after=" + std::to_string(after);
       const std::vector<json> rest =
-          events_of(http_exchange(house.url(), http_get_text(path)).body);
+          events_of(http_exchange(server.url(), http_get_text(path)).body);
       ASSERT_EQ(rest.size(), events.size() - after - 1);
       EXPECT_TRUE(std::equal(rest.begin(), rest.end(),
                              events.begin() + static_cast<std::ptrdiff_t>(after) + 1));
     }
-    // All of them but the ids are those of the undisturbed stream.
+    // All events, ids excepted, are those of the undisturbed stream.
     if (quiet.empty()) quiet = events;
     ASSERT_EQ(events.size(), quiet.size());
     for (std::size_t i = 4; i < events.size(); ++i) {
       EXPECT_EQ(events[i].value("delta", json()), quiet[i].value("delta", json()));
     }
   }
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Responses, WorkInTheBackground) {
+TEST_F(Responses, BackgroundResponse_WhenTheGatewayIsKilled_Finishes) {
   json body = request("Later", 60);
   body["background"] = true;
   const json made = post(body);
   ASSERT_TRUE(made["status"] == "queued" || made["status"] == "in_progress") << made.dump();
   const std::string path = std::string(kPath) + "/" + made["id"].get<std::string>();
-  ASSERT_TRUE(house.kill_child("gateway"));
+  ASSERT_TRUE(server.kill_child("gateway"));
   json now;
   for (int i = 0; i < 400; ++i) {
     now = get(path);
@@ -198,7 +197,7 @@ TEST_F(Responses, WorkInTheBackground) {
   EXPECT_EQ(text_of(now), text_of(post(body)));
   body["background"] = true;
   body["max_output_tokens"] = 480;
-  // A turn may go on from one that nobody has asked for since it ended.
+  // A turn may follow one that no client has asked for since it ended.
   const json other = post(body);
   json next = request("Go on");
   next["previous_response_id"] = other["id"];
@@ -211,10 +210,10 @@ TEST_F(Responses, WorkInTheBackground) {
   EXPECT_TRUE(cancelled["status"] == "cancelled" || cancelled["status"] == "incomplete")
       << cancelled.dump();
   EXPECT_EQ(post(next)["object"], "response");
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Responses, ASummaryIsTheSameThroughKills) {
+TEST_F(Responses, Compaction_WhenAProcessIsKilled_GivesTheSameSummary) {
   const std::string path = std::string(kPath) + "/compact";
   const json first = post(request("Who is there?"));
   json body = {{"model", "m"},
@@ -227,7 +226,7 @@ TEST_F(Responses, ASummaryIsTheSameThroughKills) {
   EXPECT_EQ(quiet["output"][0]["content"][0]["text"], "Who is there?");
   EXPECT_EQ(quiet["output"][2]["type"], "compaction");
   EXPECT_GT(quiet["usage"]["output_tokens"], 0);
-  const auto admin = house.operator_client();
+  const auto admin = server.operator_client();
   const auto live = [&] {
     const auto answer = admin->op(client::AllTenants::local(), "queue.stats", "{}");
     const auto* text = std::get_if<std::string>(&answer);
@@ -237,22 +236,23 @@ TEST_F(Responses, ASummaryIsTheSameThroughKills) {
     SCOPED_TRACE(victim);
     json disturbed;
     std::thread asks([&] { disturbed = post(body, "with-" + victim, path); });
-    bool met = false;
-    for (int i = 0; i < 2'000 && !met; ++i) met = live();
-    EXPECT_TRUE(met) << "it was over before anything could be killed";
-    EXPECT_TRUE(house.kill_child(victim));
+    bool is_live = false;
+    for (int i = 0; i < 2'000 && !is_live; ++i) is_live = live();
+    EXPECT_TRUE(is_live) << "it was over before anything could be killed";
+    EXPECT_TRUE(server.kill_child(victim));
     asks.join();
     ASSERT_EQ(disturbed["object"], "response.compaction") << disturbed.dump();
     EXPECT_EQ(disturbed["output"].back()["encrypted_content"],
               quiet["output"].back()["encrypted_content"]);
-    for (const char* tokens : {"input_tokens", "output_tokens"}) {  // what was cached may differ
+    for (const char* tokens : {"input_tokens", "output_tokens"}) {  // cached tokens may differ
       EXPECT_EQ(disturbed["usage"][tokens], quiet["usage"][tokens]) << tokens;
     }
     EXPECT_EQ(post(body, "with-" + victim, path), disturbed) << "it was made once";
   }
   body["input"] = "Another";
   EXPECT_EQ(post(body, "quiet", path)["error"]["code"], "idempotency_mismatch");
-  // What fits no context is refused in OpenAI's words, what nearly fills it is made short.
+  // An input that fits no context is refused in OpenAI's words; one that nearly fills it is cut
+  // short.
   body["input"] = std::string(200'000, 'a');
   EXPECT_EQ(post(body, "", path)["error"]["code"], "context_length_exceeded");
   json next = request("Go on");
@@ -260,10 +260,10 @@ TEST_F(Responses, ASummaryIsTheSameThroughKills) {
   next["input"].push_back({{"role", "user"}, {"content", "Go on"}});
   const json later = post(next);
   EXPECT_EQ(later["object"], "response") << later.dump();
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Responses, CallsAreItems) {
+TEST_F(Responses, FunctionCall_WithAForcedToolChoice_IsAnOutputItem) {
   json body = request("Look!");
   body.erase("max_output_tokens");  // all that the context holds
   body.erase("ignore_eos");
@@ -286,16 +286,16 @@ TEST_F(Responses, CallsAreItems) {
   EXPECT_EQ(post(next)["status"], "incomplete");
   body["stream"] = true;
   const auto events =
-      events_of(http_exchange(house.url(), http_post_text(kPath, body.dump())).body);
+      events_of(http_exchange(server.url(), http_post_text(kPath, body.dump())).body);
   std::string arguments;
   for (const json& event : events) {
     if (event["type"] == "response.function_call_arguments.delta") arguments += event["delta"];
   }
   EXPECT_EQ(arguments, call["arguments"]);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Responses, WhatIsWrongIsNamed) {
+TEST_F(Responses, Response_WithAnInvalidField_IsRefusedNamingIt) {
   const auto wrong = [&](const json& change) {
     json body = request("x");
     body.update(change);
@@ -314,21 +314,21 @@ TEST_F(Responses, WhatIsWrongIsNamed) {
   const json refused = post(large, "large")["error"];
   EXPECT_EQ(refused["code"], "context_length_exceeded");
   EXPECT_EQ(refused["holdfast_code"], "context_exceeded");
-  json kept;
-  for (int i = 0; i < 100; ++i) {  // forgotten behind the answer
-    kept = json::parse(std::get<std::string>(house.operator_client()->op(
+  json stored;
+  for (int i = 0; i < 100; ++i) {  // removed after the answer
+    stored = json::parse(std::get<std::string>(server.operator_client()->op(
         client::AllTenants::local(), "objects.list", R"({"kind":"response"})")));
-    if (kept["objects"].empty()) break;
+    if (stored["objects"].empty()) break;
     usleep(20'000);
   }
-  EXPECT_TRUE(kept["objects"].empty()) << "what was refused is not kept: " << kept.dump();
+  EXPECT_TRUE(stored["objects"].empty()) << "what was refused is not kept: " << stored.dump();
   json unkept = request("x");
   unkept["store"] = false;
   const json made = post(unkept);
   EXPECT_EQ(made["store"], false) << made.dump();
   EXPECT_EQ(get(std::string(kPath) + "/" + made["id"].get<std::string>())["error"]["code"],
             "not_found");
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 }  // namespace

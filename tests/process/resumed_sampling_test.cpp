@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::resumed_sampling_test {
 namespace {
@@ -39,49 +39,50 @@ const char* const kKinds[] = {
 class ResumedSampling : public testing::Test {
  protected:
   void SetUp() override {
-    house_ = std::make_unique<House>(dir_.path() + "/state");
-    ASSERT_TRUE(house_->start({"--model", "demo=" + demo_model(), "--threads", "1"}))
-        << house_->errors();
+    server_ = std::make_unique<TestServer>(dir_.path() + "/state");
+    ASSERT_TRUE(server_->start({"--model", "demo=" + demo_model(), "--threads", "1"}))
+        << server_->errors();
   }
-  /// The choices of the answer; whatever came, if there are none.
+  /// The choices of the answer; the answer itself, if it has none.
   json ask(const std::string& kind, const std::string& key) {
     json body = {{"model", "demo"}, {"prompt", "O Romeo, "}, {"max_tokens", 260}, {"seed", 11}};
     body.update(json::parse(kind));
     std::string request = http_post_text("/v1/completions", body.dump());
     request.insert(request.find("\r\n") + 2, "Idempotency-Key: " + key + "\r\n");
-    const HttpAnswer answer = http_exchange(house_->url(), request);
+    const HttpAnswer answer = http_exchange(server_->url(), request);
     const json parsed = json::parse(answer.body, nullptr, false);
     return parsed.is_object() && parsed.contains("choices") ? parsed["choices"] : parsed;
   }
   std::int64_t counter(const std::string& name) {
-    const json status = json::parse(house_->cli({"--json", "status"}).out, nullptr, false);
+    const json status = json::parse(server_->cli({"--json", "status"}).out, nullptr, false);
     return status.is_object() ? status["counters"].value(name, std::int64_t{0}) : 0;
   }
 
   TempDir dir_;
-  std::unique_ptr<House> house_;
+  std::unique_ptr<TestServer> server_;
 };
 
-TEST_F(ResumedSampling, GivesWhatAnUndisturbedRunGives) {
+TEST_F(ResumedSampling, Sampling_WhenResumedAfterKills_GivesTheUndisturbedChoices) {
   std::vector<json> expected;
   for (std::size_t i = 0; i < std::size(kKinds); ++i) {
     expected.push_back(ask(kKinds[i], "quiet-" + std::to_string(i)));
     ASSERT_TRUE(expected.back().is_array()) << kKinds[i] << expected.back().dump();
   }
   constexpr int kRounds = 2;
-  constexpr int kKills = 60;  // a bound: the rest of the requests ends in peace
+  constexpr int kKills = 60;  // a bound: the last requests end undisturbed
   std::atomic<bool> done{false};
   std::int64_t resumed = 0;
   std::thread killer([&] {
     for (int i = 0; !done && i < kKills; ++i) {
-      // Not before some tokens have come since the last kill: on a slow machine nothing would end.
+      // Some tokens must have come since the last kill: on a slow machine nothing would end
+      // otherwise.
       const std::int64_t before = counter("tokens");
       for (int waits = 0; !done && waits < 400 && counter("tokens") < before + 150; ++waits) {
         usleep(20'000);
       }
-      // The counters are of one life of the daemon.
+      // Counters begin at 0 with each start of the daemon.
       if (i % 3 == 2) resumed += counter("resumed");
-      house_->kill_child(i % 3 == 2 ? "daemon" : "worker-0");
+      server_->kill_child(i % 3 == 2 ? "daemon" : "worker-0");
     }
   });
   for (int round = 0; round < kRounds; ++round) {
@@ -90,7 +91,7 @@ TEST_F(ResumedSampling, GivesWhatAnUndisturbedRunGives) {
     for (std::size_t i = 0; i < std::size(kKinds); ++i) {
       clients.emplace_back([&, i] {
         const std::string key = std::to_string(round) + "-" + std::to_string(i);
-        // An answer may be lost with a connection; the same key asks for the same request.
+        // An answer may be lost with a connection; the same key leads to the same request.
         for (int tries = 0; tries < 40 && !got[i].is_array(); ++tries) {
           if (tries > 0) usleep(100'000);
           got[i] = ask(kKinds[i], key);
@@ -104,7 +105,7 @@ TEST_F(ResumedSampling, GivesWhatAnUndisturbedRunGives) {
   killer.join();
   std::printf("%lld choices were resumed in the middle\n", static_cast<long long>(resumed));
   EXPECT_GE(resumed, 10) << "the kills did not hit";
-  EXPECT_EQ(house_->stop(), 0) << house_->errors();
+  EXPECT_EQ(server_->stop(), 0) << server_->errors();
 }
 
 }  // namespace

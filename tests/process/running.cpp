@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "shared/base/check.h"
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process {
 namespace {

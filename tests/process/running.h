@@ -1,5 +1,5 @@
 #pragma once
-// A program of bin/ that goes on beside the test, with its stdout in a file.
+// A program of bin/ that runs while the test goes on, with its stdout in a file.
 
 #include <sys/types.h>
 
@@ -18,9 +18,9 @@ class Running {
   Running& operator=(const Running&) = delete;
 
   std::string output() const;
-  /// True once the output has `text`, false after the patience.
+  /// Waits until the output has `text`; false after the patience.
   bool says(const std::string& text, int patience_s = 20) const;
-  /// Sends the signal and waits for the end: exit code, or -signal.
+  /// Sends the signal and waits for the end. Returns the exit code, or -signal.
   int end(int signal, int patience_s = 20);
 
  private:

@@ -1,7 +1,7 @@
-// Goal: every process of a served house is confined and says so truly, each socket lets in only
-// those whose business it is, and a start as root can give root up. Method: a real house; what the
-// kernel says of its processes; the CLI under another program's name; the SDK at the gateway's
-// socket.
+// Goal: every process of a running server is confined and reports so truly, each socket accepts
+// only the programs that it is for, and a start as root can give root up. Method: a real server;
+// the kernel's view of its processes; the CLI under another program's name; the SDK at the
+// gateway's socket.
 
 #include <gtest/gtest.h>
 #include <pwd.h>
@@ -16,7 +16,7 @@
 
 #include "control/link/peer_role.h"
 #include "shared/sandbox/report.h"
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::sandbox_test {
 namespace {
@@ -34,35 +34,35 @@ std::string status_field(pid_t pid, const std::string& name) {
   return text.substr(begin, text.find_first_of("\t\n", begin) - begin);
 }
 
-bool is_relaxed(const House& house) {
-  const auto report = sandbox::read_report(house.state() + "/run", house.pid_of("daemon"));
+bool is_relaxed(const TestServer& server) {
+  const auto report = sandbox::read_report(server.state() + "/run", server.pid_of("daemon"));
   return report.has_value() && report->relaxed;
 }
 
 struct SandboxTest : testing::Test {
   TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
   void start(std::vector<std::string> more = {}) {
     std::vector<std::string> flags = {"--model", "demo=" + demo_model(), "--engine", "fake"};
     flags.insert(flags.end(), more.begin(), more.end());
-    ASSERT_TRUE(house.start(flags)) << house.errors();
+    ASSERT_TRUE(server.start(flags)) << server.errors();
   }
 };
 
-TEST_F(SandboxTest, EveryProcessIsConfinedAndDoctorSaysSo) {
+TEST_F(SandboxTest, Sandbox_WhileServing_ConfinesEveryProcessAsDoctorReports) {
   start();
   for (const std::string& name : kChildren) {
-    EXPECT_EQ(status_field(house.pid_of(name), "NoNewPrivs"), "1") << name;
-    if (is_relaxed(house)) continue;
-    EXPECT_EQ(status_field(house.pid_of(name), "Seccomp"), "2") << name;
-    const auto report = sandbox::read_report(house.state() + "/run", house.pid_of(name));
+    EXPECT_EQ(status_field(server.pid_of(name), "NoNewPrivs"), "1") << name;
+    if (is_relaxed(server)) continue;
+    EXPECT_EQ(status_field(server.pid_of(name), "Seccomp"), "2") << name;
+    const auto report = sandbox::read_report(server.state() + "/run", server.pid_of(name));
     ASSERT_TRUE(report.has_value()) << name;
     EXPECT_TRUE(report->calls) << name;
     EXPECT_EQ(report->landlock_abi, sandbox::landlock_abi()) << name;
   }
-  EXPECT_EQ(status_field(house.supervisor_pid(), "NoNewPrivs"), "1");
-  const Ended doctor = house.cli({"--json", "doctor"});
-  const bool whole = !is_relaxed(house) && sandbox::landlock_abi() > 0;
+  EXPECT_EQ(status_field(server.supervisor_pid(), "NoNewPrivs"), "1");
+  const Ended doctor = server.cli({"--json", "doctor"});
+  const bool whole = !is_relaxed(server) && sandbox::landlock_abi() > 0;
   EXPECT_EQ(doctor.out.find("sandbox in force") != std::string::npos, whole) << doctor.out;
   for (const std::string& name : kChildren) {
     EXPECT_NE(doctor.out.find(name), std::string::npos) << name;
@@ -70,34 +70,34 @@ TEST_F(SandboxTest, EveryProcessIsConfinedAndDoctorSaysSo) {
   EXPECT_EQ(doctor.out.find("which are not used"), std::string::npos);
 }
 
-TEST_F(SandboxTest, AnOldKernelIsSaidToHaveNoLandlockAndEverythingWorks) {
+TEST_F(SandboxTest, Sandbox_WithoutLandlock_ServesAndDoctorReportsIt) {
   setenv("HOLDFAST_TEST_LANDLOCK_ABI", "0", 1);
   start();
   unsetenv("HOLDFAST_TEST_LANDLOCK_ABI");
-  if (is_relaxed(house)) GTEST_SKIP() << "a build that confines nothing";
-  const Ended doctor = house.cli({"--json", "doctor"});
+  if (is_relaxed(server)) GTEST_SKIP() << "a build that confines nothing";
+  const Ended doctor = server.cli({"--json", "doctor"});
   EXPECT_NE(doctor.out.find("no Landlock"), std::string::npos) << doctor.out;
-  const auto client = house.client();
-  EXPECT_EQ(hear(*client, make_submit("a", 4, 1)).ids.size(), 4u);
+  const auto client = server.client();
+  EXPECT_EQ(submit_and_stream(*client, make_submit("a", 4, 1)).ids.size(), 4u);
 }
 
-TEST_F(SandboxTest, AConfinedProgramIsRefusedAtTheOperatorsSocket) {
+TEST_F(SandboxTest, OperatorSocket_WhenAConfinedProgramConnects_RefusesIt) {
   start();
   const std::string program = std::string(HOLDFAST_BIN_DIR) + "/holdfast";
   for (const char* name : {"holdfast-worker", "holdfast-ingress", "holdfast-gateway"}) {
-    const std::string copy = dir.path() + "/" + name;  // the kernel names it so
+    const std::string copy = dir.path() + "/" + name;  // the kernel uses this name
     fs::copy_file(program, copy);
-    const Ended ended = run_program({copy, "--json", "--state", house.state(), "status"});
+    const Ended ended = run_program({copy, "--json", "--state", server.state(), "status"});
     EXPECT_EQ(ended.code, 4) << ended.out << ended.err;
     EXPECT_NE((ended.out + ended.err).find("unauthorized"), std::string::npos) << ended.err;
   }
-  EXPECT_EQ(house.cli({"--json", "status"}).code, 0);
+  EXPECT_EQ(server.cli({"--json", "status"}).code, 0);
 }
 
-TEST_F(SandboxTest, TheGatewaysSocketHasItsVerbsAndNoOthers) {
+TEST_F(SandboxTest, GatewaySocket_WithAVerbNotOnItsList_RefusesIt) {
   start();
   const auto client =
-      client::Client::connect("ipc://" + house.state() + "/run/gateway.sock", {}).value();
+      client::Client::connect("ipc://" + server.state() + "/run/gateway.sock", {}).value();
   EXPECT_TRUE(
       std::holds_alternative<std::string>(client->op(client::AllTenants::local(), "status", "{}")));
   for (const char* verb : {"db.backup", "supervisor.worker_exit", "shutdown", "models.golden"}) {
@@ -109,11 +109,11 @@ TEST_F(SandboxTest, TheGatewaysSocketHasItsVerbsAndNoOthers) {
   }
   EXPECT_FALSE(fs::exists("/tmp/holdfast-no-such-copy"));
   struct stat st {};
-  ASSERT_EQ(stat((house.state() + "/run").c_str(), &st), 0);
+  ASSERT_EQ(stat((server.state() + "/run").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0700u);
 }
 
-TEST(GatewayVerbs, EachOneThatTheGatewayAsksForIsOnItsList) {
+TEST(GatewayVerbs, GatewayVerbs_InTheSources_AreAllOnTheList) {
   std::set<std::string> found;
   const std::regex verb(
       R"re("((?:config|db|keys|models|objects|queue|requests|workers)\.[a-z_]+)")re");
@@ -127,38 +127,38 @@ TEST(GatewayVerbs, EachOneThatTheGatewayAsksForIsOnItsList) {
   for (const std::string& name : found) EXPECT_TRUE(link::is_gateway_verb(name)) << name;
 }
 
-TEST(PeerRole, EachSocketIsForItsOwn) {
+TEST(PeerRole, PeerRole_OnEachSocket_AdmitsOnlyItsPrograms) {
   using link::PeerProgram;
   using link::Role;
-  const wire::PeerCredentials own{true, 1000, 7}, root{true, 0, 7}, other{true, 1001, 7};
-  const auto in = [&](Role door, PeerProgram program) {
-    return link::reason_to_refuse(door, own, program, 1000).empty();
+  const wire::PeerCredentials same_user{true, 1000, 7}, root{true, 0, 7}, other{true, 1001, 7};
+  const auto in = [&](Role role, PeerProgram program) {
+    return link::reason_to_refuse(role, same_user, program, 1000).empty();
   };
-  for (const Role door :
+  for (const Role role :
        {Role::kWorker, Role::kOperator, Role::kIngress, Role::kClient, Role::kGateway}) {
-    EXPECT_TRUE(in(door, PeerProgram::kOther));
-    EXPECT_EQ(link::reason_to_refuse(door, root, PeerProgram::kOther, 1000), "");
-    EXPECT_NE(link::reason_to_refuse(door, other, PeerProgram::kOther, 1000), "");
-    EXPECT_NE(link::reason_to_refuse(door, {}, PeerProgram::kOther, 1000), "");
-    EXPECT_EQ(in(door, PeerProgram::kWorker), door == Role::kWorker);
-    EXPECT_EQ(in(door, PeerProgram::kHelper), door == Role::kIngress);
-    EXPECT_EQ(in(door, PeerProgram::kGateway), door == Role::kClient || door == Role::kGateway);
-    EXPECT_EQ(in(door, PeerProgram::kElsewhere), door != Role::kOperator);
+    EXPECT_TRUE(in(role, PeerProgram::kOther));
+    EXPECT_EQ(link::reason_to_refuse(role, root, PeerProgram::kOther, 1000), "");
+    EXPECT_NE(link::reason_to_refuse(role, other, PeerProgram::kOther, 1000), "");
+    EXPECT_NE(link::reason_to_refuse(role, {}, PeerProgram::kOther, 1000), "");
+    EXPECT_EQ(in(role, PeerProgram::kWorker), role == Role::kWorker);
+    EXPECT_EQ(in(role, PeerProgram::kHelper), role == Role::kIngress);
+    EXPECT_EQ(in(role, PeerProgram::kGateway), role == Role::kClient || role == Role::kGateway);
+    EXPECT_EQ(in(role, PeerProgram::kElsewhere), role != Role::kOperator);
   }
 }
 
-TEST(PeerRole, AddressesOfTheNetworkAreNoCredentials) {
+TEST(PeerRole, PeerAddress_OfANetworkPeer_GivesNoCredentials) {
   for (const char* address : {"", "127.0.0.1:80", "[::1]:80:1:2", "10.0.0.1:1:2:3:4",
                               "localhost:0:0:x", "localhost:1:2"}) {
-    EXPECT_FALSE(wire::parse_peer_address(address).known) << address;
+    EXPECT_FALSE(wire::parse_peer_address(address).identified) << address;
   }
   const auto peer = wire::parse_peer_address("localhost:1000:100:4321");
-  EXPECT_TRUE(peer.known);
+  EXPECT_TRUE(peer.identified);
   EXPECT_EQ(peer.uid, 1000);
   EXPECT_EQ(peer.pid, 4321);
 }
 
-TEST(DropUser, AStartAsRootServesAsAnotherUser) {
+TEST(DropUser, Serve_WhenStartedAsRootWithUser_RunsAsThatUser) {
   const passwd* nobody = getpwnam("nobody");
   if (geteuid() != 0 || nobody == nullptr) GTEST_SKIP() << "not root";
   const std::string program = std::string(HOLDFAST_BIN_DIR) + "/holdfast";
@@ -168,26 +168,26 @@ TEST(DropUser, AStartAsRootServesAsAnotherUser) {
       GTEST_SKIP() << path << " is closed to other users";
     }
   }
-  char place[] = "/tmp/holdfast-user-XXXXXX";
-  ASSERT_NE(mkdtemp(place), nullptr);
-  ASSERT_EQ(chown(place, nobody->pw_uid, nobody->pw_gid), 0);
+  char folder[] = "/tmp/holdfast-user-XXXXXX";
+  ASSERT_NE(mkdtemp(folder), nullptr);
+  ASSERT_EQ(chown(folder, nobody->pw_uid, nobody->pw_gid), 0);
   {
-    House house(std::string(place) + "/state");
-    fs::create_directories(house.state());  // the house may have made it, as root
-    ASSERT_EQ(chown(house.state().c_str(), nobody->pw_uid, nobody->pw_gid), 0);
-    ASSERT_TRUE(house.start({"--engine", "fake", "--user", "nobody"})) << house.errors();
+    TestServer server(std::string(folder) + "/state");
+    fs::create_directories(server.state());  // the server may have made it, as root
+    ASSERT_EQ(chown(server.state().c_str(), nobody->pw_uid, nobody->pw_gid), 0);
+    ASSERT_TRUE(server.start({"--engine", "fake", "--user", "nobody"})) << server.errors();
     for (const std::string& name : kChildren) {
-      const pid_t pid = house.pid_of(name);
+      const pid_t pid = server.pid_of(name);
       EXPECT_EQ(status_field(pid, "Uid"), std::to_string(nobody->pw_uid)) << name;
       EXPECT_EQ(status_field(pid, "Gid"), std::to_string(nobody->pw_gid)) << name;
       EXPECT_EQ(status_field(pid, "CapBnd"), "0000000000000000") << name;
     }
-    EXPECT_EQ(house.stop(), 0);
-    House again(std::string(place) + "/state");
+    EXPECT_EQ(server.stop(), 0);
+    TestServer again(std::string(folder) + "/state");
     EXPECT_FALSE(again.start({"--engine", "fake", "--user", "no-such-user"}));
     EXPECT_EQ(again.exit_code(), 2);
   }
-  fs::remove_all(place);
+  fs::remove_all(folder);
 }
 
 }  // namespace

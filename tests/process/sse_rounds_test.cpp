@@ -1,9 +1,9 @@
-// Goal: whoever dies while 32 clients read SSE, each of them ends up with the text of an
-// undisturbed run: plain chat, calls of tools with reasoning, two choices, documents under a
-// schema. Method: `holdfast serve` with the demo model behind a template that knows tools; each
-// round all 32 streams run and one process is killed, gateway, daemon and worker in turn; clients
-// come back as careful programs do, by their POST or by the stream of their request; what each put
-// together is compared with what it got when nobody died.
+// Goal: whichever process dies while 32 clients read SSE, each of them ends up with the text of an
+// undisturbed run: plain chat, tool calls with reasoning, two choices, documents under a schema.
+// Method: `holdfast serve` with the demo model and a template that knows tools; each round all 32
+// streams run and one process is killed, gateway, daemon and worker in turn; clients come back as
+// careful programs do, by their POST or by the stream of their request; the joined output of each
+// is compared with that of an undisturbed run.
 //
 //   process_sse_rounds_test                9 rounds
 //   process_sse_rounds_test --rounds 100   the long form
@@ -18,8 +18,8 @@
 #include <random>
 #include <thread>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::sse_rounds_test {
 namespace {
@@ -47,7 +47,7 @@ json chat(std::size_t i) {
           {"stream", true}};
 }
 
-/// One of the 32 requests; every fourth of a kind.
+/// One of the 32 requests; each of the four kinds in turn.
 json body_of(std::size_t i) {
   json body = chat(i);
   switch (i % 4) {
@@ -75,7 +75,7 @@ json body_of(std::size_t i) {
   return body;
 }
 
-/// How the streams of a round are going on.
+/// The progress of the streams of a round.
 struct Progress {
   std::atomic<std::size_t> begun{0}, ended{0};
 };
@@ -86,58 +86,58 @@ class SseRounds : public testing::Test {
     const std::string folder = dir_.path() + "/model";
     ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
     dir_.write("model/chat_template.jinja", kTemplate);
-    house_ = std::make_unique<House>(dir_.path() + "/state");
-    ASSERT_TRUE(house_->start({"--restart-max-ms", "20"})) << house_->errors();
-    const Ended added = house_->cli({"models", "add", "m", folder, "--slots", "40", "--load"});
+    server_ = std::make_unique<TestServer>(dir_.path() + "/state");
+    ASSERT_TRUE(server_->start({"--restart-max-ms", "20"})) << server_->errors();
+    const Ended added = server_->cli({"models", "add", "m", folder, "--slots", "40", "--load"});
     ASSERT_EQ(added.code, 0) << added.err;
   }
   void TearDown() override {
-    if (house_->supervisor_pid() > 0) {
-      EXPECT_EQ(house_->stop(), 0) << house_->errors();
+    if (server_->supervisor_pid() > 0) {
+      EXPECT_EQ(server_->stop(), 0) << server_->errors();
     }
   }
 
-  SseHeard hear_one(std::size_t i, const std::string& key, Resume resume, Progress& progress) {
+  SseResult stream_one(std::size_t i, const std::string& key, Resume resume, Progress& progress) {
     bool first = true;
-    const SseHeard heard = hear_sse([this] { return house_->url(); }, "/v1/chat/completions",
-                                    body_of(i).dump(), key, resume,
-                                    [&](const SseHeard& so_far) {
-                                      if (first && so_far.index > 0) {
-                                        first = false;
-                                        ++progress.begun;
-                                      }
-                                    },
-                                    true);
+    const SseResult received = stream_sse([this] { return server_->url(); }, "/v1/chat/completions",
+                                          body_of(i).dump(), key, resume,
+                                          [&](const SseResult& so_far) {
+                                            if (first && so_far.index > 0) {
+                                              first = false;
+                                              ++progress.begun;
+                                            }
+                                          },
+                                          true);
     ++progress.ended;
-    return heard;
+    return received;
   }
 
-  /// All streams at once; `disturb` beside them.
-  std::vector<SseHeard> hear_all(const std::string& name,
-                                 const std::function<void(Progress&)>& disturb) {
-    std::vector<SseHeard> heard(kStreams);
+  /// Runs all streams at once, and `disturb` at the same time.
+  std::vector<SseResult> stream_all(const std::string& name,
+                                    const std::function<void(Progress&)>& disturb) {
+    std::vector<SseResult> received(kStreams);
     std::vector<std::thread> threads;
     Progress progress;
     for (std::size_t i = 0; i < kStreams; ++i) {
       threads.emplace_back([&, i] {
         const Resume resume = i / 4 % 2 == 0 ? Resume::kPost : Resume::kGet;
-        heard[i] = hear_one(i, name + "-" + std::to_string(i), resume, progress);
+        received[i] = stream_one(i, name + "-" + std::to_string(i), resume, progress);
       });
     }
     disturb(progress);
     for (std::thread& thread : threads) thread.join();
-    return heard;
+    return received;
   }
 
   TempDir dir_;
-  std::unique_ptr<House> house_;
+  std::unique_ptr<TestServer> server_;
 };
 
-void expect_kind(std::size_t i, const SseHeard& heard) {
+void expect_kind(std::size_t i, const SseResult& received) {
   SCOPED_TRACE("stream " + std::to_string(i));
-  ASSERT_EQ(heard.failure, "");
-  ASSERT_EQ(heard.choices.size(), i % 4 == 2 ? 2u : 1u);
-  const ChoiceHeard& first = heard.choices.at(0);
+  ASSERT_EQ(received.failure, "");
+  ASSERT_EQ(received.choices.size(), i % 4 == 2 ? 2u : 1u);
+  const ChoiceResult& first = received.choices.at(0);
   if (i % 4 == 1) {
     EXPECT_EQ(first.finish, "tool_calls");
     EXPECT_EQ(first.calls.rfind("look{\"q\": \"", 0), 0u) << first.calls;
@@ -149,8 +149,8 @@ void expect_kind(std::size_t i, const SseHeard& heard) {
   }
 }
 
-TEST_F(SseRounds, EveryStreamIsTheUndisturbedOne) {
-  const std::vector<SseHeard> expected = hear_all("quiet", [](Progress&) {});
+TEST_F(SseRounds, SseStreams_WhileProcessesAreKilled_GiveTheUndisturbedText) {
+  const std::vector<SseResult> expected = stream_all("quiet", [](Progress&) {});
   for (std::size_t i = 0; i < kStreams; ++i) expect_kind(i, expected[i]);
   if (HasFailure()) return;
   EXPECT_NE(expected[2].choices.at(0).text, expected[2].choices.at(1).text);
@@ -163,21 +163,21 @@ TEST_F(SseRounds, EveryStreamIsTheUndisturbedOne) {
     const std::string& victim = victims[static_cast<std::size_t>(round) % victims.size()];
     SCOPED_TRACE("round " + std::to_string(round) + ": " + victim);
     const auto pause = std::chrono::milliseconds(random() % 150);
-    const auto heard = hear_all("round-" + std::to_string(round), [&](Progress& progress) {
+    const auto received = stream_all("round-" + std::to_string(round), [&](Progress& progress) {
       const auto until = std::chrono::steady_clock::now() + kPatience;
       while (progress.begun < kStreams && std::chrono::steady_clock::now() < until) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       std::this_thread::sleep_for(pause);
       in_flight += static_cast<std::int64_t>(kStreams - progress.ended);
-      EXPECT_TRUE(house_->kill_child(victim));
+      EXPECT_TRUE(server_->kill_child(victim));
       ++kills[victim];
     });
     for (std::size_t i = 0; i < kStreams; ++i) {
-      EXPECT_EQ(heard[i].failure, "") << "stream " << i << house_->errors();
-      EXPECT_EQ(heard[i].choices, expected[i].choices) << "stream " << i;
-      EXPECT_EQ(heard[i].index, expected[i].index) << "stream " << i;
-      cut += heard[i].connections - 1;
+      EXPECT_EQ(received[i].failure, "") << "stream " << i << server_->errors();
+      EXPECT_EQ(received[i].choices, expected[i].choices) << "stream " << i;
+      EXPECT_EQ(received[i].index, expected[i].index) << "stream " << i;
+      cut += received[i].connections - 1;
     }
   }
   std::printf(

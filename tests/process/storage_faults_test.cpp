@@ -1,9 +1,10 @@
-// Goal: what the disk does wrong costs no promise. A failed sync or write ends the daemon at once
-// (status 74) and its successor goes on with everything that was acknowledged; a full disk refuses
-// new requests with storage_full, lets running ones finish, and ends when there is room again.
-// Method: a house under load; strace (where it is installed and may attach) lets the n-th fdatasync
-// or pwrite of the running daemon fail; a small tmpfs (where mounting is allowed) is filled to the
-// last byte. Clients write down what they saw, the outside checker compares (chaos_checker.h).
+// Goal: faults of the disk break no promise. A failed sync or write ends the daemon at once (status
+// 74) and its successor goes on with everything that was acknowledged; a full disk refuses new
+// requests with storage_full, lets running ones finish, and the refusals end when there is space
+// again. Method: a server under load; strace (where it is installed and may attach) lets the n-th
+// fdatasync or pwrite of the running daemon fail; a small tmpfs (where mounting is allowed) is
+// filled to the last byte. Clients write down what they saw, the outside checker compares
+// (chaos_checker.h).
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ bool wait_for(const std::function<bool()>& done, int patience_ms = 30'000) {
   return true;
 }
 
-/// strace on a running process; `inject` as its -e inject=….
+/// strace on a running process; `inject` is the value of -e inject=….
 class Strace {
  public:
   Strace(pid_t target, const std::string& inject, const std::string& messages) {
@@ -64,7 +65,7 @@ class Strace {
   pid_t pid_ = -1;
 };
 
-/// Why strace cannot be used here; empty if it can.
+/// The reason why strace cannot be used here; empty if it can.
 std::string why_no_strace() {
   if (!std::filesystem::exists(kStrace)) return "strace is not installed";
   const TempDir dir;
@@ -90,13 +91,13 @@ class StorageFaults : public testing::Test {
               "--restart-max-ms", "20",
               "--engine",         "fake",
               "--engine-options", "{\"step_us\": " + step_us + "}"};
-    house_ = std::make_unique<House>(state);
-    ASSERT_TRUE(house_->start(flags_)) << house_->errors();
+    server_ = std::make_unique<TestServer>(state);
+    ASSERT_TRUE(server_->start(flags_)) << server_->errors();
     log_ = std::make_unique<ClientLog>(dir_.path() + "/clients.log");
     specs_ = make_specs(12, 20, 80);
     std::string why;
-    ASSERT_TRUE(fill_references(*house_, specs_, *log_, &why)) << why;
-    world_.endpoint = "ipc://" + house_->state() + "/run/clients.sock";
+    ASSERT_TRUE(fill_references(*server_, specs_, *log_, &why)) << why;
+    world_.endpoint = "ipc://" + server_->state() + "/run/clients.sock";
     world_.specs = &specs_;
     world_.stop = &stop_;
     for (int i = 0; i < clients; ++i) {
@@ -111,17 +112,19 @@ class StorageFaults : public testing::Test {
   }
   void expect_nothing_lost() {
     stop_clients();
-    const Verdict verdict = check_everything(*house_, specs_, {log_->path()});
+    const Verdict verdict = check_everything(*server_, specs_, {log_->path()});
     std::printf("%s\n", verdict.str().c_str());
-    EXPECT_TRUE(verdict.good()) << house_->errors();
+    EXPECT_TRUE(verdict.good()) << server_->errors();
     EXPECT_GT(verdict.acknowledged, 0);
   }
-  json status() const { return json::parse(house_->cli({"--json", "status"}).out, nullptr, false); }
-  /// The daemon that answers now; 0 if none does for long.
+  json status() const {
+    return json::parse(server_->cli({"--json", "status"}).out, nullptr, false);
+  }
+  /// The daemon that answers; 0 if none does for long.
   pid_t running_daemon() const {
     pid_t pid = 0;
     const auto answers = [&] {
-      pid = house_->pid_of("daemon");
+      pid = server_->pid_of("daemon");
       const json now = status();
       return pid > 0 && now.is_object() && now.value("pid", 0) == pid;
     };
@@ -129,12 +132,12 @@ class StorageFaults : public testing::Test {
   }
   void TearDown() override {
     if (!threads_.empty()) stop_clients();
-    house_.reset();
+    server_.reset();
   }
 
   TempDir dir_;
   std::vector<std::string> flags_;
-  std::unique_ptr<House> house_;
+  std::unique_ptr<TestServer> server_;
   std::vector<Spec> specs_;
   std::unique_ptr<ClientLog> log_;
   std::atomic<bool> stop_{false};
@@ -147,7 +150,7 @@ struct Fault {
   bool fatal;
 };
 
-TEST_F(StorageFaults, AFailedCallEndsTheDaemonAndNothingIsLost) {
+TEST_F(StorageFaults, Daemon_WhenAWriteOrSyncFails_EndsAndLosesNothing) {
   if (const std::string why = why_no_strace(); !why.empty()) GTEST_SKIP() << why;
   start(dir_.path() + "/state", "3000", 8);
   ASSERT_FALSE(HasFatalFailure());
@@ -157,42 +160,42 @@ TEST_F(StorageFaults, AFailedCallEndsTheDaemonAndNothingIsLost) {
        {Fault{"fdatasync,fsync:error=EIO", true}, Fault{"pwrite64:error=EIO", true},
         Fault{"pwrite64:error=ENOSPC", false}}) {
     for (const int when : {1, 2, 5, 12}) {
-      // A mark beside the log may lag, so a failed write of it is not the end: all of them fail
+      // The mark next to the log may lag, so one failed write of it is not fatal: all writes fail
       // from then on.
-      const std::string inject = std::string(fault.inject) + ":when=" + std::to_string(when) +
-                                 (fault.fatal ? "+" : "");
+      const std::string inject =
+          std::string(fault.inject) + ":when=" + std::to_string(when) + (fault.fatal ? "+" : "");
       SCOPED_TRACE(inject);
       const std::int64_t ends = log_->ends();
       const pid_t before = running_daemon();
-      ASSERT_GT(before, 0) << house_->errors();
+      ASSERT_GT(before, 0) << server_->errors();
       {
         const Strace strace(before, inject, messages);
         if (fault.fatal) {
-          EXPECT_TRUE(wait_for([&] { return house_->pid_of("daemon") != before; }))
+          EXPECT_TRUE(wait_for([&] { return server_->pid_of("daemon") != before; }))
               << read_file(messages);
           ++deaths;
         } else {
-          EXPECT_TRUE(wait_for([&] { return log_->ends() >= ends + 8; })) << house_->errors();
-          EXPECT_EQ(house_->pid_of("daemon"), before);
+          EXPECT_TRUE(wait_for([&] { return log_->ends() >= ends + 8; })) << server_->errors();
+          EXPECT_EQ(server_->pid_of("daemon"), before);
         }
       }
-      EXPECT_TRUE(wait_for([&] { return log_->ends() >= ends + 4; })) << house_->errors();
+      EXPECT_TRUE(wait_for([&] { return log_->ends() >= ends + 4; })) << server_->errors();
       if (!fault.fatal) continue;
       const std::string line = "daemon (pid " + std::to_string(before) + ") exited with status 74";
-      EXPECT_NE(house_->errors().find(line), std::string::npos) << house_->errors();
+      EXPECT_NE(server_->errors().find(line), std::string::npos) << server_->errors();
     }
   }
   std::printf("the daemon ended %d times\n", deaths);
   expect_nothing_lost();
 }
 
-TEST_F(StorageFaults, AFullDiskRefusesNewWorkAndFinishesWhatRuns) {
+TEST_F(StorageFaults, Daemon_WhenTheDiskIsFull_RefusesNewWorkAndFinishesRunning) {
   const SmallDisk disk(dir_.path() + "/disk", "192m");
   if (!disk.why_not().empty()) GTEST_SKIP() << disk.why_not();
   start(dir_.path() + "/disk/state", "4000", 0);
   ASSERT_FALSE(HasFatalFailure());
-  const auto client = house_->client();
-  const pid_t daemon = house_->pid_of("daemon");
+  const auto client = server_->client();
+  const pid_t daemon = server_->pid_of("daemon");
   // Sixteen long requests run when the last byte goes.
   std::vector<wire::Submit> running;
   for (std::size_t i = 0; i < 16; ++i) {
@@ -213,20 +216,21 @@ TEST_F(StorageFaults, AFullDiskRefusesNewWorkAndFinishesWhatRuns) {
     const auto* failure = std::get_if<client::Failure>(&answer);
     return failure != nullptr && failure->code == Errc::kStorageFull;
   };
-  EXPECT_TRUE(wait_for(refused)) << house_->errors();
+  EXPECT_TRUE(wait_for(refused)) << server_->errors();
   const json full = status();
   EXPECT_EQ(full["daemon"]["storage_low"], true) << full;
-  std::vector<Heard> under_pressure;
-  for (const wire::Submit& submit : running) under_pressure.push_back(hear(*client, submit));
-  for (const Heard& heard : under_pressure) {
-    EXPECT_EQ(heard.failure, "") << house_->errors();
-    EXPECT_EQ(heard.info.state, wire::RequestState::kSucceeded);
-    EXPECT_EQ(heard.ids.size(), 450U);
+  std::vector<StreamResult> under_pressure;
+  for (const wire::Submit& submit : running)
+    under_pressure.push_back(submit_and_stream(*client, submit));
+  for (const StreamResult& result : under_pressure) {
+    EXPECT_EQ(result.failure, "") << server_->errors();
+    EXPECT_EQ(result.info.state, wire::RequestState::kSucceeded);
+    EXPECT_EQ(result.ids.size(), 450U);
   }
   EXPECT_TRUE(refused()) << "the disk is still full";
   disk.free();
-  EXPECT_TRUE(wait_for([&] { return !refused(); })) << house_->errors();
-  EXPECT_EQ(house_->pid_of("daemon"), daemon) << "a full disk is no reason to die";
+  EXPECT_TRUE(wait_for([&] { return !refused(); })) << server_->errors();
+  EXPECT_EQ(server_->pid_of("daemon"), daemon) << "a full disk is no reason to die";
   // The same texts again, now without pressure.
   std::vector<wire::Submit> again = running;
   for (wire::Submit& submit : again) {
@@ -236,12 +240,12 @@ TEST_F(StorageFaults, AFullDiskRefusesNewWorkAndFinishesWhatRuns) {
         std::holds_alternative<wire::Accepted>(client->submit(client::Principal::local(), submit)));
   }
   for (std::size_t i = 0; i < again.size(); ++i) {
-    EXPECT_EQ(hear(*client, again[i]).ids, under_pressure[i].ids) << i;
+    EXPECT_EQ(submit_and_stream(*client, again[i]).ids, under_pressure[i].ids) << i;
   }
   stop_clients();
-  const Verdict verdict = check_everything(*house_, specs_, {log_->path()});
+  const Verdict verdict = check_everything(*server_, specs_, {log_->path()});
   EXPECT_TRUE(verdict.good()) << verdict.str();
-  house_.reset();  // before its disk goes
+  server_.reset();  // before its disk goes
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
-// Goal: a start that cannot be says why in words, one that finds the end of its log lost says so
-// and for how long somebody wants; sockets whose files are deleted come back; what a killed backup
-// left is removed.
-// Method: a daemon whose state directory is damaged, filled or thinned out by the test.
+// Goal: a start that is impossible says why in words; one that finds the end of its log lost
+// reports that for as long as an operator wants; sockets whose files are deleted come back; remains
+// of a killed backup are removed. Method: a daemon whose state directory is damaged, filled or
+// thinned out by the test.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sqlite3.h>
@@ -16,9 +16,9 @@
 #include <thread>
 
 #include "shared/base/base64.h"
-#include "tests/process/house.h"
 #include "tests/process/lone_daemon.h"
 #include "tests/process/small_disk.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::storage_start_test {
 namespace {
@@ -54,7 +54,7 @@ class StorageStart : public testing::Test {
                        {"append", to_base64(std::string(static_cast<std::size_t>(bytes), 'x'))}};
     return daemon.op("objects.put", args, patience_ms);
   }
-  /// What status says of the database.
+  /// The problem that status reports of the database.
   std::string database_problem() {
     for (const json& problem : daemon.op("status").value("problems", json::array())) {
       if (problem.value("subject", "") == "database") return problem.dump();
@@ -67,7 +67,7 @@ class StorageStart : public testing::Test {
   LoneDaemon daemon{dir.path() + "/state"};
 };
 
-TEST_F(StorageStart, AVersionOutOfRangeIsRefused) {
+TEST_F(StorageStart, DaemonStart_WithASchemaVersionOutOfRange_IsRefused) {
   ASSERT_TRUE(daemon.start()) << daemon.log();
   ASSERT_EQ(daemon.end(SIGTERM), 0);
   for (const std::string version : {"-1", "-2147483648", "2147483647", "99"}) {
@@ -78,7 +78,7 @@ TEST_F(StorageStart, AVersionOutOfRangeIsRefused) {
   }
 }
 
-TEST_F(StorageStart, AFullDiskIsCalledSo) {
+TEST_F(StorageStart, DaemonStart_OnAFullDisk_FailsNamingIt) {
   const SmallDisk disk(dir.path() + "/disk", "8m");
   if (!disk.why_not().empty()) GTEST_SKIP() << disk.why_not();
   int refused = 0;
@@ -89,7 +89,7 @@ TEST_F(StorageStart, AFullDiskIsCalledSo) {
       fs::create_directory(state + part);
       ASSERT_EQ(chmod((state + part).c_str(), 0700), 0);
     }
-    // Its log goes elsewhere, so that there is one.
+    // The log goes to another path, so that there is one.
     fs::create_symlink(dir.path() + "/log" + std::to_string(leave), state + ".log");
     disk.free();
     disk.fill(leave);
@@ -107,7 +107,7 @@ TEST_F(StorageStart, AFullDiskIsCalledSo) {
   EXPECT_GE(refused, 2);
 }
 
-TEST_F(StorageStart, ASocketThatIsDeletedComesBack) {
+TEST_F(StorageStart, DaemonSocket_WhenItsFileIsDeleted_IsRecreated) {
   ASSERT_TRUE(daemon.start()) << daemon.log();
   const char* const names[] = {"operator", "clients", "workers", "ingress"};
   for (int round = 0; round < 2; ++round) {
@@ -134,7 +134,7 @@ TEST_F(StorageStart, ASocketThatIsDeletedComesBack) {
   EXPECT_EQ(daemon.end(SIGTERM), 0);
 }
 
-TEST_F(StorageStart, AKilledBackupLeavesNothing) {
+TEST_F(StorageStart, Backup_WhenTheDaemonIsKilled_LeavesNoFiles) {
   ASSERT_TRUE(daemon.start()) << daemon.log();
   for (int i = 0; i < 40; ++i) ASSERT_EQ(put(std::to_string(i), 1 << 20)["version"], 1);
   const std::string to = dir.path() + "/copy.db";
@@ -158,7 +158,7 @@ TEST_F(StorageStart, AKilledBackupLeavesNothing) {
     EXPECT_EQ(daemon.end(SIGKILL), -SIGKILL);
     killed += !fs::exists(to) && leftovers() != "";
     fs::remove(to);
-    // A `db check` that was killed beside it; no process has this number.
+    // The copy of a `db check` that was killed meanwhile; no process has this number.
     std::error_code ignored;
     fs::copy_file("/proc/self/cmdline", daemon.state() + "/check-999999999.db", ignored);
     ASSERT_TRUE(daemon.start()) << daemon.log();
@@ -171,7 +171,7 @@ TEST_F(StorageStart, AKilledBackupLeavesNothing) {
   EXPECT_EQ(daemon.end(SIGTERM), 0);
 }
 
-TEST_F(StorageStart, ALostLogIsToldUntilItIsAccepted) {
+TEST_F(StorageStart, LostWal_UntilItIsAccepted_IsReported) {
   ASSERT_TRUE(daemon.start()) << daemon.log();
   for (int i = 0; i < 20; ++i) ASSERT_EQ(put(std::to_string(i), 10)["version"], 1);
   EXPECT_EQ(database_problem(), "");
@@ -184,7 +184,7 @@ TEST_F(StorageStart, ALostLogIsToldUntilItIsAccepted) {
   EXPECT_EQ(metrics.find("holdfast_database_lost_groups 0"), std::string::npos);
   EXPECT_NE(metrics.find("holdfast_database_lost_groups"), std::string::npos);
   daemon.end(SIGTERM);
-  // Nobody has accepted it: where that is wanted no start goes on.
+  // The loss is not accepted yet: with this knob no start goes on.
   EXPECT_FALSE(daemon.start({"storage.refuse_lost_log=1"}));
   EXPECT_EQ(daemon.exit_code(), 70);
   EXPECT_NE(daemon.log().find("accept-loss"), std::string::npos);
@@ -197,7 +197,7 @@ TEST_F(StorageStart, ALostLogIsToldUntilItIsAccepted) {
   EXPECT_EQ(daemon.end(SIGTERM), 0);
 }
 
-TEST_F(StorageStart, KillsAndCopiesLoseNothing) {
+TEST_F(StorageStart, Database_AfterKillsAndCopies_LosesNothing) {
   int made = 0;
   for (int life = 0; life < 12; ++life) {
     ASSERT_TRUE(daemon.start({"storage.refuse_lost_log=1"})) << life << daemon.log();

@@ -1,8 +1,9 @@
-// Goal: a request that says what its text must look like gets such a text through every door, the
-// same one whoever is killed in the middle of it; what cannot be honoured is refused before it is
-// accepted. Method: `holdfast serve` with the demo model, which knows only Shakespeare, so without
-// the grammar nothing of this would come; kills by pid from the stream's own callback; texts are
-// compared byte for byte and read by a JSON parser and by a matcher of the same source.
+// Goal: a request with a grammar or schema for its text gets such a text on every endpoint, the
+// same one whichever process is killed in the middle of it; what cannot be honoured is refused
+// before it is accepted. Method: `holdfast serve` with the demo model, which knows only
+// Shakespeare, so without the grammar nothing of this would come; kills by pid from the stream's
+// own callback; texts are compared byte for byte and read by a JSON parser and by a matcher of the
+// same source.
 
 #include <gtest/gtest.h>
 
@@ -12,8 +13,8 @@
 
 #include "shared/grammar/matcher.h"
 #include "shared/grammar/request.h"
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::structured_output_test {
 namespace {
@@ -50,16 +51,16 @@ const grammar::GrammarRequest kRequest = {"json_schema", kSchema.dump()};
 class StructuredOutput : public testing::Test {
  protected:
   void SetUp() override {
-    house_ = std::make_unique<House>(dir_.path() + "/state");
-    ASSERT_TRUE(house_->start({"--model", "demo=" + demo_model()})) << house_->errors();
+    server_ = std::make_unique<TestServer>(dir_.path() + "/state");
+    ASSERT_TRUE(server_->start({"--model", "demo=" + demo_model()})) << server_->errors();
   }
   void TearDown() override {
-    if (house_->supervisor_pid() > 0) {
-      EXPECT_EQ(house_->stop(), 0) << house_->errors();
+    if (server_->supervisor_pid() > 0) {
+      EXPECT_EQ(server_->stop(), 0) << server_->errors();
     }
   }
   HttpAnswer post(const std::string& path, const json& body) {
-    return http_exchange(house_->url(), http_post_text(path, body.dump()));
+    return http_exchange(server_->url(), http_post_text(path, body.dump()));
   }
   static json chat(std::int64_t seed) {
     return {{"model", "demo"},
@@ -82,15 +83,15 @@ class StructuredOutput : public testing::Test {
   }
 
   TempDir dir_;
-  std::unique_ptr<House> house_;
+  std::unique_ptr<TestServer> server_;
 };
 
-TEST_F(StructuredOutput, ADocumentOutlivesKillsInTheMiddleOfIt) {
+TEST_F(StructuredOutput, JsonSchemaOutput_WhenAProcessIsKilled_IsTheSame) {
   const std::string path = "/v1/chat/completions";
   json body = with_schema(chat(7));
   body["stream"] = true;
-  const SseHeard expected = hear_sse(house_->url(), path, body.dump(), "quiet", Resume::kPost);
-  ASSERT_EQ(expected.failure, "") << house_->errors();
+  const SseResult expected = stream_sse(server_->url(), path, body.dump(), "quiet", Resume::kPost);
+  ASSERT_EQ(expected.failure, "") << server_->errors();
   EXPECT_EQ(expected.finish, "stop");
   EXPECT_TRUE(fits(kRequest, expected.text, true)) << expected.text;
   const json document = json::parse(expected.text, nullptr, false);
@@ -101,41 +102,41 @@ TEST_F(StructuredOutput, ADocumentOutlivesKillsInTheMiddleOfIt) {
     for (const std::int64_t at : {5, 40}) {
       SCOPED_TRACE(std::string(name) + " at " + std::to_string(at));
       bool killed = false;
-      const SseHeard heard =
-          hear_sse(house_->url(), path, body.dump(), std::string(name) + std::to_string(at),
-                   Resume::kPost, [&](std::int64_t index) {
-                     if (!killed && index >= at) {
-                       killed = house_->kill_child(name);
-                     }
-                   });
+      const SseResult result =
+          stream_sse(server_->url(), path, body.dump(), std::string(name) + std::to_string(at),
+                     Resume::kPost, [&](std::int64_t index) {
+                       if (!killed && index >= at) {
+                         killed = server_->kill_child(name);
+                       }
+                     });
       EXPECT_TRUE(killed);
-      EXPECT_EQ(heard.failure, "") << house_->errors();
-      EXPECT_EQ(heard.text, expected.text);
-      EXPECT_EQ(heard.finish, "stop");
+      EXPECT_EQ(result.failure, "") << server_->errors();
+      EXPECT_EQ(result.text, expected.text);
+      EXPECT_EQ(result.finish, "stop");
     }
   }
 }
 
-TEST_F(StructuredOutput, ADocumentFinishesInTime) {
+TEST_F(StructuredOutput, GuidedFinish_WhenMaxTokensAreNear_CompletesTheDocument) {
   json body = with_schema(completion(9));
   body["max_tokens"] = 180;  // the shortest document has 154 bytes
   body["stream"] = true;
   const std::string path = "/v1/completions";
   body["guided_finish"] = false;
-  const SseHeard cut = hear_sse(house_->url(), path, body.dump(), "cut", Resume::kPost);
+  const SseResult cut = stream_sse(server_->url(), path, body.dump(), "cut", Resume::kPost);
   EXPECT_EQ(cut.finish, "length") << cut.text;
   body.erase("guided_finish");
-  const SseHeard whole = hear_sse(house_->url(), path, body.dump(), "whole", Resume::kPost);
+  const SseResult whole = stream_sse(server_->url(), path, body.dump(), "whole", Resume::kPost);
   EXPECT_EQ(whole.finish, "stop");
   EXPECT_TRUE(fits(kRequest, whole.text, true)) << whole.text;
   bool killed = false;
   const auto kill = [&](std::int64_t index) {
-    if (!killed && index >= 60) killed = house_->kill_child("worker-0");
+    if (!killed && index >= 60) killed = server_->kill_child("worker-0");
   };
-  const SseHeard heard = hear_sse(house_->url(), path, body.dump(), "k", Resume::kPost, kill);
+  const SseResult result = stream_sse(server_->url(), path, body.dump(), "k", Resume::kPost, kill);
   EXPECT_TRUE(killed);
-  EXPECT_EQ(heard.text, whole.text);
-  EXPECT_EQ(heard.finish, "stop");
+  EXPECT_EQ(result.text, whole.text);
+  EXPECT_EQ(result.finish, "stop");
   body["mirostat"] = 2;
   body["guided_finish"] = true;
   const HttpAnswer refused = post(path, body);
@@ -143,7 +144,7 @@ TEST_F(StructuredOutput, ADocumentFinishesInTime) {
   EXPECT_NE(refused.body.find("mirostat"), std::string::npos) << refused.body;
 }
 
-TEST_F(StructuredOutput, EveryDoorKnowsEveryKind) {
+TEST_F(StructuredOutput, StructuredOutput_OnEveryEndpoint_TakesEveryKind) {
   const json chat_answer =
       json::parse(post("/v1/chat/completions", with_schema(chat(11))).body, nullptr, false);
   ASSERT_TRUE(chat_answer.contains("choices")) << chat_answer.dump();
@@ -173,13 +174,13 @@ TEST_F(StructuredOutput, EveryDoorKnowsEveryKind) {
   }
 }
 
-TEST_F(StructuredOutput, TheSdkAndManyChoices) {
-  auto client = house_->client();
+TEST_F(StructuredOutput, JsonSchemaOutput_WithTheSdkOrSeveralChoices_FitsTheSchema) {
+  auto client = server_->client();
   wire::Submit submit = make_submit("Now, good my lord:", 450, 21);
   submit.sampling.ignore_eos = false;
   submit.sampling.extra = grammar::extra_of(kRequest);
   submit.sampling.min_tokens = 250;  // cannot make a complete document longer
-  const Heard first = hear(*client, submit);
+  const StreamResult first = submit_and_stream(*client, submit);
   ASSERT_EQ(first.failure, "");
   EXPECT_TRUE(fits(kRequest, first.text, true)) << first.text;
   json body = with_schema(completion(3));
@@ -194,7 +195,7 @@ TEST_F(StructuredOutput, TheSdkAndManyChoices) {
   EXPECT_EQ(texts.size(), 4u);
 }
 
-TEST_F(StructuredOutput, RefusalsComeBeforeAcceptance) {
+TEST_F(StructuredOutput, Grammar_WhenInvalidOrUnsupported_IsRefusedBeforeAcceptance) {
   struct Case {
     json fields;
     std::string code;
@@ -230,7 +231,7 @@ TEST_F(StructuredOutput, RefusalsComeBeforeAcceptance) {
       EXPECT_NE(error.value("message", "").find(word), std::string::npos) << answer.body;
     }
   }
-  const Ended list = house_->cli({"--json", "requests", "list"});
+  const Ended list = server_->cli({"--json", "requests", "list"});
   EXPECT_EQ(list.code, 0) << list.err;
   EXPECT_EQ(list.out.find("\"queued\""), std::string::npos) << list.out;
   const json listed = json::parse(list.out, nullptr, false);

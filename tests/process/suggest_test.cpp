@@ -1,6 +1,6 @@
-// Goal: who types a word of another server, or a word with a slip, is told the one of ours. Method:
-// the function that explains a command line, on every word of its tables and on slips of every verb
-// and flag that there is; then the program itself for help and version.
+// Goal: a user who types a word of another server, or a word with a slip, is told ours. Method: the
+// function that explains a command line, on every word of its tables and on slips of every verb and
+// flag; then the program itself for help and version.
 
 #include "ops/cli/suggest.h"
 
@@ -11,7 +11,7 @@
 #include <sstream>
 
 #include "shared/base/version.h"
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::cli::suggest_test {
 namespace {
@@ -29,7 +29,7 @@ bool says(const std::string& line, const std::string& part) {
   return explain(line).find(part) != std::string::npos;
 }
 
-TEST(EditDistance, CountsSwapsOnce) {
+TEST(EditDistance, EditDistance_WithSwappedLetters_CountsOne) {
   EXPECT_EQ(edit_distance("", "abc"), 3u);
   EXPECT_EQ(edit_distance("status", "status"), 0u);
   EXPECT_EQ(edit_distance("staus", "status"), 1u);
@@ -37,7 +37,7 @@ TEST(EditDistance, CountsSwapsOnce) {
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3u);
 }
 
-TEST(Suggest, WordsOfOtherServers) {
+TEST(Suggest, Suggest_WithAWordOfAnotherServer_NamesOurs) {
   for (const auto& [typed, ours] : std::vector<std::pair<std::string, std::string>>{
            {"pull llama3", "models add"},
            {"list", "models list"},
@@ -64,7 +64,7 @@ TEST(Suggest, WordsOfOtherServers) {
   }
 }
 
-TEST(Suggest, SlipsOfEveryVerbAndFlag) {
+TEST(Suggest, Suggest_WithAMistypedVerbOrFlag_NamesTheRightOne) {
   for (const Verb& verb : verb_table()) {
     const std::string path = verb.path;
     if (verb.hidden || path.size() < 5) continue;
@@ -84,7 +84,7 @@ TEST(Suggest, SlipsOfEveryVerbAndFlag) {
   }
 }
 
-TEST(Suggest, SaysWhatAGroupHas) {
+TEST(Suggest, Suggest_WithAGroupAlone_ListsItsVerbs) {
   EXPECT_TRUE(says("models", "expected one of list, show, add"));
   EXPECT_TRUE(says("models frobnicate", "expected one of list"));
   EXPECT_TRUE(says("frobnicate", "holdfast --help"));
@@ -92,14 +92,14 @@ TEST(Suggest, SaysWhatAGroupHas) {
   EXPECT_TRUE(says("", "holdfast serve"));
 }
 
-TEST(Suggest, UnderscoresAreDashesInFlagsAlone) {
+TEST(Suggest, WithDashes_ChangesUnderscoresInFlagsAlone) {
   const auto words = with_dashes(split("run my_model --max_tokens 3 --prompt_logprobs=2 a_b"));
   EXPECT_EQ(words, split("run my_model --max-tokens 3 --prompt-logprobs=2 a_b"));
   EXPECT_EQ(with_dashes(split("run m --not_ours 1")), split("run m --not_ours 1"));
   EXPECT_EQ(with_dashes(split("run m -- --max_tokens")), split("run m -- --max_tokens"));
 }
 
-TEST(HelpAndVersion, EveryFormWorks) {
+TEST(HelpAndVersion, HelpAndVersion_InEveryForm_Print) {
   for (const char* form : {"-v", "-V", "--version", "version"}) {
     const auto ended = process::run_program({"holdfast", form});
     EXPECT_EQ(ended.code, 0) << form;
@@ -115,7 +115,7 @@ TEST(HelpAndVersion, EveryFormWorks) {
   EXPECT_EQ(process::run_program({"holdfast", "help", "nonsense"}).code, 2);
 }
 
-TEST(HelpAndVersion, UsageErrorsAreOneLineOnStderr) {
+TEST(HelpAndVersion, UsageError_IsOneLineOnStderr) {
   for (const char* wrong : {"modles", "serve --prot 1", "models add x", "models", "serve x.gguf"}) {
     std::vector<std::string> words = split(std::string("holdfast ") + wrong);
     const auto ended = process::run_program(words);

@@ -1,7 +1,7 @@
-// Goal: children of `serve` are started again within 100 ms, back off to 1 s and never further, are
-// told of in truth, die with the supervisor, and are stopped in order and in time.
-// Method: real processes (/bin/sh scripts as stubs) under the Supervisor class; no daemon. Delays
-// are checked on the pure policy; on processes only order and outcome are, never a clock.
+// Goal: children of `serve` are restarted within 100 ms, back off to 1 s and never further, are
+// reported truly, die with the supervisor, and are stopped in order and in time. Method: real
+// processes (/bin/sh scripts as stubs) under the Supervisor class; no daemon. Delays are checked on
+// the pure policy; of processes only order and outcome are, never a clock.
 
 #include "ops/cli/supervisor.h"
 
@@ -24,14 +24,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(RestartPolicy, FirstDeathAtOnceThenBackOffToOneSecond) {
+TEST(RestartPolicy, RestartPolicy_AfterRepeatedDeaths_BacksOffToOneSecond) {
   RestartPolicy policy;
   const std::vector<std::int64_t> expected = {0, 100, 200, 400, 800, 1000, 1000};
   for (const std::int64_t delay : expected) EXPECT_EQ(policy.on_death(10), delay);
   for (int i = 0; i < 10'000; ++i) ASSERT_EQ(policy.on_death(10), RestartPolicy::kMaxMs);
 }
 
-TEST(RestartPolicy, AHealthyLifeStartsTheCountAnew) {
+TEST(RestartPolicy, RestartPolicy_AfterAHealthyLife_StartsAnew) {
   RestartPolicy policy;
   for (int i = 0; i < 5; ++i) policy.on_death(10);
   EXPECT_EQ(policy.on_death(RestartPolicy::kHealthyMs), 0);
@@ -82,7 +82,7 @@ class SupervisorTest : public testing::Test {
   std::unique_ptr<Supervisor> supervisor_;
 };
 
-TEST_F(SupervisorTest, AKilledChildIsBackAndTheKillIsReported) {
+TEST_F(SupervisorTest, Child_WhenKilled_IsRestartedAndTheExitIsReported) {
   ASSERT_TRUE(supervisor_->add(shell("worker", "w", "while :; do sleep 1; done")).has_value());
   const pid_t first = pid_of("w");
   ASSERT_EQ(kill(first, SIGKILL), 0);
@@ -96,14 +96,14 @@ TEST_F(SupervisorTest, AKilledChildIsBackAndTheKillIsReported) {
   EXPECT_EQ(supervisor_->children()[0].restarts, 1);
 }
 
-TEST_F(SupervisorTest, AChildThatAlwaysFailsIsTriedAgainAndAgain) {
+TEST_F(SupervisorTest, Child_WhenItAlwaysFails_IsRestartedWithBackoff) {
   ASSERT_TRUE(supervisor_->add(shell("daemon", "d", "exit 3")).has_value());
   ASSERT_TRUE(wait_until([&] { return exits_.size() >= 4; }));
   for (const ChildExit& exit : exits_) EXPECT_EQ(exit.status, 3);
   EXPECT_GT(exits_[3].restart_in_ms, exits_[1].restart_in_ms);
 }
 
-TEST_F(SupervisorTest, AMissingProgramIsAnErrorAtTheStart) {
+TEST_F(SupervisorTest, AddChild_WithAMissingProgram_ReturnsAnError) {
   ChildSpec spec;
   spec.role = "daemon";
   spec.name = "d";
@@ -113,7 +113,7 @@ TEST_F(SupervisorTest, AMissingProgramIsAnErrorAtTheStart) {
   EXPECT_NE(started.error().what.find("no-such-program"), std::string::npos);
 }
 
-TEST_F(SupervisorTest, OutputGoesToTheLogAndNothingIsLost) {
+TEST_F(SupervisorTest, ChildOutput_AcrossRestarts_IsAppendedToTheLog) {
   ASSERT_TRUE(supervisor_->add(shell("x", "talker", "echo out; echo err >&2; exit 0")).has_value());
   ASSERT_TRUE(wait_until([&] { return exits_.size() >= 2; }));
   supervisor_->stop_role("x", 1'000);
@@ -121,24 +121,24 @@ TEST_F(SupervisorTest, OutputGoesToTheLogAndNothingIsLost) {
   EXPECT_EQ(log.find("out\nerr\nout\nerr\n"), 0U) << log;  // appended, not truncated
 }
 
-TEST_F(SupervisorTest, EnvironmentAndDescriptorsAreHandedDown) {
+TEST_F(SupervisorTest, Child_WhenStarted_InheritsEnvironmentAndDescriptors) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);  // not O_CLOEXEC: the supervisor must close it in children by itself
-  const std::string kept = std::to_string(ends[1]);
+  const std::string inherited = std::to_string(ends[1]);
   ChildSpec spec = shell("x", "heir", "echo \"$GIFT\"; ls /proc/self/fd; sleep 100");
-  spec.env = {"GIFT=" + kept};
-  spec.keep_fds = {ends[1]};
+  spec.env = {"GIFT=" + inherited};
+  spec.inherited_fds = {ends[1]};
   ASSERT_TRUE(supervisor_->add(spec).has_value());
   ASSERT_TRUE(wait_until([&] { return read("heir.log").find("\n2\n") != std::string::npos; }));
   const std::string log = read("heir.log");
-  EXPECT_EQ(log.rfind(kept + "\n", 0), 0U) << log;
-  EXPECT_NE(log.find("\n" + kept + "\n"), std::string::npos) << log;
+  EXPECT_EQ(log.rfind(inherited + "\n", 0), 0U) << log;
+  EXPECT_NE(log.find("\n" + inherited + "\n"), std::string::npos) << log;
   EXPECT_EQ(log.find("\n" + std::to_string(ends[0]) + "\n"), std::string::npos) << log;
   close(ends[0]);
   close(ends[1]);
 }
 
-TEST_F(SupervisorTest, StopIsOrderlyAndDoesNotRestart) {
+TEST_F(SupervisorTest, StopRole_WhenItsChildrenRun_EndsThemWithoutRestart) {
   const std::string trap = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.01; done";
   ASSERT_TRUE(supervisor_->add(shell("gateway", "g", trap)).has_value());
   ASSERT_TRUE(supervisor_->add(shell("worker", "w", trap)).has_value());
@@ -152,7 +152,7 @@ TEST_F(SupervisorTest, StopIsOrderlyAndDoesNotRestart) {
   EXPECT_EQ(exits_.size(), 2U);
 }
 
-TEST_F(SupervisorTest, AChildThatIgnoresSigtermIsKilledAfterTheLimit) {
+TEST_F(SupervisorTest, Child_WhenItIgnoresSigterm_IsKilledAfterTheLimit) {
   const std::string deaf = "trap '' TERM; echo up; while :; do sleep 0.01; done";
   ASSERT_TRUE(supervisor_->add(shell("worker", "w", deaf)).has_value());
   ASSERT_TRUE(wait_until([&] { return read("w.log") == "up\n"; }));
@@ -161,14 +161,14 @@ TEST_F(SupervisorTest, AChildThatIgnoresSigtermIsKilledAfterTheLimit) {
   EXPECT_EQ(exits_[0].signal, SIGKILL);
 }
 
-TEST_F(SupervisorTest, AStopSignalIsHandedToTheCaller) {
+TEST_F(SupervisorTest, Supervisor_WhenAStopSignalComes_ReturnsItToTheCaller) {
   ASSERT_EQ(kill(getpid(), SIGTERM), 0);
   EXPECT_EQ(supervisor_->wait(10'000), Supervisor::Event::kStop);
 }
 
 // The supervisor runs in a forked process that is killed without a chance to clean up; its child
 // must go too. A pipe that both hold tells when the last of them is gone.
-TEST(SupervisorDeath, ChildrenDieWithTheSupervisor) {
+TEST(SupervisorDeath, Children_WhenTheSupervisorIsKilled_Die) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   const pid_t parent = fork();
@@ -180,7 +180,7 @@ TEST(SupervisorDeath, ChildrenDieWithTheSupervisor) {
     spec.role = "worker";
     spec.name = "w";
     spec.argv = {"/bin/sh", "-c", "echo up >&" + std::to_string(ends[1]) + "; exec sleep 1000"};
-    spec.keep_fds = {ends[1]};
+    spec.inherited_fds = {ends[1]};
     if (!supervisor || !supervisor.value()->add(spec)) _exit(1);
     while (true) supervisor.value()->wait(1'000);
   }
@@ -195,13 +195,13 @@ TEST(SupervisorDeath, ChildrenDieWithTheSupervisor) {
   close(ends[0]);
 }
 
-TEST(StateDir, RefusesWhatCannotWork) {
+TEST(StateDir, StateDir_WithAnImpossiblePath_IsRefused) {
   EXPECT_EQ(prepare_state_dir("/proc/holdfast-state").error().code, Errc::kIo);
   EXPECT_EQ(prepare_state_dir("/dev/null").error().code, Errc::kIo);
   EXPECT_EQ(prepare_state_dir("/tmp/" + std::string(120, 'x')).error().code, Errc::kUsage);
 }
 
-TEST(StateDir, IsPrivate) {
+TEST(StateDir, StateDir_WhenCreated_IsPrivate) {
   std::string name = (fs::temp_directory_path() / "hf-state-XXXXXX").string();
   ASSERT_NE(mkdtemp(name.data()), nullptr);
   const auto made = prepare_state_dir(name + "/deep/state/");
@@ -214,7 +214,7 @@ TEST(StateDir, IsPrivate) {
   fs::remove_all(name);
 }
 
-TEST(StateDir, WhatWasThereStays) {
+TEST(StateDir, StateDir_WhenTakenBack_LeavesExistingFiles) {
   std::string name = (fs::temp_directory_path() / "hf-state-XXXXXX").string();
   ASSERT_NE(mkdtemp(name.data()), nullptr);
   std::ofstream(name + "/mine") << "kept";
@@ -226,7 +226,7 @@ TEST(StateDir, WhatWasThereStays) {
   fs::remove_all(name);
 }
 
-TEST(HttpListener, PicksAPortAndSaysWhenOneIsTaken) {
+TEST(HttpListener, HttpListener_WhenThePortIsZeroOrTaken_ChoosesOneOrSaysSo) {
   const auto first = listen_http("127.0.0.1:0");
   ASSERT_TRUE(first.has_value());
   const std::string url = first.value().url;

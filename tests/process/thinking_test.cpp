@@ -1,7 +1,7 @@
-// Goal: a model reasons for as many tokens as it was granted and no more, whoever is killed in the
-// middle of it, and the usage says how many that were.
-// Method: `holdfast serve` with the demo model in a folder whose chat template opens the reasoning;
-// each conversation once undisturbed, then all at once while a thread kills.
+// Goal: a model reasons for as many tokens as it was granted and no more, whichever process is
+// killed in the middle of it, and the usage tells how many those were. Method: `holdfast serve`
+// with the demo model in a folder whose chat template opens the reasoning; each conversation once
+// undisturbed, then all at once while a thread kills.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::thinking_test {
 namespace {
@@ -24,7 +24,7 @@ class Thinking : public testing::Test {
     dir.write("model/chat_template.jinja",
               "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
               "{%- if add_generation_prompt %}assistant: <think>\n{% endif %}");
-    ASSERT_TRUE(house.start({"--model", "m=" + folder, "--threads", "1"})) << house.errors();
+    ASSERT_TRUE(server.start({"--model", "m=" + folder, "--threads", "1"})) << server.errors();
   }
   json ask(int seed, int budget, const std::string& key) {
     const json body = {{"model", "m"},
@@ -35,7 +35,7 @@ class Thinking : public testing::Test {
                        {"ignore_eos", true},
                        {"thinking_token_budget", budget}};
     const HttpAnswer answer = http_exchange(
-        house.url(),
+        server.url(),
         http_post_text("/v1/chat/completions", body.dump(), {{"Idempotency-Key", key}}));
     return json::parse(answer.body, nullptr, false);
   }
@@ -53,10 +53,10 @@ class Thinking : public testing::Test {
 
   const TempDir dir;
   const std::string folder = dir.path() + "/model";
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
-TEST_F(Thinking, IsBoundedToTheTokenWhoeverIsKilled) {
+TEST_F(Thinking, ReasoningBudget_WhenProcessesAreKilled_IsExactToTheToken) {
   constexpr int kBudgets[] = {0, 1, 40, 90, 150};
   std::vector<json> expected;
   for (const int budget : kBudgets) {
@@ -67,7 +67,7 @@ TEST_F(Thinking, IsBoundedToTheTokenWhoeverIsKilled) {
   std::thread killer([&] {
     for (int i = 0; !done && i < 12; ++i) {
       usleep(400'000);
-      if (!done) house.kill_child(i % 3 == 2 ? "daemon" : "worker-0");
+      if (!done) server.kill_child(i % 3 == 2 ? "daemon" : "worker-0");
     }
   });
   for (int round = 0; round < 4; ++round) {
@@ -76,7 +76,7 @@ TEST_F(Thinking, IsBoundedToTheTokenWhoeverIsKilled) {
     for (std::size_t i = 0; i < std::size(kBudgets); ++i) {
       clients.emplace_back([&, i] {
         const std::string key = std::to_string(round) + "-" + std::to_string(i);
-        // An answer may be lost with a connection; the same key asks for the same request.
+        // An answer may be lost with a connection; the same key leads to the same request.
         for (int tries = 0; tries < 60 && !is_answer(got[i]); ++tries) {
           if (tries > 0) usleep(100'000);
           got[i] = ask(7, kBudgets[i], key);
@@ -91,8 +91,8 @@ TEST_F(Thinking, IsBoundedToTheTokenWhoeverIsKilled) {
   }
   done = true;
   killer.join();
-  EXPECT_GT(house.restarts_of("worker-0"), 0) << "the kills did not hit";
-  EXPECT_EQ(house.stop(), 0) << house.errors();
+  EXPECT_GT(server.restarts_of("worker-0"), 0) << "the kills did not hit";
+  EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 
 }  // namespace

@@ -1,14 +1,14 @@
-// Goal: /tokenize and /detokenize give what `holdfast tokenize` and `detokenize` give of the
-// model's file, in the forms of vLLM and of llama-server; what is wrong is said; nothing is kept;
-// a helper that dies is no matter.
-// Method: `holdfast serve` with the demo model in a folder with a chat template.
+// Goal: /tokenize and /detokenize give what `holdfast tokenize` and `detokenize` give for the
+// model's file, in the forms of vLLM and of llama-server; errors are reported; nothing is stored; a
+// helper that dies does not matter. Method: `holdfast serve` with the demo model in a folder with a
+// chat template.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::tokens_test {
 namespace {
@@ -19,7 +19,7 @@ class Tokens : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
-    // So that texts have a token that begins them.
+    // Texts then have a token that begins them.
     json tokenizer = json::parse(read_file(folder + "/tokenizer.json"));
     tokenizer["post_processor"] = json::parse(R"({"type":"TemplateProcessing","single":[
         {"SpecialToken":{"id":"<|endoftext|>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],
@@ -30,12 +30,12 @@ class Tokens : public testing::Test {
     dir.write("model/chat_template.jinja",
               "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}");
     setenv("HOLDFAST_CRASH_AT", ("@" + dir.path() + "/crash").c_str(), 1);
-    ASSERT_TRUE(house.start({"--model", "m=" + folder, "--threads", "1", "--ingress", "1"}))
-        << house.errors();
+    ASSERT_TRUE(server.start({"--model", "m=" + folder, "--threads", "1", "--ingress", "1"}))
+        << server.errors();
   }
   json ask(const std::string& path, const json& body, int status = 200) const {
     const HttpAnswer answer = http_exchange(
-        house.url(),
+        server.url(),
         http_post_text(path, body.dump(-1, ' ', false, json::error_handler_t::replace)));
     EXPECT_EQ(answer.status, status) << answer.body;
     return json::parse(answer.body, nullptr, false);
@@ -53,10 +53,10 @@ class Tokens : public testing::Test {
 
   const TempDir dir;
   const std::string folder = dir.path() + "/model";
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
 };
 
-TEST_F(Tokens, AreThoseOfTheModelsVocabulary) {
+TEST_F(Tokens, Tokenize_GivesTheIdsOfTheModelsVocabulary) {
   std::string all = "To be, or not\n\tto be? Grüße 你好 🦉 \"\\u0000\" ";
   for (int i = 0; i < 2'000; ++i) all += "word" + std::to_string(i) + " ";
   for (const std::string& text : {std::string("a"), std::string(" Hello  world"), all}) {
@@ -80,10 +80,10 @@ TEST_F(Tokens, AreThoseOfTheModelsVocabulary) {
     EXPECT_EQ(back["content"], text);
     EXPECT_EQ(json::parse(cli.out)["text"], text);
   }
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Tokens, HaveTheirTexts) {
+TEST_F(Tokens, Tokenize_WithTokenTexts_ReturnsTextsThatJoinToTheInput) {
   const std::string owl = "a\xf0\x9f\xa6\x89";
   json answer = ask("/tokenize", {{"content", owl}, {"with_pieces", true}});
   std::string joined;
@@ -102,10 +102,10 @@ TEST_F(Tokens, HaveTheirTexts) {
   EXPECT_EQ(joined, "To be");
   EXPECT_EQ(ask("/tokenize", {{"content", ""}})["tokens"], json::array());
   EXPECT_EQ(ask("/detokenize", {{"tokens", json::array()}})["content"], "");
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Tokens, OfAChatAreItsPrompt) {
+TEST_F(Tokens, Tokenize_WithChatMessages_GivesThePromptTokens) {
   const json messages = {{{"role", "system"}, {"content", "Speak."}},
                          {{"role", "user"}, {"content", {{{"type", "text"}, {"text", "Hi"}}}}}};
   const json answer = ask("/tokenize", {{"model", "m"}, {"messages", messages}});
@@ -113,10 +113,10 @@ TEST_F(Tokens, OfAChatAreItsPrompt) {
   const json chat =
       ask("/v1/chat/completions", {{"model", "m"}, {"messages", messages}, {"max_tokens", 1}});
   EXPECT_EQ(chat["usage"]["prompt_tokens"], answer["count"]);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Tokens, WhatIsWrongIsSaid) {
+TEST_F(Tokens, Tokenize_WithAnInvalidField_IsRefusedNamingIt) {
   EXPECT_EQ(refused("/tokenize", {{"model", "m"}})["param"], "prompt");
   EXPECT_EQ(refused("/tokenize", {{"prompt", "a"}, {"content", "a"}})["param"], "prompt");
   EXPECT_EQ(refused("/tokenize", {{"prompt", 7}})["param"], "prompt");
@@ -126,30 +126,30 @@ TEST_F(Tokens, WhatIsWrongIsSaid) {
   EXPECT_EQ(refused("/detokenize", {{"tokens", {1, -1}}})["param"], "tokens");
   EXPECT_EQ(refused("/detokenize", {{"tokens", {1, "a"}}})["param"], "tokens");
   EXPECT_EQ(refused("/detokenize", {{"tokens", {1, 2'000'000}}})["code"], "invalid_request");
-  EXPECT_EQ(house.cli({"models", "add", "second", folder}).code, 0);
+  EXPECT_EQ(server.cli({"models", "add", "second", folder}).code, 0);
   EXPECT_EQ(refused("/tokenize", {{"prompt", "a"}})["code"], "invalid_request") << "which of two?";
-  EXPECT_EQ(house.cli({"models", "alias", "both", "--to", "second=1,m=3"}).code, 0);
+  EXPECT_EQ(server.cli({"models", "alias", "both", "--to", "second=1,m=3"}).code, 0);
   EXPECT_EQ(ask("/tokenize", {{"model", "both"}, {"prompt", "a"}})["tokens"], by_cli("a", true));
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-TEST_F(Tokens, AreThereAgainWhenAHelperDies) {
+TEST_F(Tokens, Tokenize_WhenAnIngressHelperDies_GivesTheSameTokens) {
   const json expected = by_cli("To be", true);
   const auto fired = [this] { return read_file(dir.path() + "/crash.fired"); };
   for (const char* point : {"ingress.prepare.before", "ingress.prepare.after"}) {
     const std::string before = fired();
-    // The next helper that starts dies over a question.
+    // The next helper to start dies over a question.
     const std::string order = dir.write("crash.ingress", point);
-    ASSERT_TRUE(house.kill_child("ingress-0"));
+    ASSERT_TRUE(server.kill_child("ingress-0"));
     for (int i = 0; i < 1'000 && access(order.c_str(), F_OK) == 0; ++i) usleep(10'000);
     for (int i = 0; i < 1'000 && fired() == before; ++i) {
       EXPECT_EQ(ask("/tokenize", {{"model", "m"}, {"prompt", "To be"}})["tokens"], expected);
     }
     EXPECT_NE(fired(), before) << point;
   }
-  const json requests = json::parse(house.cli({"requests", "list", "--json"}).out);
+  const json requests = json::parse(server.cli({"requests", "list", "--json"}).out);
   EXPECT_TRUE(requests["requests"].empty()) << "nothing of this is a request";
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 }  // namespace

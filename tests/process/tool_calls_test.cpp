@@ -5,15 +5,16 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::tool_calls_test {
 namespace {
 
 using nlohmann::json;
 
-/// How a model is told to write a call, and how it does behind a thought and a sentence.
+/// A tool-call format: how a model is told to write a call, and how it does after a thought and a
+/// sentence.
 struct Way {
   const char* format;
   const char* words;
@@ -76,7 +77,7 @@ json message_of(const std::string& body, std::string* finish) {
 
 class ToolCallsOf : public testing::TestWithParam<Way> {};
 
-TEST_P(ToolCallsOf, ReachTheClientThroughKills) {
+TEST_P(ToolCallsOf, ToolCall_WhenProcessesAreKilled_ReachesTheClient) {
   const Way& way = GetParam();
   const TempDir dir;
   const std::string folder = dir.path() + "/model";
@@ -86,15 +87,15 @@ TEST_P(ToolCallsOf, ReachTheClientThroughKills) {
             "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
             "{%- if tools %}{{ tools | tojson }} write " +
                 std::string(way.words) + "{% endif %}{%- if false %}</think>{% endif %}");
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start({"--model", "m=" + folder})) << house.errors();
-  const json shown = json::parse(house.cli({"--json", "models", "show", "m"}).out);
-  EXPECT_EQ(shown["output"], std::string(way.format) + "+think");
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start({"--model", "m=" + folder})) << server.errors();
+  const json document = json::parse(server.cli({"--json", "models", "show", "m"}).out);
+  EXPECT_EQ(document["output"], std::string(way.format) + "+think");
 
   const std::string path = "/v1/chat/completions";
-  const json whole =
-      json::parse(http_exchange(house.url(), http_post_text(path, request(way, false).dump())).body,
-                  nullptr, false);
+  const json whole = json::parse(
+      http_exchange(server.url(), http_post_text(path, request(way, false).dump())).body, nullptr,
+      false);
   ASSERT_TRUE(whole.contains("choices")) << whole.dump();
   const json& message = whole["choices"][0]["message"];
   EXPECT_EQ(whole["choices"][0]["finish_reason"], "tool_calls") << whole.dump();
@@ -111,24 +112,25 @@ TEST_P(ToolCallsOf, ReachTheClientThroughKills) {
     SCOPED_TRACE(victim);
     std::string body;
     bool killed = *victim == '\0';
-    const HttpAnswer answer = http_exchange(
-        house.url(), http_post_text(path, request(way, true).dump()), [&](const std::string& more) {
-          body += more;
-          if (!killed && body.find("\"arguments\":\"{") != std::string::npos) {
-            killed = house.kill_child(victim);
-          }
-        });
+    const HttpAnswer answer =
+        http_exchange(server.url(), http_post_text(path, request(way, true).dump()),
+                      [&](const std::string& more) {
+                        body += more;
+                        if (!killed && body.find("\"arguments\":\"{") != std::string::npos) {
+                          killed = server.kill_child(victim);
+                        }
+                      });
     EXPECT_TRUE(killed);
-    EXPECT_EQ(answer.status, 200) << house.errors();
+    EXPECT_EQ(answer.status, 200) << server.errors();
     std::string finish;
     json streamed = message_of(body, &finish);
-    // The id of a call is made of the request's.
+    // The id of a call is derived from the request's.
     ASSERT_EQ(streamed["tool_calls"].size(), 1u) << body;
     streamed["tool_calls"][0]["id"] = message["tool_calls"][0]["id"];
     EXPECT_EQ(streamed, message);
     EXPECT_EQ(finish, "tool_calls");
   }
-  EXPECT_EQ(house.stop(), 0) << house.errors();
+  EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, ToolCallsOf, testing::ValuesIn(kWays),
@@ -138,14 +140,14 @@ constexpr const char* kPlainTemplate =
     "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
     "{%- if tools %}{{ tools | tojson }} write <tool_call>{...}</tool_call>{% endif %}";
 
-TEST(ToolCalls, ComeWhenTheyMust) {
+TEST(ToolCalls, ToolCall_WithAForcedToolChoice_IsMade) {
   const TempDir dir;
   const std::string folder = dir.path() + "/model";
   ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
   dir.write("model/chat_template.jinja", kPlainTemplate);
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start({"--model", "m=" + folder, "--model", "raw=" + demo_model()}))
-      << house.errors();
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start({"--model", "m=" + folder, "--model", "raw=" + demo_model()}))
+      << server.errors();
   const json look = json::parse(
       R"({"type":"function","function":{"name":"look","parameters":{"type":"object","properties":
           {"q":{"type":"string","maxLength":20},"n":{"type":"integer","minimum":1,"maximum":9}},
@@ -161,7 +163,7 @@ TEST(ToolCalls, ComeWhenTheyMust) {
                    {"max_tokens", 200},
                    {"seed", seed}};
       const HttpAnswer answer =
-          http_exchange(house.url(), http_post_text("/v1/chat/completions", body.dump()));
+          http_exchange(server.url(), http_post_text("/v1/chat/completions", body.dump()));
       const json document = json::parse(answer.body, nullptr, false);
       if (answer.status == 400) {  // the demo model's own file has no chat template
         EXPECT_EQ(document["error"]["code"], "no_chat_template") << answer.body;
@@ -181,7 +183,7 @@ TEST(ToolCalls, ComeWhenTheyMust) {
     }
   }
   EXPECT_GE(calls, 4);
-  EXPECT_EQ(house.stop(), 0) << house.errors();
+  EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 
 /// A function with long descriptions.
@@ -201,7 +203,7 @@ json wordy_tool(int number) {
               {"additionalProperties", false}}}}}};
 }
 
-TEST(ToolCalls, OneOfVeryManyMayBeAskedFor) {
+TEST(ToolCalls, ToolCall_WhenOneOf128ToolsIsRequired_IsMade) {
   const TempDir dir;
   const std::string folder = dir.path() + "/model";
   ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
@@ -209,8 +211,8 @@ TEST(ToolCalls, OneOfVeryManyMayBeAskedFor) {
   dir.write("model/chat_template.jinja",
             "{%- for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
             "{%- if tools %}{{ tools | length }} tools: <tool_call>{...}</tool_call>{% endif %}");
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start({"--model", "m=" + folder})) << house.errors();
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start({"--model", "m=" + folder})) << server.errors();
   json body = {{"model", "m"},
                {"messages", {{{"role", "user"}, {"content", "Call one!"}}}},
                {"tools", json::array()},
@@ -222,14 +224,14 @@ TEST(ToolCalls, OneOfVeryManyMayBeAskedFor) {
   const std::string text = body.dump();
   ASSERT_GT(text.size(), 330'000U);
   const HttpAnswer answer =
-      http_exchange(house.url(), http_post_text("/v1/chat/completions", text));
+      http_exchange(server.url(), http_post_text("/v1/chat/completions", text));
   ASSERT_EQ(answer.status, 200) << answer.body;
   const json choice = json::parse(answer.body)["choices"][0];
   ASSERT_EQ(choice["message"]["tool_calls"].size(), 1u) << answer.body;
   const json& function = choice["message"]["tool_calls"][0]["function"];
   EXPECT_TRUE(function["name"].get<std::string>().starts_with("tool")) << answer.body;
   EXPECT_TRUE(json::parse(function["arguments"].get<std::string>())["p0"].is_boolean());
-  EXPECT_EQ(house.stop(), 0) << house.errors();
+  EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 
 }  // namespace

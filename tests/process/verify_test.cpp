@@ -1,7 +1,6 @@
-// Goal: `models verify` says when a model is not what was registered: its file, its memory, or its
-// answer; and it works beside running work.
-// Method: real processes and the real engine on a small model; the file is changed, and the stored
-// answer is, as a worker that computes something else would have it.
+// Goal: `models verify` tells when a model is not what was registered: its file, its memory, or its
+// answer; and it works during running work. Method: real processes and the real engine on a small
+// model; the file is changed, and the stored answer is, as if a worker had computed something else.
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
@@ -9,7 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/process/house.h"
+#include "tests/process/test_server.h"
 
 namespace holdfast::process::verify_test {
 namespace {
@@ -24,14 +23,14 @@ json part(const json& document, const std::string& what) {
   return nullptr;
 }
 
-TEST(Verify, FileMemoryAndAnswer) {
+TEST(Verify, ModelsVerify_WhenFileMemoryOrAnswerDiffers_ReportsIt) {
   const TempDir dir;
   const std::string file = dir.path() + "/m.gguf";
   fs::copy_file(demo_model(), file);
-  House house(dir.path() + "/state");
-  ASSERT_TRUE(house.start({"--model", "m=" + file})) << house.errors();
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start({"--model", "m=" + file})) << server.errors();
   const auto verify = [&](int code) {
-    const Ended ended = house.cli({"--json", "models", "verify", "m"});
+    const Ended ended = server.cli({"--json", "models", "verify", "m"});
     EXPECT_EQ(ended.code, code) << ended.out << ended.err;
     return json::parse(ended.out, nullptr, false);
   };
@@ -41,8 +40,8 @@ TEST(Verify, FileMemoryAndAnswer) {
       << document;
   EXPECT_TRUE(part(document, "memory")["ok"].get<bool>());
   EXPECT_TRUE(document["file"]["same_envelope"].get<bool>()) << document;
-  // Beside work that runs, and after everything was killed: the same.
-  const auto client = house.client();
+  // During running work, and after everything was killed: the same result.
+  const auto client = server.client();
   wire::Submit submit = make_submit("one two three", 200, 3);
   submit.model = "m";
   ASSERT_TRUE(
@@ -51,11 +50,11 @@ TEST(Verify, FileMemoryAndAnswer) {
   EXPECT_NE(part(document, "golden answer")["found"].get<std::string>().find("the same"),
             std::string::npos)
       << document;
-  ASSERT_EQ(house.stop(), 0);
+  ASSERT_EQ(server.stop(), 0);
 
-  // What was stored is made another answer: the one of a sound machine, say.
+  // The stored answer is replaced by another one: that of a sound machine, say.
   sqlite3* db = nullptr;
-  ASSERT_EQ(sqlite3_open((house.state() + "/control.db").c_str(), &db), SQLITE_OK);
+  ASSERT_EQ(sqlite3_open((server.state() + "/control.db").c_str(), &db), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(db,
                          "UPDATE flags SET value = replace(value, ' ', ' 1') WHERE name LIKE "
                          "'golden/%'",
@@ -63,7 +62,7 @@ TEST(Verify, FileMemoryAndAnswer) {
             SQLITE_OK);
   EXPECT_EQ(sqlite3_changes(db), 1);
   sqlite3_close(db);
-  ASSERT_TRUE(house.start({})) << house.errors();
+  ASSERT_TRUE(server.start({})) << server.errors();
   document = verify(1);
   const std::string differs = part(document, "golden answer")["found"];
   EXPECT_NE(differs.find("token 1 is "), std::string::npos) << differs;
@@ -82,10 +81,10 @@ TEST(Verify, FileMemoryAndAnswer) {
             std::string::npos)
       << document;
   fs::remove(file);
-  EXPECT_EQ(house.cli({"models", "verify", "m"}).code, 1);
-  EXPECT_EQ(house.cli({"models", "verify", "nobody"}).code, 3);
-  EXPECT_EQ(house.stop(), 0);
-  EXPECT_EQ(house.cli({"models", "verify", "m"}).code, 69);
+  EXPECT_EQ(server.cli({"models", "verify", "m"}).code, 1);
+  EXPECT_EQ(server.cli({"models", "verify", "nobody"}).code, 3);
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(server.cli({"models", "verify", "m"}).code, 69);
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ void WebhookTarget::serve(int fd) {
   std::string in;
   std::size_t head = std::string::npos;
   std::size_t length = 0;
-  Heard heard;
+  ReceivedRequest received;
   char buffer[4096];
   while (head == std::string::npos || in.size() < head + 4 + length) {
     pollfd ready{fd, POLLIN, 0};
@@ -62,21 +62,21 @@ void WebhookTarget::serve(int fd) {
     std::istringstream lines(in.substr(0, head));
     std::string line;
     std::getline(lines, line);
-    heard.path = line.substr(0, line.rfind(' '));
+    received.path = line.substr(0, line.rfind(' '));
     while (std::getline(lines, line)) {
       std::string name = line.substr(0, line.find(':'));
       std::transform(name.begin(), name.end(), name.begin(),
                      [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
       std::string value = line.substr(std::min(line.size(), line.find(':') + 2));
       if (value.ends_with('\r')) value.pop_back();
-      heard.headers[name] = value;
+      received.headers[name] = value;
     }
-    length = static_cast<std::size_t>(std::stoul(heard.headers["content-length"]));
+    length = static_cast<std::size_t>(std::stoul(received.headers["content-length"]));
   }
-  heard.body = in.substr(head + 4);
+  received.body = in.substr(head + 4);
   {
     const std::lock_guard lock(mutex_);
-    heard_.push_back(std::move(heard));
+    received_.push_back(std::move(received));
   }
   const int status = status_;
   std::string out = "HTTP/1.1 " + std::to_string(status) + " x\r\nContent-Length: 2\r\n";
@@ -85,11 +85,12 @@ void WebhookTarget::serve(int fd) {
   (void)!write(fd, out.data(), out.size());
 }
 
-std::vector<WebhookTarget::Heard> WebhookTarget::wait_for(std::size_t count, int patience_s) {
+std::vector<WebhookTarget::ReceivedRequest> WebhookTarget::wait_for(std::size_t count,
+                                                                    int patience_s) {
   for (int i = 0;; ++i) {
     {
       const std::lock_guard lock(mutex_);
-      if (heard_.size() >= count || i >= patience_s * 50) return heard_;
+      if (received_.size() >= count || i >= patience_s * 50) return received_;
     }
     usleep(20'000);
   }

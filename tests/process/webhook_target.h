@@ -1,6 +1,6 @@
 #pragma once
-// Somebody who is told by webhooks: a small HTTP server on loopback that keeps what it hears and
-// answers as the test says.
+// A receiver of webhooks: a small HTTP server on loopback that stores what it receives and answers
+// as the test says.
 
 #include <atomic>
 #include <map>
@@ -13,22 +13,22 @@ namespace holdfast::process {
 
 class WebhookTarget {
  public:
-  struct Heard {
+  struct ReceivedRequest {
     std::map<std::string, std::string> headers;  // names in lower case
     std::string path;
     std::string body;
   };
-  /// Port 0: any.
+  /// Listens on the port; 0: any.
   explicit WebhookTarget(int port = 0);
   ~WebhookTarget();
   WebhookTarget(const WebhookTarget&) = delete;
 
   int port() const { return port_; }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/hook"; }
-  /// The status of each answer from now on.
+  /// Sets the status of each answer from now on.
   void answer(int status) { status_ = status; }
-  /// All that came so far, once there are `count` of them; fewer when the patience is over.
-  std::vector<Heard> wait_for(std::size_t count, int patience_s = 60);
+  /// All requests so far, once there are `count` of them; fewer when the patience is over.
+  std::vector<ReceivedRequest> wait_for(std::size_t count, int patience_s = 60);
 
  private:
   void run();
@@ -38,7 +38,7 @@ class WebhookTarget {
   std::atomic<int> status_{200};
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
-  std::vector<Heard> heard_;
+  std::vector<ReceivedRequest> received_;
   std::thread thread_;
 };
 

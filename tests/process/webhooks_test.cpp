@@ -1,6 +1,7 @@
-// Goal: the end of every background response and batch is told to who wants it, signed, under one
-// id, however often it takes and whoever is killed in between; nobody else is asked. Method: a
-// house, a target on loopback that answers well, badly or not at all; kills of daemon and gateway.
+// Goal: the end of every background response and batch is delivered to its targets, signed, under
+// one id, however often it takes and whichever process is killed in between; no other address is
+// contacted. Method: a server, a target on loopback that answers well, badly or not at all; kills
+// of daemon and gateway.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -9,8 +10,8 @@
 #include <set>
 
 #include "shared/client/webhook.h"
-#include "tests/process/house.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/test_server.h"
 #include "tests/process/webhook_target.h"
 
 namespace holdfast::process::webhooks_test {
@@ -24,25 +25,25 @@ class Webhooks : public testing::Test {
     const std::string folder = dir.path() + "/model";
     ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), folder}).code, 0);
     dir.write("model/chat_template.jinja", "{% for m in messages %}{{ m.content }}{% endfor %}");
-    ASSERT_TRUE(house.start({"--model", "demo=" + folder, "--threads", "1"})) << house.errors();
+    ASSERT_TRUE(server.start({"--model", "demo=" + folder, "--threads", "1"})) << server.errors();
   }
   json cli(std::vector<std::string> args) {
     args.insert(args.begin(), "--json");
-    const Ended ended = house.cli(args);
+    const Ended ended = server.cli(args);
     EXPECT_EQ(ended.code, 0) << ended.err;
     return json::parse(ended.out, nullptr, false);
   }
-  /// Again while the house is in trouble.
+  /// Asks again while the server is in trouble.
   HttpAnswer ask(const std::string& request) {
     HttpAnswer answer;
     for (int i = 0; i < 300; ++i) {
-      answer = http_exchange(house.url(), request);
+      answer = http_exchange(server.url(), request);
       if (answer.complete && answer.status != 503 && answer.status != 504) break;
       usleep(50'000);
     }
     return answer;
   }
-  /// The same POST however often it is sent.
+  /// Sends a POST that is the same however often it is sent.
   HttpAnswer post(const std::string& path, const json& body) {
     const std::string key = "post-" + std::to_string(++posts);
     return ask(http_post_text(path, body.dump(), {{"Idempotency-Key", key}}));
@@ -88,92 +89,93 @@ class Webhooks : public testing::Test {
       if (one.is_object() && one["state"] == state) return one;
       usleep(50'000);
     }
-    ADD_FAILURE() << about << ": " << one.dump() << house.errors();
+    ADD_FAILURE() << about << ": " << one.dump() << server.errors();
     return one;
   }
-  static bool signed_with(const WebhookTarget::Heard& heard, const std::string& secret) {
+  static bool signed_with(const WebhookTarget::ReceivedRequest& received,
+                          const std::string& secret) {
     const auto want =
-        client::sign_webhook(secret, heard.headers.at("webhook-id"),
-                             std::stoll(heard.headers.at("webhook-timestamp")), heard.body);
-    return want && heard.headers.at("webhook-signature").find(*want) != std::string::npos;
+        client::sign_webhook(secret, received.headers.at("webhook-id"),
+                             std::stoll(received.headers.at("webhook-timestamp")), received.body);
+    return want && received.headers.at("webhook-signature").find(*want) != std::string::npos;
   }
 
   int posts = 0;
   const TempDir dir;
-  House house{dir.path() + "/state"};
+  TestServer server{dir.path() + "/state"};
   WebhookTarget target;
 };
 
-TEST_F(Webhooks, EndsAreToldSignedAndOnce) {
+TEST_F(Webhooks, Webhook_WhenBackgroundWorkEnds_IsSentSignedOnce) {
   const json made = cli({"webhooks", "create", target.url(), "--private"});
   const std::string secret = made["secret"];
   const std::string other_tenant =
       cli({"webhooks", "create", target.url() + "/other", "--private", "--tenant", "x"})["id"];
   const std::string response = respond();
-  auto heard = target.wait_for(1);
-  ASSERT_EQ(heard.size(), 1u) << house.errors();
-  EXPECT_EQ(heard[0].path, "POST /hook");
-  EXPECT_EQ(heard[0].headers["content-type"], "application/json");
-  EXPECT_TRUE(signed_with(heard[0], secret));
-  const json event = json::parse(heard[0].body);
+  auto received = target.wait_for(1);
+  ASSERT_EQ(received.size(), 1u) << server.errors();
+  EXPECT_EQ(received[0].path, "POST /hook");
+  EXPECT_EQ(received[0].headers["content-type"], "application/json");
+  EXPECT_TRUE(signed_with(received[0], secret));
+  const json event = json::parse(received[0].body);
   EXPECT_EQ(event["object"], "event");
   EXPECT_EQ(event["data"]["id"], response);
   EXPECT_GT(event["created_at"].get<std::int64_t>(), 1'700'000'000);
   const std::string status = json::parse(
-      http_exchange(house.url(), http_get_text("/v1/responses/" + response)).body)["status"];
+      http_exchange(server.url(), http_get_text("/v1/responses/" + response)).body)["status"];
   EXPECT_EQ(event["type"], "response." + status);
-  // Both secrets for a while; who is not in the background has no need of it.
+  // Both secrets sign for a while; requests that are not in the background need no webhook.
   const std::string newer = cli({"webhooks", "secret", made["id"]})["secret"];
   respond(false);
   const std::string done = batch();
-  heard = target.wait_for(2);
-  ASSERT_EQ(heard.size(), 2u) << house.errors();
-  EXPECT_TRUE(signed_with(heard[1], secret));
-  EXPECT_TRUE(signed_with(heard[1], newer));
-  EXPECT_EQ(json::parse(heard[1].body)["type"], "batch.completed");
-  EXPECT_EQ(json::parse(heard[1].body)["data"]["id"], done);
+  received = target.wait_for(2);
+  ASSERT_EQ(received.size(), 2u) << server.errors();
+  EXPECT_TRUE(signed_with(received[1], secret));
+  EXPECT_TRUE(signed_with(received[1], newer));
+  EXPECT_EQ(json::parse(received[1].body)["type"], "batch.completed");
+  EXPECT_EQ(json::parse(received[1].body)["data"]["id"], done);
   EXPECT_EQ(delivery_in(done, "delivered")["attempts"], 1);
   // No list and no log has a secret.
-  const std::string listed = house.cli({"webhooks", "list"}).out +
-                             house.cli({"--json", "webhooks", "list"}).out +
-                             house.cli({"--json", "webhooks", "deliveries"}).out + house.errors();
+  const std::string listed = server.cli({"webhooks", "list"}).out +
+                             server.cli({"--json", "webhooks", "list"}).out +
+                             server.cli({"--json", "webhooks", "deliveries"}).out + server.errors();
   EXPECT_EQ(listed.find("whsec_"), std::string::npos);
-  EXPECT_EQ(house.cli({"webhooks", "delete", other_tenant}).code, 0);
-  EXPECT_EQ(house.cli({"webhooks", "delete", other_tenant}).code, 3);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.cli({"webhooks", "delete", other_tenant}).code, 0);
+  EXPECT_EQ(server.cli({"webhooks", "delete", other_tenant}).code, 3);
+  EXPECT_EQ(server.stop(), 0);
   EXPECT_EQ(target.wait_for(2).size(), 2u);
 }
 
-TEST_F(Webhooks, NobodyLosesOneWhoeverIsKilled) {
+TEST_F(Webhooks, Webhook_WhenProcessesAreKilled_IsDeliveredUnderOneId) {
   const std::string secret = cli({"webhooks", "create", target.url(), "--private"})["secret"];
   target.answer(500);
   std::set<std::string> about = {respond(), batch()};
   ASSERT_GE(target.wait_for(2).size(), 2u);
-  ASSERT_EQ(house.cli({"queue", "pause"}).code, 0);
+  ASSERT_EQ(server.cli({"queue", "pause"}).code, 0);
   about.insert(respond());  // accepted; its end comes after the kills
-  ASSERT_TRUE(house.kill_child("gateway"));
-  ASSERT_TRUE(house.kill_child("daemon"));
+  ASSERT_TRUE(server.kill_child("gateway"));
+  ASSERT_TRUE(server.kill_child("daemon"));
   usleep(300'000);
-  ASSERT_EQ(house.cli({"queue", "resume"}).code, 0);
-  ASSERT_TRUE(house.kill_child("gateway"));
+  ASSERT_EQ(server.cli({"queue", "resume"}).code, 0);
+  ASSERT_TRUE(server.kill_child("gateway"));
   target.answer(204);
-  std::map<std::string, std::set<std::string>> ids;  // of what is told, by what it is about
+  std::map<std::string, std::set<std::string>> ids;  // of deliveries, by what they are about
   for (const std::string& one : about) (void)delivery_in(one, "delivered");
-  for (const auto& heard : target.wait_for(0)) {
-    EXPECT_TRUE(signed_with(heard, secret));
-    ids[json::parse(heard.body)["data"]["id"]].insert(heard.headers.at("webhook-id") + " " +
-                                                      heard.body);
+  for (const auto& received : target.wait_for(0)) {
+    EXPECT_TRUE(signed_with(received, secret));
+    ids[json::parse(received.body)["data"]["id"]].insert(received.headers.at("webhook-id") + " " +
+                                                         received.body);
   }
   ASSERT_EQ(ids.size(), 3u);
   for (const auto& [what, told] : ids) {
     EXPECT_TRUE(about.contains(what));
     EXPECT_EQ(told.size(), 1u) << "the same each time";
   }
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-// The gateway dies between an end and its telling, at each of the places that there are; the second
-// end is the batch's.
+// The gateway dies between an end and its delivery, at each of the crash points; the second end is
+// the batch's.
 class WebhookDeaths : public Webhooks, public testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
@@ -184,34 +186,34 @@ class WebhookDeaths : public Webhooks, public testing::WithParamInterface<const 
   }
 };
 
-TEST_P(WebhookDeaths, EachEndIsToldUnderOneId) {
-  ASSERT_EQ(house.cli({"webhooks", "create", target.url(), "--private"}).code, 0);
+TEST_P(WebhookDeaths, Webhook_WhenTheGatewayCrashesAtAPoint_IsDeliveredUnderOneId) {
+  ASSERT_EQ(server.cli({"webhooks", "create", target.url(), "--private"}).code, 0);
   const std::string point = std::string(GetParam()).substr(0, std::string(GetParam()).find(':'));
   std::set<std::string> about = {respond()};
   if (point != GetParam()) (void)delivery_in(*about.begin(), "delivered");
   about.insert(batch());
   for (const std::string& one : about) (void)delivery_in(one, "delivered");
-  EXPECT_EQ(read_file(dir.path() + "/crash.fired").rfind(point, 0), 0u) << house.errors();
+  EXPECT_EQ(read_file(dir.path() + "/crash.fired").rfind(point, 0), 0u) << server.errors();
   std::set<std::string> ids;
-  for (const auto& heard : target.wait_for(0)) {
-    EXPECT_TRUE(about.contains(json::parse(heard.body)["data"]["id"]));
-    ids.insert(heard.headers.at("webhook-id") + heard.body);
+  for (const auto& received : target.wait_for(0)) {
+    EXPECT_TRUE(about.contains(json::parse(received.body)["data"]["id"]));
+    ids.insert(received.headers.at("webhook-id") + received.body);
   }
   EXPECT_EQ(ids.size(), 2u);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.stop(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Places, WebhookDeaths,
+INSTANTIATE_TEST_SUITE_P(CrashPoints, WebhookDeaths,
                          testing::Values("gateway.hook.ended:2", "gateway.hook.due",
                                          "gateway.hook.sent"));
 
-TEST_F(Webhooks, WhoIsNotToBeAskedIsNot) {
+TEST_F(Webhooks, Webhook_WhenItsTargetIsNotAllowed_IsNotCalled) {
   for (const char* url : {"http://example.com/", "https://127.0.0.1/", "https://[::1]/",
                           "https://169.254.169.254/", "ftp://a/", "https://u@a/"}) {
-    EXPECT_EQ(house.cli({"webhooks", "create", url}).code, 2) << url;
+    EXPECT_EQ(server.cli({"webhooks", "create", url}).code, 2) << url;
   }
-  EXPECT_EQ(house.cli({"webhooks", "create", target.url(), "--private", "--events", "x"}).code, 2);
-  // A name that means this machine is looked at when it is asked for.
+  EXPECT_EQ(server.cli({"webhooks", "create", target.url(), "--private", "--events", "x"}).code, 2);
+  // A name that resolves to this machine is refused at delivery.
   const std::string local = "https://localhost:" + std::to_string(target.port()) + "/";
   const std::string named = cli({"webhooks", "create", local})["id"];
   const std::string response = respond();
@@ -221,24 +223,24 @@ TEST_F(Webhooks, WhoIsNotToBeAskedIsNot) {
     refused = delivery(response);
   }
   EXPECT_NE(refused["last"].get<std::string>().find("not public"), std::string::npos) << refused;
-  EXPECT_EQ(house.cli({"webhooks", "delete", named}).code, 0);
-  (void)house.cli({"webhooks", "retry", refused["id"]});  // not only when its pause is over
+  EXPECT_EQ(server.cli({"webhooks", "delete", named}).code, 0);
+  (void)server.cli({"webhooks", "retry", refused["id"]});  // not only when its pause is over
   EXPECT_NE(delivery_in(response, "failed")["last"].get<std::string>().find("deleted"),
             std::string::npos);
   EXPECT_TRUE(target.wait_for(0).empty());
-  // A redirect is not followed, and 410 is the end of it; by hand it is sent once more.
-  ASSERT_EQ(house.cli({"webhooks", "create", target.url(), "--private"}).code, 0);
+  // A redirect is not followed, and 410 is final; by hand it is sent once more.
+  ASSERT_EQ(server.cli({"webhooks", "create", target.url(), "--private"}).code, 0);
   target.answer(302);
   const std::string moved = respond();
   ASSERT_GE(target.wait_for(1).size(), 1u);
   target.answer(410);
   EXPECT_EQ(delivery_in(moved, "failed")["last"], "410");
-  for (const auto& heard : target.wait_for(0)) EXPECT_EQ(heard.path, "POST /hook");
+  for (const auto& received : target.wait_for(0)) EXPECT_EQ(received.path, "POST /hook");
   target.answer(200);
-  EXPECT_EQ(house.cli({"webhooks", "retry", delivery(moved)["id"]}).code, 0);
+  EXPECT_EQ(server.cli({"webhooks", "retry", delivery(moved)["id"]}).code, 0);
   (void)delivery_in(moved, "delivered");
-  EXPECT_EQ(house.cli({"webhooks", "retry", "msg_none"}).code, 3);
-  EXPECT_EQ(house.stop(), 0);
+  EXPECT_EQ(server.cli({"webhooks", "retry", "msg_none"}).code, 3);
+  EXPECT_EQ(server.stop(), 0);
 }
 
 }  // namespace

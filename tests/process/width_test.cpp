@@ -1,6 +1,6 @@
-// Goal: nothing that is shown in lines is wider than the terminal, whatever the alphabet, and what
-// is shortened can be recognised. Method: the functions themselves on texts of every kind, at every
-// width from a few columns on.
+// Goal: no printed line is wider than the terminal, whatever the alphabet, and shortened texts can
+// be recognised. Method: the functions themselves on texts of every kind, at every width from a few
+// columns on.
 
 #include "ops/cli/width.h"
 
@@ -34,7 +34,7 @@ std::size_t widest(const std::string& text) {
   return most;
 }
 
-TEST(DisplayWidth, CountsColumnsNotBytes) {
+TEST(DisplayWidth, DisplayWidth_CountsColumnsNotBytes) {
   EXPECT_EQ(display_width("abc"), 3u);
   EXPECT_EQ(display_width("ä"), 1u);
   EXPECT_EQ(display_width("大"), 2u);
@@ -43,7 +43,7 @@ TEST(DisplayWidth, CountsColumnsNotBytes) {
   EXPECT_EQ(display_width("…"), 1u);
 }
 
-TEST(Shorten, FitsAndShowsBothEndsOfPaths) {
+TEST(Shorten, Shorten_AtAnyWidth_FitsAndShowsBothEndsOfPaths) {
   for (const char* text : kTexts) {
     for (std::size_t width = 1; width < 60; ++width) {
       const std::string cut = shorten(text, width);
@@ -57,7 +57,7 @@ TEST(Shorten, FitsAndShowsBothEndsOfPaths) {
   EXPECT_EQ(shorten("a sentence of words", 11), "a sentence…");
 }
 
-TEST(WrapLines, FitsAndLosesNothing) {
+TEST(WrapLines, WrapLines_AtAnyWidth_FitsAndLosesNothing) {
   for (const char* text : kTexts) {
     for (std::size_t width = 8; width < 60; ++width) {
       const std::string wrapped = wrap_lines(std::string("  ") + text + "\n", width);
@@ -73,30 +73,30 @@ TEST(WrapLines, FitsAndLosesNothing) {
   EXPECT_EQ(wrap_lines("one two three\n", 9, 4), "one two\n    three\n");
 }
 
-TEST(TableWidth, FitsEveryWidth) {
+TEST(TableWidth, Table_AtAnyWidth_Fits) {
   Table table({"NAME", "N", "STATE", "PATH", "NOTE", "EMPTY"});
   for (const char* text : kTexts) table.add({text, "1234567", "ready", text, text, "-"});
   for (std::size_t width = 4; width < 250; ++width) {
-    const std::string shown = table.str(width % 2 == 0, width);
-    EXPECT_LE(widest(shown), width) << shown;
+    const std::string rendered = table.str(width % 2 == 0, width);
+    EXPECT_LE(widest(rendered), width) << rendered;
     if (width >= 60) {
-      EXPECT_NE(shown.find("1234567"), std::string::npos) << "numbers are whole";
+      EXPECT_NE(rendered.find("1234567"), std::string::npos) << "numbers are whole";
     }
     if (width >= 60) {
-      EXPECT_NE(shown.find("ready"), std::string::npos) << shown;
+      EXPECT_NE(rendered.find("ready"), std::string::npos) << rendered;
     }
   }
   EXPECT_NE(table.str(false, 50).find("no room for"), std::string::npos);
   EXPECT_EQ(table.str(false, 0), table.str(false, 1'000));
 }
 
-TEST(TableWidth, ControlCharactersDoNotReachTheTerminal) {
+TEST(TableWidth, Table_WithControlCharacters_ReplacesThem) {
   Table table({"NAME"});
   table.add({"a\033[2Jb\x7f"});
   EXPECT_EQ(table.str(false), "NAME\na?[2Jb?\n");
 }
 
-TEST(RenderWidth, FitsObjectsTablesAndParts) {
+TEST(RenderWidth, RenderHuman_AtAnyWidth_FitsObjectsAndTables) {
   nlohmann::json object = {{"id", std::string(70, 'i')}, {"a_long_member_name", kTexts[1]}};
   object["rows"] = nlohmann::json::array();
   for (const char* text : {kTexts[1], kTexts[2], kTexts[4]}) {

@@ -1,5 +1,6 @@
-// Goal: of a silence only what a worker could have ended counts against it, and an end or a stop is
-// told at once. Method: the real watch over child processes of this test; its clock is by hand.
+// Goal: only silence that a worker could have ended counts against it, and an end or a stop is
+// reported at once. Method: the real watch over child processes of this test; its clock is set by
+// hand.
 #include "control/link/worker_watch.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +43,7 @@ struct WorkerWatchTest : testing::Test {
     if (pid == 0) {
       while (true) pause();
     }
-    while (stat_field(pid, 3) != "S") usleep(1000);  // one that sleeps is not held up
+    while (stat_field(pid, 3) != "S") usleep(1000);  // a sleeping process is not held up
     look(0);
   }
   void TearDown() override { end(); }
@@ -58,14 +59,14 @@ struct WorkerWatchTest : testing::Test {
     hello.started_ticks = here ? std::stoll(stat_field(pid, 22)) : 0;
     watch.greeted(kPeer, hello, now);
   }
-  /// The health that a look after so long tells, if it tells any.
+  /// The health that a look after so long reports, if it reports any.
   std::optional<WorkerHealth> look(std::int64_t after_ms, bool busy = true) {
     now += after_ms * kMs;
-    const WorkerWatch::Look seen = watch.look(config, busy, now);
-    pinged.insert(pinged.end(), seen.to_ping.begin(), seen.to_ping.end());
-    if (seen.health.empty()) return std::nullopt;
-    EXPECT_EQ(seen.health[0].peer, kPeer);
-    return seen.health[0];
+    const WorkerWatch::Look result = watch.look(config, busy, now);
+    pinged.insert(pinged.end(), result.to_ping.begin(), result.to_ping.end());
+    if (result.health.empty()) return std::nullopt;
+    EXPECT_EQ(result.health[0].peer, kPeer);
+    return result.health[0];
   }
   WorkerHealth look_for(std::int64_t ms) {
     std::optional<WorkerHealth> last;
@@ -76,26 +77,26 @@ struct WorkerWatchTest : testing::Test {
   }
 };
 
-TEST_F(WorkerWatchTest, ASleepingWorkerThatDoesNotAnswer_IsSilentWithoutExcuse) {
+TEST_F(WorkerWatchTest, WorkerSilence_WhenASleepingWorkerDoesNotAnswer_IsUnexcused) {
   greet();
   const WorkerHealth health = look_for(1200);
-  EXPECT_EQ(pinged, (std::vector<core::PeerId>{kPeer, kPeer}));  // and once more after a second
+  EXPECT_EQ(pinged, (std::vector<core::PeerId>{kPeer, kPeer}));  // once more after a second
   EXPECT_EQ(health.process, Process::kAlive);
   EXPECT_NEAR(static_cast<double>(health.silent_us), 1100 * kMs, 60 * kMs);
   EXPECT_GT(health.unexcused_us, 1000 * kMs);
 }
 
-TEST_F(WorkerWatchTest, WhatIsHeard_EndsTheSilenceAndIsTold) {
+TEST_F(WorkerWatchTest, WorkerSilence_WhenAMessageArrives_EndsAndIsReported) {
   greet();
   EXPECT_GT(look_for(300).silent_us, 0);
-  watch.heard(kPeer, now);
+  watch.received(kPeer, now);
   const auto well = look(20);
   ASSERT_TRUE(well.has_value());
   EXPECT_EQ(well->silent_us, 0);
   EXPECT_FALSE(look(20).has_value());
 }
 
-TEST_F(WorkerWatchTest, ALateLook_CountsAsOneInTime) {
+TEST_F(WorkerWatchTest, WorkerSilence_WhenALookComesLate_GrowsByOnePeriod) {
   greet();
   look_for(120);
   const auto before = look(20);
@@ -105,7 +106,7 @@ TEST_F(WorkerWatchTest, ALateLook_CountsAsOneInTime) {
   EXPECT_LE(after->silent_us - before->silent_us, 30 * kMs);
 }
 
-TEST_F(WorkerWatchTest, AStoppedWorker_IsToldWithItsTime) {
+TEST_F(WorkerWatchTest, WorkerWatch_WhenTheWorkerIsStopped_ReportsItWithItsTime) {
   greet();
   kill(pid, SIGSTOP);
   int status = 0;
@@ -121,7 +122,7 @@ TEST_F(WorkerWatchTest, AStoppedWorker_IsToldWithItsTime) {
   EXPECT_EQ(look(20)->process, Process::kAlive);
 }
 
-TEST_F(WorkerWatchTest, TheEndOfAProcess_IsToldOnceAndBetweenLooks) {
+TEST_F(WorkerWatchTest, WorkerWatch_WhenTheProcessEnds_ReportsItOnceBetweenLooks) {
   greet();
   const std::vector<int> exits = watch.exit_fds();
   ASSERT_EQ(exits.size(), 1u);
@@ -135,7 +136,7 @@ TEST_F(WorkerWatchTest, TheEndOfAProcess_IsToldOnceAndBetweenLooks) {
   EXPECT_TRUE(watch.exit_fds().empty());
 }
 
-TEST_F(WorkerWatchTest, AWorkerOfAnotherHost_IsKnownByItsSilenceAlone) {
+TEST_F(WorkerWatchTest, WorkerWatch_WithAWorkerOfAnotherHost_JudgesBySilenceAlone) {
   greet(false);
   EXPECT_TRUE(watch.exit_fds().empty());
   const WorkerHealth health = look_for(1300);
@@ -143,7 +144,7 @@ TEST_F(WorkerWatchTest, AWorkerOfAnotherHost_IsKnownByItsSilenceAlone) {
   EXPECT_GE(health.unexcused_us, 1000 * kMs);
 }
 
-TEST_F(WorkerWatchTest, WithoutHeartbeats_OnlyTheEndIsTold) {
+TEST_F(WorkerWatchTest, WorkerSilence_WithoutHeartbeats_IsNotCounted) {
   config.worker_heartbeat_ms = 0;
   greet();
   kill(pid, SIGSTOP);
@@ -151,7 +152,7 @@ TEST_F(WorkerWatchTest, WithoutHeartbeats_OnlyTheEndIsTold) {
   EXPECT_TRUE(pinged.empty());
 }
 
-TEST_F(WorkerWatchTest, AnIdleHouse_IsLookedAtLessOften) {
+TEST_F(WorkerWatchTest, WorkerWatch_WhenNothingRuns_LooksLessOften) {
   greet();
   look(100, false);
   EXPECT_EQ(watch.next_look_us(), now + 100 * kMs);

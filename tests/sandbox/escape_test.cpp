@@ -1,7 +1,7 @@
 // Goal: code that took over a confined process cannot leave it, on any kernel. Method: for each
 // kind of process, with Landlock as version 0, 2 and the newest, a child confines itself exactly as
-// the program does and makes one call that would do harm; it must be killed or refused. The same
-// calls are made without confinement first, which shows that they would have worked.
+// the program does and makes one harmful call; it must be killed or refused. The same calls are
+// made without confinement first, which shows that they would have worked.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the attacker aims at: a file, a directory and a process of the same user.
+/// The target of an attack: a file, a directory and a process of the same user.
 struct Target {
   std::string folder, file, secret;
   pid_t pid = 0;
@@ -65,8 +65,8 @@ constexpr unsigned kTalking = kDaemonOnly | kModels | kGateway | bit(Profile::kH
 
 struct Attempt {
   const char* name;
-  std::function<long(const Target&)> call;  // < 0 and errno, or what it got
-  unsigned work_of = 0;                     // profiles whose work this is: not tried there
+  std::function<long(const Target&)> call;  // returns < 0 and sets errno, or returns its result
+  unsigned work_of = 0;                     // profiles that need this call: not tried there
   unsigned by_path_of = 0;  // profiles that make this call for their work, so that only Landlock
   int landlock_needed = 1;  // of this version tells their own paths from others
 };
@@ -106,7 +106,7 @@ long try_bind(const Target& t) {
   return bind(t.unix_socket, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
-/// Signals to other processes.
+/// Attempts to signal other processes.
 std::vector<Attempt> process_attempts() {
   return {
       {"kill", [](const Target& t) { return syscall(SYS_kill, t.pid, 0); }},
@@ -131,7 +131,7 @@ std::vector<Attempt> process_attempts() {
   };
 }
 
-/// Calls that look into other processes or change what they are given.
+/// Attempts to look into other processes or to change their resources.
 std::vector<Attempt> neighbour_attempts() {
   return {
       {"prlimit64 of another, set",
@@ -160,15 +160,15 @@ std::vector<Attempt> neighbour_attempts() {
       {"process_vm_readv",
        [](const Target& t) {
          char buffer[8];
-         const iovec own{buffer, 8};
+         const iovec local{buffer, 8};
          const iovec other{const_cast<Target*>(&t), 8};
-         return syscall(SYS_process_vm_readv, t.pid, &own, 1, &other, 1, 0);
+         return syscall(SYS_process_vm_readv, t.pid, &local, 1, &other, 1, 0);
        }},
       {"process_vm_writev",
        [](const Target& t) {
          static char buffer[8];
-         const iovec own{buffer, 8};
-         return syscall(SYS_process_vm_writev, t.pid, &own, 1, &own, 1, 0);
+         const iovec local{buffer, 8};
+         return syscall(SYS_process_vm_writev, t.pid, &local, 1, &local, 1, 0);
        }},
       {"process_madvise",
        [](const Target& t) {
@@ -189,7 +189,7 @@ std::vector<Attempt> neighbour_attempts() {
   };
 }
 
-/// Calls that change or make files, by their names.
+/// Attempts to change or make files, by their names.
 std::vector<Attempt> file_attempts() {
   const auto on_file = [](long number, auto... more) {
     return [=](const Target& t) { return syscall(number, t.file.c_str(), more...); };
@@ -261,7 +261,7 @@ std::vector<Attempt> file_attempts() {
   };
 }
 
-/// Calls that make memory that is code, or shared.
+/// Attempts to make memory that is code, or shared.
 std::vector<Attempt> making_attempts() {
   return {
       {"mmap read write execute",
@@ -280,7 +280,7 @@ std::vector<Attempt> making_attempts() {
   };
 }
 
-/// Calls that make processes and sockets.
+/// Attempts to make processes and sockets.
 std::vector<Attempt> program_attempts() {
   return {
       {"fork",
@@ -331,7 +331,7 @@ std::vector<Attempt> program_attempts() {
   };
 }
 
-/// Calls of the kernel's own objects and of the whole machine.
+/// Attempts on the kernel's own objects and on the whole machine.
 std::vector<Attempt> kernel_attempts() {
   return {
       {"unshare", plain(SYS_unshare, CLONE_NEWUSER)},
@@ -384,17 +384,17 @@ const std::vector<Attempt>& attempts() {
 
 enum class Outcome : int { kDone = 0, kRefused = 1, kOther = 2, kKilled = 3 };
 
-/// In a child, confined or not.
-Outcome try_one(const Attempt& attempt, const Target& target, const Wish* wish, int* error) {
+/// Makes one attempt in a child, confined or not.
+Outcome try_one(const Attempt& attempt, const Target& target, const Policy* policy, int* error) {
   int ends[2];
   EXPECT_EQ(pipe2(ends, O_CLOEXEC), 0);
   const pid_t pid = fork();
   if (pid == 0) {
     const rlimit no_core{0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
-    if (wish != nullptr) {
-      close(STDERR_FILENO);  // its log lines
-      confine(*wish);
+    if (policy != nullptr) {
+      close(STDERR_FILENO);  // of its log lines
+      confine(*policy);
     }
     const int got = attempt.call(target) < 0 ? errno : 0;
     [[maybe_unused]] const ssize_t n = write(ends[1], &got, sizeof got);
@@ -439,7 +439,7 @@ class Escape : public testing::Test {
     fs::remove_all(target_.folder);
     unsetenv("HOLDFAST_TEST_LANDLOCK_ABI");
   }
-  /// The ones that an attempt without confinement has taken away.
+  /// Makes the files anew that an attempt without confinement has removed or changed.
   void make_files() {
     for (const char* left : {"/new", "/made", "/d", "/fifo", "/s"}) {
       fs::remove(target_.folder + left);
@@ -466,7 +466,7 @@ class Escape : public testing::Test {
   }
   static bool confinement_is_relaxed() {
     const pid_t pid = fork();
-    if (pid == 0) _exit(confine(helper_wish()).relaxed ? 1 : 0);
+    if (pid == 0) _exit(confine(helper_policy()).relaxed ? 1 : 0);
     int status = 0;
     waitpid(pid, &status, 0);
     return !WIFEXITED(status) || WEXITSTATUS(status) != 0;
@@ -476,16 +476,16 @@ class Escape : public testing::Test {
     return stat(target_.file.c_str(), &st) == 0 && st.st_size == 7 && (st.st_mode & 0777) == 0600 &&
            std::distance(fs::directory_iterator(target_.folder), {}) == 3;
   }
-  std::vector<Wish> wishes() const {
+  std::vector<Policy> policies() const {
     const std::string roots = target_.folder + "/models";
     const std::string cache = target_.folder + "/models/cache";
-    std::vector<Wish> out = {
-        header_reader_wish(),   reader_spawner_wish("/bin/false"),
-        helper_wish(),          gateway_wish({}, target_.folder + "/models/notes"),
-        worker_wish(roots, ""), device_worker_wish(roots, "", cache),
-        daemon_wish()};
-    // A directory for everybody's temporary files would hold the target of this test.
-    for (Wish& wish : out) std::erase(wish.files.write, "/tmp");
+    std::vector<Policy> out = {
+        header_reader_policy(),   reader_spawner_policy("/bin/false"),
+        helper_policy(),          gateway_policy({}, target_.folder + "/models/notes"),
+        worker_policy(roots, ""), device_worker_policy(roots, "", cache),
+        daemon_policy()};
+    // A directory for temporary files of all users would contain the target of this test.
+    for (Policy& policy : out) std::erase(policy.files.write, "/tmp");
     return out;
   }
 
@@ -493,7 +493,7 @@ class Escape : public testing::Test {
   int abstract_ = -1;
 };
 
-TEST_F(Escape, WithoutConfinementTheCallsWork) {
+TEST_F(Escape, HarmfulCalls_WithoutConfinement_Work) {
   int done = 0;
   std::string others;
   for (const Attempt& attempt : attempts()) {
@@ -514,18 +514,18 @@ TEST_F(Escape, WithoutConfinementTheCallsWork) {
   EXPECT_GE(done, 40);
 }
 
-TEST_F(Escape, InEachSandboxOnEachKernelEveryCallIsRefused) {
+TEST_F(Escape, HarmfulCalls_InEachSandboxOnEachKernel_AreRefused) {
   ASSERT_GE(attempts().size(), 40u);
   std::printf("%-16s %8s %6s %7s %8s %11s\n", "process", "landlock", "killed", "refused",
               "its work", "needs more");
   int lines = 0;
   for (const int abi : {0, 2, kLandlockNewest}) {
     setenv("HOLDFAST_TEST_LANDLOCK_ABI", std::to_string(abi).c_str(), 1);
-    for (const Wish& wish : wishes()) {
+    for (const Policy& policy : policies()) {
       std::map<Outcome, int> count;
       int work = 0, needs_more = 0;
       for (const Attempt& attempt : attempts()) {
-        const unsigned self = bit(wish.profile);
+        const unsigned self = bit(policy.profile);
         const bool can_tell = landlock_abi(abi) >= attempt.landlock_needed;
         if ((attempt.work_of & self) != 0) {
           ++work;
@@ -536,18 +536,18 @@ TEST_F(Escape, InEachSandboxOnEachKernelEveryCallIsRefused) {
           continue;
         }
         int error = 0;
-        const Outcome outcome = try_one(attempt, target_, &wish, &error);
+        const Outcome outcome = try_one(attempt, target_, &policy, &error);
         ++count[outcome];
         ++lines;
         EXPECT_TRUE(outcome == Outcome::kKilled || outcome == Outcome::kRefused)
-            << attempt.name << " in " << profile_name(wish.profile) << " with Landlock " << abi
+            << attempt.name << " in " << profile_name(policy.profile) << " with Landlock " << abi
             << ": " << (error == 0 ? "done" : std::strerror(error));
       }
-      EXPECT_TRUE(unharmed()) << profile_name(wish.profile);
-      if (refusal_of(wish.profile) == Refusal::kKill) {
-        EXPECT_GE(count[Outcome::kKilled], 40) << profile_name(wish.profile);
+      EXPECT_TRUE(unharmed()) << profile_name(policy.profile);
+      if (refusal_of(policy.profile) == Refusal::kKill) {
+        EXPECT_GE(count[Outcome::kKilled], 40) << profile_name(policy.profile);
       }
-      std::printf("%-16s %8d %6d %7d %8d %11d\n", std::string(profile_name(wish.profile)).c_str(),
+      std::printf("%-16s %8d %6d %7d %8d %11d\n", std::string(profile_name(policy.profile)).c_str(),
                   abi, count[Outcome::kKilled], count[Outcome::kRefused], work, needs_more);
     }
   }

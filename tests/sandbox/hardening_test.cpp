@@ -1,5 +1,6 @@
-// Goal: what the compiler and the linker were asked for against memory faults is in the programs
-// that are built. Method: reads the ELF of each program: headers, dynamic section, imports, code.
+// Goal: the programs that are built have the protections against memory faults that the compiler
+// and the linker were asked for. Method: reads the ELF of each program: headers, dynamic section,
+// imports, code.
 
 #include <elf.h>
 #include <gtest/gtest.h>
@@ -117,20 +118,20 @@ class Hardening : public testing::TestWithParam<const char*> {
   std::unique_ptr<Program> program_;
 };
 
-TEST_P(Hardening, CodeLiesAnywhere) {
+TEST_P(Hardening, Program_IsPositionIndependent) {
   EXPECT_EQ(program_->head().e_type, ET_DYN);
   EXPECT_TRUE(program_->has_segment(PT_INTERP));
   EXPECT_NE(program_->dynamic(DT_FLAGS_1) & kPie, 0u) << "a library, no program";
 }
 
-TEST_P(Hardening, TablesOfFunctionsAreReadOnlyBeforeMainRuns) {
+TEST_P(Hardening, Program_HasFullRelro) {
   EXPECT_TRUE(program_->has_segment(PT_GNU_RELRO));
   const bool now = (program_->dynamic(DT_FLAGS) & DF_BIND_NOW) != 0 ||
                    (program_->dynamic(DT_FLAGS_1) & DF_1_NOW) != 0;
   EXPECT_TRUE(now) << "bound lazily, so the table stays writable";
 }
 
-TEST_P(Hardening, NothingIsWritableAndExecutable) {
+TEST_P(Hardening, Program_HasNoWritableExecutableSegment) {
   ASSERT_TRUE(program_->has_segment(PT_GNU_STACK));
   for (const Elf64_Phdr& segment : program_->segments()) {
     const bool both = (segment.p_flags & PF_W) != 0 && (segment.p_flags & PF_X) != 0;
@@ -141,7 +142,7 @@ TEST_P(Hardening, NothingIsWritableAndExecutable) {
   }
 }
 
-TEST_P(Hardening, StacksAndBuffersAreGuarded) {
+TEST_P(Hardening, Program_HasStackProtectorAndFortify) {
   if (kSanitized) GTEST_SKIP() << "sanitizers have guards of their own";
   EXPECT_EQ(program_->imports().count("__stack_chk_fail"), 1u);
   std::size_t fortified = 0;
@@ -153,9 +154,9 @@ TEST_P(Hardening, StacksAndBuffersAreGuarded) {
 #endif
 }
 
-TEST_P(Hardening, IndirectJumpsHaveMarkedLandings) {
+TEST_P(Hardening, Program_HasMarkedIndirectBranchTargets) {
   if (!kHasLandings) GTEST_SKIP() << "another architecture";
-  // Debian 12's start files drop the note that would turn the check on, so the code is looked at.
+  // Debian 12's start files drop the note that would turn the check on, so the code is searched.
   EXPECT_GE(program_->landings(), 1'000u);
 }
 

@@ -1,2 +1,2 @@
-set(libs hf_sandbox)
+set(libs holdfast_sandbox)
 set(timeout_s 120)

@@ -1,5 +1,5 @@
-// Goal: the unit file that is handed out hardens the service. Method: reads it as systemd does, and
-// where systemd-analyze is installed lets that judge it.
+// Goal: the unit file that is shipped hardens the service. Method: reads it as systemd does, and
+// lets systemd-analyze judge it where that is installed.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -15,7 +15,7 @@ namespace {
 
 const std::string kUnit = HOLDFAST_SOURCE_DIR "/ops/systemd/holdfast.service";
 
-/// "Section.Key", values of a repeated key joined by blanks.
+/// Reads values by "Section.Key"; those of a repeated key are joined by blanks.
 std::map<std::string, std::string> read_unit() {
   std::ifstream file(kUnit);
   std::map<std::string, std::string> out;
@@ -34,7 +34,7 @@ std::map<std::string, std::string> read_unit() {
   return out;
 }
 
-TEST(UnitFile, EachLineOfTheHardeningIsThere) {
+TEST(UnitFile, UnitFile_HasEachHardeningOption) {
   std::map<std::string, std::string> unit = read_unit();
   const std::map<std::string, std::string> expected = {
       {"User", "holdfast"},
@@ -65,7 +65,7 @@ TEST(UnitFile, EachLineOfTheHardeningIsThere) {
   EXPECT_EQ(calls.find('~'), std::string::npos) << "a list of what is allowed";
 }
 
-/// What the command wrote; empty if it is not there.
+/// Returns the command's output; empty if the command does not exist.
 std::string output_of(const std::string& command, int* code) {
   FILE* pipe = popen((command + " 2>&1").c_str(), "re");
   std::string out;
@@ -80,7 +80,7 @@ std::string output_of(const std::string& command, int* code) {
   return out;
 }
 
-TEST(UnitFile, SystemdFindsNothingWrongAndLittleExposed) {
+TEST(UnitFile, UnitFile_WhenCheckedBySystemdAnalyze_PassesWithLowExposure) {
   int code = 0;
   if (output_of("command -v systemd-analyze", &code).empty()) GTEST_SKIP() << "no systemd here";
   char folder[] = "/tmp/holdfast-unit-XXXXXX";

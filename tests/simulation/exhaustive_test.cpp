@@ -1,7 +1,7 @@
-// Goal: no order of few things breaks a promise: one request, two workers, one restart of the
-// daemon, at most eight deliveries.
+// Goal: no order of a small number of events breaks a promise: one request, two workers, one
+// restart of the daemon, at most eight deliveries.
 // Method: the real machine; every interleaving is walked by depth first search, each from the
-// beginning with a machine of its own. What a worker may send next follows from what it was sent.
+// beginning with a machine of its own. A worker's next message follows from what it was sent.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -25,17 +25,17 @@ core::TokenId token(std::int64_t index) {
   return static_cast<core::TokenId>(100 + index);
 }
 
-/// What can happen next. Each is one delivery.
+/// The possible next moves. Each is one delivery.
 enum class Move : std::uint8_t { kWork0, kWork1, kLose0, kLose1, kStale0, kStale1, kRestart };
 constexpr int kMoves = 7;
 
-/// The smallest house: rows kept as a database would, workers that answer at once.
-class House {
+/// The smallest cluster: rows stored as a database would, workers that answer at once.
+class MinimalCluster {
  public:
-  House() { start(1); }
-  /// False if this cannot happen now.
+  MinimalCluster() { start(1); }
+  /// Makes the move; false if it cannot happen now.
   bool move(Move move);
-  /// Empty, or what was broken.
+  /// Returns what was broken; empty: nothing.
   std::string verdict();
   bool ended() const { return wire::is_terminal(request_->row.state); }
 
@@ -55,7 +55,7 @@ class House {
   bool stale(int w);
   void step(const core::Event& event);
   void deliver(const core::Outgoing& out);
-  void keep(const core::RowChange& row);
+  void apply_row(const core::RowChange& row);
   core::Boot database() const;
 
   std::unique_ptr<core::Machine> machine_;
@@ -72,16 +72,16 @@ class House {
   std::vector<core::TokenId> stored_;
 };
 
-void House::step(const core::Event& event) {
+void MinimalCluster::step(const core::Event& event) {
   core::Effects effects;
   now_.mono_us += 1000;
   machine_->step(event, now_, effects);
-  for (const core::RowChange& row : effects.rows) keep(row);
+  for (const core::RowChange& row : effects.rows) apply_row(row);
   machine_->committed();
   for (const core::Outgoing& out : effects.messages) deliver(out);
 }
 
-void House::keep(const core::RowChange& row) {
+void MinimalCluster::apply_row(const core::RowChange& row) {
   if (const auto* r = std::get_if<core::PutModel>(&row)) models_[r->row.name] = r->row;
   if (const auto* r = std::get_if<core::PutLoad>(&row)) loads_[r->row.load_id] = r->row;
   if (const auto* r = std::get_if<core::InsertRequest>(&row)) {
@@ -117,7 +117,7 @@ void House::keep(const core::RowChange& row) {
   }
 }
 
-core::Boot House::database() const {
+core::Boot MinimalCluster::database() const {
   core::Boot boot;
   boot.last_seq = request_ ? 1 : 0;
   for (const auto& [name, row] : models_) boot.models.push_back(row);
@@ -131,7 +131,7 @@ core::Boot House::database() const {
   return boot;
 }
 
-void House::start(std::uint64_t epoch) {
+void MinimalCluster::start(std::uint64_t epoch) {
   machine_ = std::make_unique<core::Machine>(core::Config{});
   core::Boot boot = database();
   boot.epoch = epoch;
@@ -165,7 +165,7 @@ void House::start(std::uint64_t epoch) {
   step(submit);
 }
 
-void House::connect(int w) {
+void MinimalCluster::connect(int w) {
   Worker& worker = workers_[w];
   worker.peer = ++last_peer_;
   wire::Hello hello;
@@ -187,7 +187,7 @@ void House::connect(int w) {
   step(core::FromWorker{worker.peer, hello});
 }
 
-void House::deliver(const core::Outgoing& out) {
+void MinimalCluster::deliver(const core::Outgoing& out) {
   const auto to_worker = [&](PeerId peer) -> Worker* {
     for (Worker& worker : workers_) {
       if (worker.peer == peer) return &worker;
@@ -237,7 +237,7 @@ void House::deliver(const core::Outgoing& out) {
 }
 
 /// The worker makes one token and sends it.
-bool House::work(int w) {
+bool MinimalCluster::work(int w) {
   Worker& worker = workers_[w];
   if (!worker.has || worker.peer == 0 || worker.sent >= kTokens) return false;
   wire::TokenEvent event;
@@ -252,8 +252,8 @@ bool House::work(int w) {
   return true;
 }
 
-/// A wrong token under the fence before the current one.
-bool House::stale(int w) {
+/// Sends a wrong token under the fence before the current one.
+bool MinimalCluster::stale(int w) {
   Worker& worker = workers_[w];
   if (!worker.had || worker.peer == 0 || worker.had->fence == newest_) return false;
   wire::TokenEvent event;
@@ -268,7 +268,7 @@ bool House::stale(int w) {
 }
 
 /// Its connection is lost, then it is back: every second time as a new process without its work.
-void House::lose(int w) {
+void MinimalCluster::lose(int w) {
   Worker& worker = workers_[w];
   step(core::PeerGone{worker.peer});
   if (++worker.losses % 2 == 0) {
@@ -280,7 +280,7 @@ void House::lose(int w) {
   connect(w);
 }
 
-bool House::move(Move move) {
+bool MinimalCluster::move(Move move) {
   switch (move) {
     case Move::kWork0:
     case Move::kWork1:
@@ -304,7 +304,7 @@ bool House::move(Move move) {
   return false;
 }
 
-std::string House::verdict() {
+std::string MinimalCluster::verdict() {
   for (std::size_t i = 0; i < stored_.size(); ++i) {
     if (stored_[i] != token(static_cast<std::int64_t>(i))) broken_ = "a wrong token is stored";
   }
@@ -317,26 +317,26 @@ std::string House::verdict() {
 }
 
 /// Whatever happened, two workers that work on end the request.
-std::string settle(House& house) {
+std::string settle(MinimalCluster& cluster) {
   for (int i = 0; i < 4 * kDepth; ++i) {
-    const bool any = house.move(Move::kWork0) || house.move(Move::kWork1);
-    if (!any) house.move(i % 2 == 0 ? Move::kLose0 : Move::kLose1);
+    const bool any = cluster.move(Move::kWork0) || cluster.move(Move::kWork1);
+    if (!any) cluster.move(i % 2 == 0 ? Move::kLose0 : Move::kLose1);
   }
-  return house.ended() ? house.verdict() : "it never ended,";
+  return cluster.ended() ? cluster.verdict() : "it never ended,";
 }
 
 struct Walk {
   std::uint64_t traces = 0, ended = 0;
   std::string broken;
   void from(const std::vector<Move>& path) {
-    House house;
+    MinimalCluster cluster;
     bool possible = true;
-    for (const Move move : path) possible = house.move(move);
+    for (const Move move : path) possible = cluster.move(move);
     if (!possible || !broken.empty()) return;
     ++traces;
-    std::string what = house.verdict();
+    std::string what = cluster.verdict();
     if (what.empty() && path.size() == kDepth) {
-      what = settle(house);
+      what = settle(cluster);
       ++ended;
     }
     if (!what.empty()) {
@@ -353,7 +353,7 @@ struct Walk {
   }
 };
 
-TEST(Exhaustive, NoOrderOfEightDeliveriesBreaksAPromise) {
+TEST(Exhaustive, Core_InEveryOrderOfEightDeliveries_HoldsItsInvariants) {
   Walk walk;
   walk.from({});
   EXPECT_EQ(walk.broken, "");

@@ -1,15 +1,41 @@
-# The simulator is one library for the tests of this room, compiled as one unit: its sources share
+# The simulator is one library for the tests of this folder, compiled as one unit: its sources share
 # their headers. Of the daemon's and the worker's links it takes the parts without sockets, so that
-# it needs no engine.
-if(NOT TARGET hf_simulation)
+# it needs no engine. planted_test is linked with copies of the same sources that have bugs in them
+# (bugs/README.md).
+if(NOT TARGET holdfast_simulation)
+  set(planted_dir ${CMAKE_BINARY_DIR}/generated/planted)
+  set(bugs ${CMAKE_CURRENT_LIST_DIR}/bugs)
+  execute_process(COMMAND ${Python3_EXECUTABLE} ${bugs}/plant ${CMAKE_SOURCE_DIR} ${planted_dir}
+                  OUTPUT_VARIABLE planted_paths COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" planted_paths "${planted_paths}")
+  list(TRANSFORM planted_paths PREPEND ${CMAKE_SOURCE_DIR}/ OUTPUT_VARIABLE edited_sources)
+  file(GLOB bug_files CONFIGURE_DEPENDS ${bugs}/*.txt)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${bugs}/plant ${bug_files} ${edited_sources})
+
   file(GLOB simulation_sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/lib/*.cpp)
-  add_library(hf_simulation STATIC ${simulation_sources}
-    ${CMAKE_SOURCE_DIR}/control/link/house.cpp ${CMAKE_SOURCE_DIR}/control/link/commit_points.cpp
-    ${CMAKE_SOURCE_DIR}/control/link/objects.cpp ${CMAKE_SOURCE_DIR}/control/link/object_use.cpp
-    ${CMAKE_SOURCE_DIR}/control/link/prefix_root.cpp
-    ${CMAKE_SOURCE_DIR}/worker/link/work_table.cpp)
-  set_target_properties(hf_simulation PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-  target_link_libraries(hf_simulation PUBLIC hf_store hf_wire PkgConfig::SQLITE)
+  add_library(holdfast_simulation STATIC ${simulation_sources})
+  set_target_properties(holdfast_simulation PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  target_include_directories(holdfast_simulation PUBLIC ${planted_dir})
+  target_link_libraries(holdfast_simulation PUBLIC holdfast_wire PkgConfig::SQLITE PkgConfig::SODIUM)
+
+  set(link_sources control/link/commit_loop.cpp control/link/commit_points.cpp control/link/objects.cpp
+    control/link/object_use.cpp control/link/prefix_root.cpp worker/link/work_table.cpp)
+  list(TRANSFORM link_sources PREPEND ${CMAKE_SOURCE_DIR}/)
+  add_library(holdfast_simulated STATIC ${link_sources})
+  set_target_properties(holdfast_simulated PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  target_link_libraries(holdfast_simulated PUBLIC holdfast_store)
+
+  file(GLOB planted_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/control/core/*.cpp
+    ${CMAKE_SOURCE_DIR}/control/store/*.cpp)
+  list(APPEND planted_sources ${link_sources})
+  list(REMOVE_ITEM planted_sources ${edited_sources})
+  list(TRANSFORM planted_paths PREPEND ${planted_dir}/)
+  list(APPEND planted_sources ${planted_paths})
+  add_library(holdfast_planted STATIC ${planted_sources})
+  target_include_directories(holdfast_planted PRIVATE ${planted_dir})
+  target_link_libraries(holdfast_planted PUBLIC holdfast_wire PkgConfig::SQLITE PkgConfig::SODIUM)
+  holdfast_unity(holdfast_planted ${planted_sources})
 endif()
-set(libs hf_simulation)
+set(libs holdfast_simulation holdfast_simulated)
+set(simulation_planted_test_libs holdfast_simulation holdfast_planted)
 set(timeout_s 600)

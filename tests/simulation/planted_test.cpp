@@ -1,4 +1,4 @@
-// Goal: the net holds. Each planted bug (control/core/planted_bugs.inc) must be found by the
+// Goal: the net holds. Each planted bug (tests/simulation/bugs) must be found by the
 // simulator, in a minute of one core at most; one that is not found shows a hole in the auditor or
 // in the accidents. Method: plants one at a time in processes of their own and runs seeds until one
 // fails.
@@ -9,6 +9,7 @@
 
 #include "tests/simulation/lib/planted.h"
 #include "tests/simulation/lib/runner.h"
+#include "tests/simulation/lib/test_main.h"
 
 namespace holdfast::simulation::planted_test {
 namespace {
@@ -36,26 +37,30 @@ void hunt(std::size_t first) {
   std::printf("%.1f s in all\n", seconds);
 }
 
-TEST(PlantedBugs, AtLeastThirty) {
+TEST(PlantedBugs, InjectedBugs_AreAtLeastThirty) {
   EXPECT_GE(planted_bugs().size(), 30u);
 }
 
-TEST(PlantedBugs, EvenOnesAreFound) {
+TEST(PlantedBugs, InjectedBugs_WithEvenNumbers_AreFound) {
   hunt(0);
 }
 
-TEST(PlantedBugs, OddOnesAreFound) {
+TEST(PlantedBugs, InjectedBugs_WithOddNumbers_AreFound) {
   hunt(1);
 }
 
 /// The canary: if this is not found, nothing above means anything.
-TEST(PlantedBugs, TheCanaryIsFoundAndNothingElseIs) {
+TEST(PlantedBugs, CanaryBug_WhenInjected_IsFoundAndNothingElseIs) {
   RunOptions options;
   options.last = 60;
   EXPECT_TRUE(run_seeds(options).failures.empty());
-  options.bug = core::Bug::kReleaseBeforeCommit;
+  options.bug = Bug::kReleaseBeforeCommit;
   EXPECT_FALSE(run_seeds(options).failures.empty());
 }
 
 }  // namespace
 }  // namespace holdfast::simulation::planted_test
+
+int main(int argc, char** argv) {
+  return holdfast::simulation::test_main(argc, argv, /*has_bugs=*/true);
+}

@@ -59,7 +59,7 @@ int runs_with_loss(const char* synchronous, std::uint64_t seeds) {
       for (int i = 0; i < rows; ++i) {
         const std::string v(static_cast<std::size_t>(disk.random().between(1, 3000)), 'x');
         if (run(db, "INSERT INTO t (v) VALUES ('" + v + "')") == SQLITE_OK) ++committed;
-        if (disk.random().chance(0.05)) run(db, "PRAGMA wal_checkpoint(PASSIVE)");
+        if (disk.random().bernoulli(0.05)) run(db, "PRAGMA wal_checkpoint(PASSIVE)");
       }
       disk.power_failure();
       sqlite3_close(db);
@@ -69,15 +69,15 @@ int runs_with_loss(const char* synchronous, std::uint64_t seeds) {
   return lost;
 }
 
-TEST(SimDisk, FullSyncLosesNothing) {
+TEST(SimDisk, SimDisk_WithFullSync_LosesNothing) {
   EXPECT_EQ(runs_with_loss("FULL", 100), 0);
 }
 
-TEST(SimDisk, NoSyncIsCaughtLosing) {
+TEST(SimDisk, SimDisk_WithoutSync_LosesCommits) {
   EXPECT_GT(runs_with_loss("OFF", 100), 20);
 }
 
-TEST(SimDisk, ProcessDeathKeepsEveryWrite) {
+TEST(SimDisk, SimDisk_WhenTheProcessDies_LosesNoUnsyncedWrite) {
   SimDisk disk(7);
   sqlite3* db = open_db(disk, "OFF");
   for (int i = 0; i < 10; ++i) ASSERT_EQ(run(db, "INSERT INTO t (v) VALUES ('x')"), SQLITE_OK);
@@ -89,7 +89,7 @@ TEST(SimDisk, ProcessDeathKeepsEveryWrite) {
   sqlite3_close(db);
 }
 
-TEST(SimDisk, FaultsAreReportedAndCounted) {
+TEST(SimDisk, SimDisk_WithInjectedFaults_ReportsAndCountsThem) {
   SimDisk disk(9);
   sqlite3* db = open_db(disk, "FULL");
   disk.set_faults({.sync_eio = 1u << 16});

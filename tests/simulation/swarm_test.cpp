@@ -1,6 +1,6 @@
 // Goal: whatever dies, lies, fills up or comes late, in whatever order, each accepted request is
 // finished exactly once, each client sees each token once and in order, and the answer is the one
-// that the model says (invariants I1 to I14, docs/durability.md).
+// that the model says (invariants I1 to I14, docs/inside/durability.md).
 // Method: the real machine, store and SQLite over a lying disk, the daemon's real shell and the
 // workers' real table of work, with simulated clock, network, workers, clients and operators; one
 // seed decides everything. An auditor that shares no code with them judges. A longer run:
@@ -14,20 +14,21 @@
 #include <string>
 
 #include "tests/simulation/lib/runner.h"
+#include "tests/simulation/lib/test_main.h"
 
 namespace holdfast::simulation::swarm_test {
 namespace {
 
 constexpr std::uint64_t kSeeds = 6000;
-// Of every fault and every row of the table, in each of the two halves: at least 100 in all.
+// Least hits of every fault and transition in each of the two halves: at least 100 in all.
 constexpr std::uint64_t kHitsInHalf = 50;
 
-std::uint64_t seeds_wanted() {
+std::uint64_t requested_seeds() {
   const char* text = std::getenv("HOLDFAST_SIM_SEEDS");
   return text == nullptr ? kSeeds : std::strtoull(text, nullptr, 10);
 }
 
-/// What a person needs to look at a failure: the seed, what broke, and its last events.
+/// A report by which a person can look at a failure: the seed, what broke, and its last events.
 std::string story(const SeedFailure& failure) {
   return "\nseed " + std::to_string(failure.seed) + ": " + failure.what +
          "\n  see it with: simulation_swarm_test --seed " + std::to_string(failure.seed) +
@@ -37,27 +38,27 @@ std::string story(const SeedFailure& failure) {
 void run_half(std::uint64_t first) {
   RunOptions options;
   options.first = first;
-  options.last = seeds_wanted();
+  options.last = requested_seeds();
   options.stride = 2;
   const RunResult result = run_seeds(options);
   std::printf("%s%.1f s, %.1f ms a seed\n", coverage_table(result.counts).c_str(), result.seconds,
               result.seconds * 1000 / static_cast<double>(result.seeds));
-  EXPECT_EQ(result.seeds, (seeds_wanted() + 2 - first) / 2);
+  EXPECT_EQ(result.seeds, (requested_seeds() + 2 - first) / 2);
   for (const SeedFailure& failure : result.failures) ADD_FAILURE() << story(failure);
-  if (seeds_wanted() < kSeeds) GTEST_SKIP() << "too few seeds to ask for coverage";
+  if (requested_seeds() < kSeeds) GTEST_SKIP() << "too few seeds to ask for coverage";
   EXPECT_EQ(missing_coverage(result.counts, kHitsInHalf), "") << "hit too rarely";
   EXPECT_GE(result.counts.requests, result.seeds * 50);
 }
 
-TEST(Swarm, OddSeedsBreakNothing) {
+TEST(Swarm, Simulation_WithOddSeeds_BreaksNoInvariant) {
   run_half(1);
 }
 
-TEST(Swarm, EvenSeedsBreakNothing) {
+TEST(Swarm, Simulation_WithEvenSeeds_BreaksNoInvariant) {
   run_half(2);
 }
 
-TEST(Swarm, ASeedReplaysExactly) {
+TEST(Swarm, Simulation_WithTheSameSeed_ReplaysExactly) {
   std::uint64_t different = 0;
   std::uint64_t last = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -71,7 +72,7 @@ TEST(Swarm, ASeedReplaysExactly) {
   EXPECT_EQ(different, 20u) << "other seeds give other traces";
 }
 
-TEST(Swarm, SeedsThatOnceFailed) {
+TEST(Swarm, Simulation_WithRegressionSeeds_BreaksNoInvariant) {
   std::ifstream file(std::string(HOLDFAST_SOURCE_DIR) + "/tests/simulation/regression_seeds.txt");
   ASSERT_TRUE(file.good());
   int seeds = 0;
@@ -89,14 +90,5 @@ TEST(Swarm, SeedsThatOnceFailed) {
 }  // namespace holdfast::simulation::swarm_test
 
 int main(int argc, char** argv) {
-  if (argc > 1 && std::string(argv[1]).rfind("--seed", 0) == 0) {
-    const int code = holdfast::simulation::command_line(argc, argv);
-    if (code == 2) {
-      std::fputs("usage: --seed N | --seeds A..B [--jobs J] [--bug NAME] [--verbose] [--stop]\n",
-                 stderr);
-    }
-    return code;
-  }
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return holdfast::simulation::test_main(argc, argv, /*has_bugs=*/false);
 }

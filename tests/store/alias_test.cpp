@@ -58,7 +58,7 @@ core::CanaryWindowRow window_row(std::int64_t canary, std::int64_t window) {
   return row;
 }
 
-TEST(AliasRows, ComeBackAsTheyWentIn) {
+TEST(AliasRows, AliasesAndCanaries_WhenTheStoreIsReopened_AreTheSame) {
   const TempState state;
   {
     auto store = open_store(state.dir());
@@ -121,7 +121,7 @@ TEST(AliasRows, ComeBackAsTheyWentIn) {
   EXPECT_EQ(store->alias_history("chat", 10).value().size(), 1u);
 }
 
-TEST(AliasRows, ARerouteChangesItsRequestAlone) {
+TEST(AliasRows, RerouteRequest_WhenCommitted_ChangesThatRequestAlone) {
   const TempState state;
   auto store = open_store(state.dir());
   for (const core::Seq seq : {1, 2}) {
@@ -142,7 +142,7 @@ TEST(AliasRows, ARerouteChangesItsRequestAlone) {
   EXPECT_EQ(other.canary, 7);
 }
 
-TEST(AliasRows, WhatAnOlderProgramDidNotWriteHasItsDefault) {
+TEST(AliasRows, CanarySettings_WhenMissingOrMistyped_HaveDefaults) {
   const TempState state;
   auto store = open_store(state.dir());
   core::AliasRow alias = alias_row();
@@ -160,14 +160,14 @@ TEST(AliasRows, WhatAnOlderProgramDidNotWriteHasItsDefault) {
   EXPECT_EQ(boot.canaries.at(0).settings, expected.settings);
 }
 
-TEST(AliasRows, DamageIsSaidWithItsPlace) {
+TEST(AliasRows, Load_WhenARowIsDamaged_NamesIt) {
   const auto error_after = [](const std::string& sql) {
     const TempState state;
     auto store = open_store(state.dir());
     commit(*store,
            {AliasChange{core::PutAlias{alias_row()}}, AliasChange{core::PutCanary{canary_row(4)}},
             AliasChange{core::InsertCanaryWindow{window_row(4, 2)}}});
-    rewrite_rows(state.db(), sql);  // written so: what is in them is wrong
+    rewrite_rows(state.db(), sql);  // with new checksums, so only their content is wrong
     const auto boot = store->load();
     if (!boot) return std::string(errc_name(boot.error().code)) + " " + boot.error().what;
     const auto windows = store->canary_windows("chat", 10);
@@ -188,7 +188,7 @@ TEST(AliasRows, DamageIsSaidWithItsPlace) {
   }
 }
 
-TEST(AliasRows, AnOlderFileGetsTheTables) {
+TEST(AliasRows, Open_WhenTheSchemaIsOlder_AddsTheAliasTables) {
   const TempState state;
   run_sql(state.db(), "BEGIN;" + std::string(kMigrations[0]) + kMigrations[1] +
                           "INSERT INTO models VALUES ('m','sha','/p',1,1,'llama',1,1,1,1,'f16',1,0,"

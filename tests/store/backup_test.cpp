@@ -1,8 +1,8 @@
-// Goal: a backup made while commits go on is whole; a check finds what is damaged; a restore puts
-// exactly the backup there, refuses a running owner, and a crash at any moment of it leaves the old
-// or the new database.
-// Method: real SQLite. For the crashes a child process restores and gets SIGKILL before its
-// n-th rename, unlink or fsync, for all n: those calls are interposed here.
+// Goal: a backup made while commits go on is whole; a check finds damage; a restore puts exactly
+// the backup in place, refuses a running owner, and a crash at any moment of it leaves the old or
+// the new database.
+// Method: real SQLite. For the crashes a child process restores and gets SIGKILL before its n-th
+// rename, unlink or fsync, for all n: those calls are interposed here.
 #include "control/store/backup.h"
 
 #include <dlfcn.h>
@@ -25,7 +25,7 @@
 namespace {
 
 int g_calls_left = -1;                        // < 0: never
-std::vector<std::string>* g_calls = nullptr;  // what is called, if somebody wants to know
+std::vector<std::string>* g_calls = nullptr;  // calls so far; nullptr: not recorded
 
 void count_down(const char* what, const std::string& path) {
   if (g_calls_left >= 0 && g_calls_left-- == 0) kill(getpid(), SIGKILL);
@@ -39,7 +39,7 @@ std::string path_of(int fd) {
 
 }  // namespace
 
-// The calls that change names or force bytes to the disk. The test program's own definitions come
+// Calls that change names or force bytes to the disk. The test program's own definitions come
 // before libc's, for SQLite too.
 extern "C" {
 
@@ -89,13 +89,13 @@ BackupReport backup_to(Store& store, const std::string& path) {
   return backup.value()->report();
 }
 
-/// The number of requests in a state directory that opens without complaint.
+/// Returns the number of requests in a state directory, which must open without an error.
 core::Seq requests_in(const std::string& dir) {
   auto store = open_store(dir);
   return store->load().value().last_seq;
 }
 
-TEST(StoreBackup, CommitsBetweenItsStepsFlowIn) {
+TEST(StoreBackup, Backup_WhenRowsAreCommittedBetweenSteps_IncludesThem) {
   const TempState state;
   auto store = open_store(state.dir());
   core::Seq seq = 0;
@@ -126,7 +126,7 @@ TEST(StoreBackup, CommitsBetweenItsStepsFlowIn) {
   EXPECT_EQ(whole->chunks, 200 * 40);
 }
 
-TEST(StoreBackup, RefusesToOverwriteAndLeavesNothingOfAnAbortedOne) {
+TEST(StoreBackup, Backup_WhenAborted_LeavesNoFileAndNeverOverwrites) {
   const TempState state;
   auto store = open_store(state.dir());
   add_requests(*store, 1, 3);
@@ -145,7 +145,7 @@ TEST(StoreBackup, RefusesToOverwriteAndLeavesNothingOfAnAbortedOne) {
       << lost.error().what;
 }
 
-TEST(StoreBackup, WhoReadsTheCopyHoldsItUpAndDoesNotBreakIt) {
+TEST(StoreBackup, Backup_WhileAReaderLocksTheCopy_WaitsAndThenCompletes) {
   const TempState state;
   auto store = open_store(state.dir());
   add_requests(*store, 1, 3);
@@ -161,8 +161,8 @@ TEST(StoreBackup, WhoReadsTheCopyHoldsItUpAndDoesNotBreakIt) {
   EXPECT_EQ(check_file(path).value().requests, 3);
 }
 
-// Made after the backup began, which saw that the name was free.
-TEST(StoreBackup, AFolderThatTakesItsNameMeanwhileStopsIt) {
+// The folder is made after the backup began, which found the name free.
+TEST(StoreBackup, Backup_WhenAFolderTakesItsName_FailsAndRemovesThePartialFile) {
   const TempState state;
   auto store = open_store(state.dir());
   add_requests(*store, 1, 3);
@@ -181,7 +181,7 @@ TEST(StoreBackup, AFolderThatTakesItsNameMeanwhileStopsIt) {
   EXPECT_FALSE(std::filesystem::exists(path + ".part"));
 }
 
-TEST(StoreBackup, CheckFindsADamagedPromptAndADamagedPage) {
+TEST(StoreBackup, Check_WhenAPromptOrPageIsDamaged_FindsIt) {
   const TempState state;
   const std::string path = state.dir() + "/copy.db";
   {
@@ -213,7 +213,7 @@ TEST(StoreBackup, CheckFindsADamagedPromptAndADamagedPage) {
   EXPECT_FALSE(damaged_at(2));         // the header
 }
 
-TEST(StoreBackup, CheckCountsWhatItReadsAndSaysWhereTheDamageIs) {
+TEST(StoreBackup, Check_WhenRowsAreDamaged_CountsRowsAndNamesTheDamage) {
   const TempState state;
   const std::string path = state.dir() + "/copy.db";
   {
@@ -253,7 +253,7 @@ TEST(StoreBackup, CheckCountsWhatItReadsAndSaysWhereTheDamageIs) {
   EXPECT_EQ(check_file(state.dir() + "/none").error().code, Errc::kIo);
 }
 
-TEST(StoreBackup, WhatHasItsNameIsOnTheDiskAndNobodyElses) {
+TEST(StoreBackup, Backup_WhenFinished_IsPrivateAndSyncedBeforeTheRename) {
   const TempState state;
   const std::string path = state.dir() + "/copy.db";
   auto store = open_store(state.dir());
@@ -287,7 +287,7 @@ TEST(StoreBackup, WhatHasItsNameIsOnTheDiskAndNobodyElses) {
                                       "rename " + target, "sync " + state.dir()}));
 }
 
-TEST(StoreBackup, WhatIsForcedToTheDiskIsForcedToTheDisk) {
+TEST(StoreBackup, DiskSync_WhenFilesAndFoldersAreSynced_CallsFsync) {
   const TempState state;
   const std::string path = state.dir() + "/some";
   std::ofstream(path) << "text";
@@ -300,7 +300,7 @@ TEST(StoreBackup, WhatIsForcedToTheDiskIsForcedToTheDisk) {
             (std::vector<std::string>{"sync " + path, "sync " + path, "sync " + state.dir()}));
 }
 
-TEST(StoreBackup, ARestoreThatIsRefusedLeavesNothing) {
+TEST(StoreBackup, Restore_WhenTheBackupIsCorrupt_LeavesNoTemporaryFiles) {
   const TempState state;
   const std::string bad = state.dir() + "/bad.db";
   {
@@ -319,7 +319,7 @@ TEST(StoreBackup, ARestoreThatIsRefusedLeavesNothing) {
   EXPECT_EQ(requests_in(state.dir()), 2);
 }
 
-TEST(StoreBackup, AnEmptyDirectoryGetsTheBackupAndKeepsNothing) {
+TEST(StoreBackup, Restore_IntoAnEmptyDirectory_SavesNoPreviousDatabase) {
   const TempState source;
   const TempState state;
   const std::string path = source.dir() + "/copy.db";
@@ -332,7 +332,7 @@ TEST(StoreBackup, AnEmptyDirectoryGetsTheBackupAndKeepsNothing) {
   }
   ASSERT_EQ(chmod(path.c_str(), 0644), 0);
   const RestoreReport report = restore_file(state.dir(), path, 9).value();
-  EXPECT_EQ(report.kept, "");
+  EXPECT_EQ(report.previous_dir, "");
   EXPECT_EQ(report.epoch, epoch + 1);
   using std::filesystem::perms;
   EXPECT_EQ(std::filesystem::status(state.db()).permissions(),
@@ -342,8 +342,8 @@ TEST(StoreBackup, AnEmptyDirectoryGetsTheBackupAndKeepsNothing) {
   EXPECT_EQ(read_sql(state.db(), "SELECT started_ms FROM epochs WHERE program='restore'"), "9");
 }
 
-// What a restore is for.
-TEST(StoreBackup, AnOldOneThatIsNoDatabaseAnyMoreIsKeptAndReplaced) {
+// A corrupt database is the case that restores exist for.
+TEST(StoreBackup, Restore_OverACorruptDatabase_SavesAndReplacesIt) {
   const TempState source;
   const TempState state;
   const std::string path = source.dir() + "/copy.db";
@@ -359,12 +359,12 @@ TEST(StoreBackup, AnOldOneThatIsNoDatabaseAnyMoreIsKeptAndReplaced) {
   std::ofstream(state.db(), std::ios::binary) << rubbish;
   const RestoreReport report = restore_file(state.dir(), path, 9).value();
   EXPECT_EQ(report.epoch, epoch + 1) << "the old one's cannot be told";
-  std::ifstream kept(report.kept + "/control.db", std::ios::binary);
-  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(kept), {}), rubbish);
+  std::ifstream previous_db(report.previous_dir + "/control.db", std::ios::binary);
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(previous_db), {}), rubbish);
   EXPECT_EQ(requests_in(state.dir()), 3);
 }
 
-TEST(StoreBackup, ARestoreOfNoFileChangesNothing) {
+TEST(StoreBackup, Restore_WhenTheBackupIsMissing_ChangesNothing) {
   const TempState state;
   {
     auto store = open_store(state.dir());
@@ -379,7 +379,7 @@ TEST(StoreBackup, ARestoreOfNoFileChangesNothing) {
   EXPECT_EQ(requests_in(state.dir()), 2);
 }
 
-TEST(StoreBackup, WhatWasOnlyInTheLogOfTheOldOneIsKept) {
+TEST(StoreBackup, Restore_OverADatabaseWithALog_SavesItsLogToo) {
   const TempState source;
   const TempState state;
   const std::string path = source.dir() + "/copy.db";
@@ -397,11 +397,11 @@ TEST(StoreBackup, WhatWasOnlyInTheLogOfTheOldOneIsKept) {
   }
   waitpid(child, nullptr, 0);
   const RestoreReport report = restore_file(state.dir(), path, 9).value();
-  EXPECT_EQ(check_file(report.kept + "/control.db").value().requests, 9);
+  EXPECT_EQ(check_file(report.previous_dir + "/control.db").value().requests, 9);
   EXPECT_EQ(requests_in(state.dir()), 3);
 }
 
-TEST(StoreBackup, RestoreRefusesAnOwnerAndAFileThatIsNoBackup) {
+TEST(StoreBackup, Restore_WhenTheStoreIsOwnedOrTheFileIsNoBackup_IsRefused) {
   const TempState state;
   const std::string path = state.dir() + "/copy.db";
   auto store = open_store(state.dir());
@@ -417,7 +417,7 @@ TEST(StoreBackup, RestoreRefusesAnOwnerAndAFileThatIsNoBackup) {
   EXPECT_EQ(requests_in(state.dir()), 2);
 }
 
-TEST(StoreBackup, RestoredDatabaseIsTheBackupWithALaterEpoch) {
+TEST(StoreBackup, Restore_AfterSuccess_HasTheBackupsRowsAndALaterEpoch) {
   const TempState state;
   const std::string path = state.dir() + "/copy.db";
   std::uint64_t epoch = 0;
@@ -435,12 +435,12 @@ TEST(StoreBackup, RestoredDatabaseIsTheBackupWithALaterEpoch) {
   ASSERT_EQ(stat((state.dir() + "/control.db").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0600u) << "prompts and answers are nobody else's business";
   EXPECT_EQ(requests_in(state.dir()), kOld);
-  EXPECT_EQ(check_file(report->kept + "/control.db").value().requests, kNew);
+  EXPECT_EQ(check_file(report->previous_dir + "/control.db").value().requests, kNew);
   auto store = open_store(state.dir());
   EXPECT_GT(store->raise_epoch(2).value(), report->epoch);
 }
 
-/// Restores in a child that dies before its n-th such call. True if it came to the end.
+/// Restores in a child that dies before its n-th interposed call. Returns true if it finished.
 bool restore_until(const std::string& dir, const std::string& file, int n) {
   const pid_t child = fork();
   CHECK(child >= 0);
@@ -458,7 +458,7 @@ bool restore_until(const std::string& dir, const std::string& file, int n) {
   return true;
 }
 
-TEST(StoreBackup, CrashAtEveryStepLeavesTheOldOrTheNewOne) {
+TEST(StoreBackup, Restore_WhenKilledAtAnyStep_LeavesOldOrNewDatabaseWhole) {
   const TempState source;
   const std::string path = source.dir() + "/copy.db";
   {
@@ -471,7 +471,7 @@ TEST(StoreBackup, CrashAtEveryStepLeavesTheOldOrTheNewOne) {
   for (bool done = false; !done; ++crashes) {
     ASSERT_LT(crashes, 100);
     const TempState state(true);
-    if (fork() == 0) {  // its owner was killed: the log has not been checkpointed
+    if (fork() == 0) {  // the owner is killed, so the log is not checkpointed
       auto store = open_store(state.dir());
       add_requests(*store, 1, kNew);
       kill(getpid(), SIGKILL);
@@ -483,7 +483,7 @@ TEST(StoreBackup, CrashAtEveryStepLeavesTheOldOrTheNewOne) {
     EXPECT_TRUE(found == kOld || found == kNew) << "after crash " << crashes << ": " << found;
     EXPECT_TRUE(!done || found == kOld);
     old_ones += found == kNew;
-    // Whatever the crash left, the next try ends well.
+    // Whatever the crash left, the next try succeeds.
     EXPECT_TRUE(restore_until(state.dir(), path, -1));
     EXPECT_EQ(requests_in(state.dir()), kOld);
   }

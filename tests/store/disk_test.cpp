@@ -1,7 +1,7 @@
-// Goal: what the store asks of the file system happens, or is said with the path: bytes survive a
-// rewriting, names and sizes are what was asked for; a directory has one owner, who is waited for
-// as long as its role says; the reserve is taken where there is room and nowhere else. Method: the
-// real disk in a temporary directory, and one that lies about its room.
+// Goal: what the store asks of the file system happens, or the error names the path: bytes survive
+// a rewrite, names and sizes are as requested; a directory has one owner, which is waited for as
+// long as its role says; the reserve is made where there is space and nowhere else. Method: the
+// real disk in a temporary directory, and one that lies about its free space.
 #include "control/store/disk.h"
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ std::string get(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-TEST(Disk, RewritingAFileChangesNoByteOfIt) {
+TEST(Disk, Rewrite_WithFilesOfAnySize_ChangesNoByte) {
   const TempState state;
   const std::string path = state.dir() + "/log";
   for (const std::size_t bytes : {0, 1, 1 << 20, (1 << 20) + 1, 5 << 19}) {
@@ -49,7 +49,7 @@ TEST(Disk, RewritingAFileChangesNoByteOfIt) {
   }
 }
 
-TEST(Disk, WhatCannotBeRewrittenOrSyncedIsNamed) {
+TEST(Disk, RewriteAndSync_WhenTheyFail_NameThePath) {
   const TempState state;
   EXPECT_TRUE(real_disk().rewrite(state.dir() + "/none")) << "there is nothing to lose";
   EXPECT_FALSE(fs::exists(state.dir() + "/none"));
@@ -71,7 +71,7 @@ TEST(Disk, WhatCannotBeRewrittenOrSyncedIsNamed) {
   EXPECT_TRUE(sync_file(state.dir() + "/there"));
 }
 
-TEST(Disk, FilesAreMadeInTheirSizeAndRemovedOnce) {
+TEST(Disk, Allocate_WhenCalled_ReservesBlocksUntilRemoved) {
   const TempState state;
   const std::string path = state.dir() + "/reserve";
   real_disk().allocate(path, 70'000);
@@ -82,12 +82,12 @@ TEST(Disk, FilesAreMadeInTheirSizeAndRemovedOnce) {
   EXPECT_GE(st.st_blocks * 512, 70'000) << "it takes its room";
   EXPECT_TRUE(real_disk().remove(path));
   EXPECT_FALSE(real_disk().remove(path));
-  real_disk().allocate(state.dir() + "/none/reserve", 10);  // it can do without
+  real_disk().allocate(state.dir() + "/none/reserve", 10);  // no error, only no reserve
   EXPECT_GT(real_disk().free_bytes(state.dir()), 0);
   EXPECT_EQ(real_disk().free_bytes(state.dir() + "/none"), 0);
 }
 
-TEST(Disk, NothingStaysOpen) {
+TEST(Disk, DiskCalls_WhenTheyReturn_LeaveNoFileOpen) {
   const TempState state;
   const auto open_files = [] {
     const auto all = fs::directory_iterator("/proc/self/fd");
@@ -106,14 +106,14 @@ TEST(Disk, NothingStaysOpen) {
   EXPECT_EQ(open_files(), before);
 }
 
-TEST(Disk, TheBootOfTheMachineHasAName) {
+TEST(Disk, BootId_ReturnsTheKernelsBootId) {
   const std::string id = real_disk().boot_id();
   EXPECT_FALSE(id.empty());
   EXPECT_EQ(id.find('\n'), std::string::npos);
   EXPECT_EQ(id + "\n", get("/proc/sys/kernel/random/boot_id"));
 }
 
-/// The machine's own, but for its free room.
+/// The machine's own disk, but with the free space that a test sets.
 class RoomyDisk final : public Disk {
  public:
   std::int64_t free = 0;
@@ -131,7 +131,7 @@ class RoomyDisk final : public Disk {
   std::string boot_id() override { return real_disk().boot_id(); }
 };
 
-TEST(Reserve, IsTakenAtTheStartWhereThereIsFourTimesAsMuch) {
+TEST(DiskReserve, Reserve_WhenFourTimesItsSizeIsFree_IsAllocatedAtStart) {
   constexpr std::int64_t kBytes = 100'000;
   for (const std::int64_t bytes : {std::int64_t{0}, kBytes}) {
     for (const std::int64_t free : {4 * kBytes - 1, 4 * kBytes}) {
@@ -145,17 +145,17 @@ TEST(Reserve, IsTakenAtTheStartWhereThereIsFourTimesAsMuch) {
       auto store = Store::open(options).value();
       const bool taken = bytes > 0 && free == 4 * kBytes;
       EXPECT_EQ(fs::exists(state.dir() + "/control.reserve"), taken) << bytes << " " << free;
-      EXPECT_EQ(store->make_room(), taken);
-      EXPECT_FALSE(store->make_room()) << "there is no second one";
+      EXPECT_EQ(store->release_reserve(), taken);
+      EXPECT_FALSE(store->release_reserve()) << "there is no second one";
       store->restore_reserve();
-      EXPECT_EQ(store->make_room(), taken) << "there is plenty again";
+      EXPECT_EQ(store->release_reserve(), taken) << "there is plenty again";
       EXPECT_EQ(store->disk_free(), free);
     }
   }
 }
 
-/// Holds the lock under this role until the test says so (or twenty seconds), and a while longer;
-/// the write end of what it listens to.
+/// Holds the lock under this role in a child until its pipe is closed (or twenty seconds), and a
+/// while longer. Returns the write end of the pipe.
 int hold_lock(const std::string& dir, const char* role, useconds_t linger_us, pid_t& child) {
   int ready[2];
   int end[2];
@@ -177,8 +177,8 @@ int hold_lock(const std::string& dir, const char* role, useconds_t linger_us, pi
   return end[1];
 }
 
-// A command line is done in a moment; a daemon that holds on is another owner.
-TEST(Lock, ACommandLineIsWaitedForAndADaemonNotForLong) {
+// A command line is soon done; a daemon that holds on is another owner.
+TEST(StateLock, Acquire_WhenHeldByCommandLine_WaitsLongerThanForDaemon) {
   const TempState state;
   pid_t child = 0;
   int end = hold_lock(state.dir(), "daemon", 0, child);
@@ -192,14 +192,14 @@ TEST(Lock, ACommandLineIsWaitedForAndADaemonNotForLong) {
   waitpid(child, &status, 0);
   end = hold_lock(state.dir(), "cli", 1'500'000, child);
   EXPECT_FALSE(StateLock::acquire(state.dir(), "daemon", 0)) << "who waits for nobody";
-  close(end);  // it lets go after more than the second that a daemon would get
+  close(end);  // the child lets go after more than the second that a daemon would get
   EXPECT_TRUE(StateLock::acquire(state.dir(), "daemon", 60'000).has_value());
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
 }
 
-// Who holds it may not have signed yet, or its last words may be zeros after a power failure.
-TEST(Lock, TheOwnerIsNamedAsFarAsTheFileSays) {
+// The holder may not have written its name yet, or the file may be zeros after a power failure.
+TEST(StateLock, Acquire_WhenHeld_NamesTheOwnerFromTheFile) {
   const TempState state;
   const std::string path = state.dir() + "/control.lock";
   struct Case {
@@ -220,7 +220,7 @@ TEST(Lock, TheOwnerIsNamedAsFarAsTheFileSays) {
   }
 }
 
-TEST(Lock, IsNotToBeHadWithoutADirectory) {
+TEST(StateLock, Acquire_WhenTheDirectoryIsMissing_Fails) {
   const TempState state;
   const auto lock = StateLock::acquire(state.dir() + "/none", "daemon", 0);
   ASSERT_FALSE(lock);

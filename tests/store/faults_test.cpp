@@ -1,7 +1,7 @@
-// Goal: a call of the operating system that fails is told with its code, the file and the cause,
-// and nothing is lost or half done by it: neither in a commit or a checkpoint, nor in a backup, a
-// restore, the lock or a start. Method: the calls are interposed here, for SQLite too, and fail for
-// one file while a test says so.
+// Goal: a call of the operating system that fails gives an error with its code, the file and the
+// cause, and nothing is lost or half done by it: neither in a commit or a checkpoint, nor in a
+// backup, a restore, the lock or a start. Method: the calls are interposed here, for SQLite too,
+// and fail for one file while a test says so.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -26,10 +26,10 @@ namespace {
 
 struct Fault {
   std::string call;
-  std::string file;  // how its path ends
+  std::string file;  // end of its path
   int error = 0;
   int times = 0;
-  off_t at = -1;  // bytes from here on; -1: wherever
+  off_t at = -1;  // fails from this offset on; -1: anywhere
 };
 Fault* g_fault = nullptr;
 
@@ -47,7 +47,7 @@ bool fails(const char* call, int fd, off_t at = -1) {
   return path_fails(call, std::filesystem::read_symlink(link, ignored).string());
 }
 
-/// While it lives.
+/// Makes a call fail while it lives.
 class Failing {
  public:
   Failing(const char* call, const char* file, int error, int times = INT_MAX, off_t at = -1)
@@ -147,7 +147,7 @@ namespace {
 
 using core::Durability;
 
-/// The error has this code, and names all of `texts`.
+/// Expects an error with this code that names all of `texts`.
 template <class T>
 void expect_error(const Result<T>& result, Errc code, const std::vector<std::string>& texts) {
   ASSERT_FALSE(result);
@@ -174,9 +174,9 @@ bool leftovers_in(const std::string& dir, const std::string& part) {
 
 // ---- commits and checkpoints
 
-// The kernel may call the lost pages clean now, so that no later sync proves anything: whoever
-// writes the log into the file writes what a power failure takes away, or what was never there.
-TEST(Faults, ACommitThatCannotBeSyncedIsTheLastOne) {
+// The kernel may call the lost pages clean now, so no later sync proves anything: a checkpoint
+// would move into the file what a power failure takes away, or what was never on the disk.
+TEST(StoreFaults, Commit_WhenFsyncFails_RefusesAllLaterWrites) {
   const TempState state;
   std::uintmax_t file_bytes = 0;
   std::uintmax_t log_bytes = 0;
@@ -201,14 +201,14 @@ TEST(Faults, ACommitThatCannotBeSyncedIsTheLastOne) {
   EXPECT_FALSE(store->find_by_id("r3").value().has_value());
 }
 
-TEST(Faults, AStartWhoseEpochOrSchemaCannotBeSyncedWritesNothingMore) {
+TEST(StoreFaults, Open_WhenMigrationOrEpochSyncFails_WritesNothingMore) {
   for (const bool migrates : {true, false}) {
     const TempState state;
     if (!migrates) open_store(state.dir()).reset();
     {
       OpenOptions options;
       options.state_dir = state.dir();
-      const Failing failing("sync", "/control.db-wal", EIO, 1);  // the next one would say yes
+      const Failing failing("sync", "/control.db-wal", EIO, 1);  // the next sync would succeed
       auto store = Store::open(options);
       if (migrates) {
         expect_error(store, Errc::kStorage, {"migrate " + state.db(), "COMMIT"});
@@ -222,7 +222,7 @@ TEST(Faults, AStartWhoseEpochOrSchemaCannotBeSyncedWritesNothingMore) {
   }
 }
 
-TEST(Faults, ACheckpointThatFindsNoRoomLeavesAllInTheLog) {
+TEST(StoreFaults, Checkpoint_WhenTheDiskIsFull_LeavesAllInTheLog) {
   const TempState state;
   {
     auto store = open_store(state.dir());
@@ -240,7 +240,7 @@ TEST(Faults, ACheckpointThatFindsNoRoomLeavesAllInTheLog) {
   EXPECT_EQ(requests_in(state.dir()), 2);
 }
 
-TEST(Faults, ACheckpointThatFailsIsTheLastOneAndTheLogHasAll) {
+TEST(StoreFaults, Checkpoint_WhenItFailsWithAnIoError_IsTheLastAndTheLogHasAll) {
   struct Case {
     const char* call;
     const char* file;
@@ -264,13 +264,13 @@ TEST(Faults, ACheckpointThatFailsIsTheLastOneAndTheLogHasAll) {
   }
 }
 
-TEST(Faults, AReadThatFailsIsNotTakenForADamagedRequest) {
+TEST(StoreFaults, Load_WhenAReadFails_ReturnsAnErrorNotADamagedRequest) {
   struct Case {
     int error;
     Errc code;
     const char* says;
   };
-  // To SQLite the first is a broken disk, the other one is not.
+  // SQLite takes the first for a broken disk, the other one not.
   for (const Case& c : {Case{EIO, Errc::kCorrupt, "database disk image is malformed"},
                         Case{ESTALE, Errc::kStorage, "disk I/O error"}}) {
     const TempState state;
@@ -289,8 +289,8 @@ TEST(Faults, AReadThatFailsIsNotTakenForADamagedRequest) {
       expect_error(store->find_by_id("r1"), c.code, {"FROM payloads", c.says});
       expect_error(store->prompt_ids(1, 0), c.code, {"FROM payloads", c.says});
     }
-    // SQLite has ended the transaction of the reads: what was read in it and what is to be written
-    // need not fit together any more.
+    // SQLite has ended the transaction of the reads: data read in it and data to be written may not
+    // fit together any more.
     const auto written = add(*store, 3);
     ASSERT_FALSE(written);
     EXPECT_EQ(written.error().what.find("commit: "), 0u) << written.error().what;
@@ -302,7 +302,7 @@ TEST(Faults, AReadThatFailsIsNotTakenForADamagedRequest) {
 
 // ---- starts
 
-TEST(Faults, AStartWhoseLogCannotBeForcedToTheDiskIsNone) {
+TEST(StoreFaults, Open_WhenTheLogCannotBeSynced_Fails) {
   struct Case {
     const char* call;
     int error;
@@ -329,7 +329,7 @@ TEST(Faults, AStartWhoseLogCannotBeForcedToTheDiskIsNone) {
   }
 }
 
-TEST(Faults, AStartWhoseDirectoryCannotBeSyncedIsNone) {
+TEST(StoreFaults, Open_WhenTheDirectoryCannotBeSynced_Fails) {
   const TempState state;
   const std::string name = state.dir().substr(state.dir().rfind('/'));
   const Failing failing("sync", name.c_str(), EIO);
@@ -338,7 +338,7 @@ TEST(Faults, AStartWhoseDirectoryCannotBeSyncedIsNone) {
   expect_error(Store::open(options), Errc::kIo, {"sync directory " + state.dir() + ": "});
 }
 
-TEST(Faults, ABootWithoutAnIdIsTold) {
+TEST(StoreFaults, BootId_WhenUnreadable_IsEmpty) {
   ASSERT_NE(real_disk().boot_id(), "");
   for (const char* call : {"open", "empty"}) {
     const Failing failing(call, "/boot_id", ENOENT);
@@ -348,7 +348,7 @@ TEST(Faults, ABootWithoutAnIdIsTold) {
 
 // ---- the lock
 
-TEST(Faults, ALockThatCannotBeTakenOrSignedIsNotHeld) {
+TEST(StoreFaults, StateLock_WhenFlockOrWriteFails_IsNotHeld) {
   struct Case {
     const char* call;
     int error;
@@ -366,7 +366,7 @@ TEST(Faults, ALockThatCannotBeTakenOrSignedIsNotHeld) {
   }
 }
 
-TEST(Faults, ALockIsTriedAgainAfterASignal) {
+TEST(StoreFaults, StateLock_WhenFlockIsInterrupted_Retries) {
   const TempState state;
   const Failing failing("flock", "/control.lock", EINTR, 2);
   EXPECT_TRUE(StateLock::acquire(state.dir(), "daemon", 1000).has_value());
@@ -374,7 +374,7 @@ TEST(Faults, ALockIsTriedAgainAfterASignal) {
 
 // ---- backups
 
-TEST(Faults, ABackupThatFindsNoRoomLeavesNothingAndTheServiceGoesOn) {
+TEST(StoreFaults, Backup_WhenTheDiskIsFull_LeavesNothingAndTheServiceGoesOn) {
   const TempState state;
   const std::string path = state.dir() + "/copy.db";
   auto store = open_store(state.dir());
@@ -390,7 +390,7 @@ TEST(Faults, ABackupThatFindsNoRoomLeavesNothingAndTheServiceGoesOn) {
   EXPECT_TRUE(add(*store, 2));
 }
 
-TEST(Faults, ABackupThatCannotBeFinishedLeavesNothing) {
+TEST(StoreFaults, Backup_WhenSyncOrRenameFails_LeavesNoFile) {
   struct Case {
     const char* call;
     const char* file;
@@ -425,7 +425,7 @@ std::string backup_of_one(const TempState& state) {
   return backup->report().path;
 }
 
-/// Two requests whose rows have not been moved into the file.
+/// Writes two requests whose rows stay in the log.
 void two_in_the_log(const TempState& state) {
   auto store = open_store(state.dir());
   commit(*store, {request_row(1), request_row(2)});
@@ -433,7 +433,7 @@ void two_in_the_log(const TempState& state) {
   store.reset();
 }
 
-TEST(Faults, ARestoreThatFailsLeavesTheOldOneWhole) {
+TEST(StoreFaults, Restore_WhenASystemCallFails_LeavesTheOldDatabaseWhole) {
   struct Case {
     const char* call;
     const char* file;
@@ -459,7 +459,7 @@ TEST(Faults, ARestoreThatFailsLeavesTheOldOneWhole) {
   }
 }
 
-TEST(Faults, ARestoreDoesNotThrowAwayALogThatItCannotMove) {
+TEST(StoreFaults, Restore_WhenTheOldLogCannotBeCheckpointed_FailsAndLeavesIt) {
   struct Case {
     const char* call;
     int error;
@@ -489,7 +489,7 @@ TEST(Faults, ARestoreDoesNotThrowAwayALogThatItCannotMove) {
   }
 }
 
-TEST(Faults, AnOldDatabaseThatCannotBeOpenedIsKeptAndReplaced) {
+TEST(StoreFaults, Restore_OverAnUnreadableDatabase_SavesAndReplacesIt) {
   const TempState source;
   const TempState state;
   const std::string path = backup_of_one(source);
@@ -503,7 +503,7 @@ TEST(Faults, AnOldDatabaseThatCannotBeOpenedIsKeptAndReplaced) {
     expect_error(check_file(state.db()), Errc::kIo, {"open " + state.db() + ": unable to open"});
     report = restore_file(state.dir(), path, 7).value();
   }
-  EXPECT_EQ(check_file(report.kept + "/control.db").value().requests, 2);
+  EXPECT_EQ(check_file(report.previous_dir + "/control.db").value().requests, 2);
   EXPECT_EQ(requests_in(state.dir()), 1);
 }
 

@@ -1,5 +1,5 @@
-// Goal: a start finds what each API key has used: its live requests and those of the last minute,
-// also in a file that an older program made. Method: rows written, the store opened again.
+// Goal: a start finds the use of each API key: its live requests and those of the last minute, also
+// in a file that an older program made. Method: rows written, the store opened again.
 #include <gtest/gtest.h>
 
 #include "control/store/open.h"
@@ -16,7 +16,7 @@ core::InsertRequest of_key(core::Seq seq, const std::string& key, std::int64_t c
   return insert;
 }
 
-TEST(KeyRows, AStartFindsWhatEachKeyHasUsed) {
+TEST(KeyRows, Load_AfterRestart_ReturnsTheUsageOfEachApiKey) {
   const TempState state;
   {
     auto store = open_store(state.dir());
@@ -40,7 +40,7 @@ TEST(KeyRows, AStartFindsWhatEachKeyHasUsed) {
   EXPECT_EQ(store->find_by_id("r4").value()->row.api_key, "key_a");
 }
 
-TEST(KeyRows, AnOlderFileGetsTheColumn) {
+TEST(KeyRows, Open_WhenTheSchemaIsOlder_AddsTheApiKeyColumn) {
   const TempState state;
   std::string sql = "BEGIN;";
   for (int v = 0; v < 5; ++v) sql += kMigrations[v];

@@ -1,8 +1,8 @@
-// Goal: what was acknowledged is there after the writer was killed, and a group is there as a whole
+// Goal: acknowledged groups are there after the writer was killed, and a group is there as a whole
 // or not at all.
 // Method: a forked writer commits groups and writes the last committed number to a pipe after each
 // (its acknowledgement); it gets SIGKILL at a random moment, with checkpoints in between. The file
-// is then opened again and compared. Many cycles on one directory, so that recoveries pile up.
+// is then opened again and compared. Many cycles on one directory, so that recoveries accumulate.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -24,7 +24,7 @@ constexpr int kCycles = 60;
 [[noreturn]] void write_until_killed(const std::string& dir, core::Seq first, int acks) {
   auto store = open_store(dir);
   for (core::Seq seq = first;; ++seq) {
-    // A request and its tokens in one group; every third group is only NORMAL, as tokens are.
+    // A request and its tokens in one group; every third is only NORMAL, as groups of tokens are.
     std::vector<core::RowChange> rows = {request_row(seq, "k" + std::to_string(seq))};
     std::int64_t index = 0;
     for (int i = 0; i < 5; ++i) {
@@ -60,16 +60,16 @@ core::Seq kill_one(const std::string& dir, core::Seq first, std::int64_t after_u
   return acknowledged;
 }
 
-TEST(StoreCrash, EveryNamedPlaceIsPassedAndTheNextOpeningEndsWell) {
-  const std::pair<CrashPoint, core::Seq> places[] = {
+TEST(StoreCrash, Store_WhenKilledAtACrashPoint_OpensAgain) {
+  const std::pair<CrashPoint, core::Seq> points[] = {
       // and the requests that may be there
       {CrashPoint::kDaemonStartLocked, 0},     {CrashPoint::kDaemonStartOpened, 0},
       {CrashPoint::kDaemonMigrateBefore, 0},   {CrashPoint::kDaemonMigrateAfter, 0},
       {CrashPoint::kDaemonCommitInside, 0},    {CrashPoint::kDaemonCheckpointBefore, 2},
       {CrashPoint::kDaemonCheckpointAfter, 2},
   };
-  for (const auto& [place, requests] : places) {
-    const std::string name(crash_points()[static_cast<std::size_t>(place)].name);
+  for (const auto& [point, requests] : points) {
+    const std::string name(crash_points()[static_cast<std::size_t>(point)].name);
     const TempState state(true);
     // A new database has a checkpoint of its own, until its first commit.
     if (requests > 0) commit(*open_store(state.dir()), {request_row(1)});
@@ -89,7 +89,7 @@ TEST(StoreCrash, EveryNamedPlaceIsPassedAndTheNextOpeningEndsWell) {
   }
 }
 
-TEST(StoreKill, NothingAcknowledgedIsLostNothingIsHalf) {
+TEST(StoreKill, CommitGroup_WhenTheWriterIsKilled_IsWholeAndNotLost) {
   const TempState state;
   std::mt19937_64 random(20260101);
   core::Seq last = 0;  // of the file

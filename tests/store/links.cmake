@@ -1,2 +1,2 @@
-set(libs hf_store hf_link)
+set(libs holdfast_store holdfast_link)
 set(timeout_s 120)

@@ -1,6 +1,6 @@
-// Goal: a start that finds fewer synced groups than there were says so, and none does after what is
-// no loss: the death of a process, a torn mark, a copy, a restored backup, a clean stop.
-// Method: a store on a real disk; its log is cut, deleted or kept at will; copies elsewhere.
+// Goal: a start that finds fewer synced groups than there were reports it, and none does so without
+// a loss: after the death of a process, a torn mark, a copy, a restored backup, a clean stop.
+// Method: a store on a real disk; its log is cut, deleted or left at will; copies elsewhere.
 #include "control/store/log_mark.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +21,8 @@ std::int64_t missing(Store& store) {
   return loss ? loss->expected - loss->found : 0;
 }
 
-/// Files of a state directory as they are now; a copy in place keeps the inode.
-void keep_files(const std::string& from, const std::string& to) {
+/// Copies the files of a state directory as they are now; a copy in place keeps the inode.
+void copy_state_files(const std::string& from, const std::string& to) {
   for (const char* name : {"/control.db", "/control.db-wal", "/control.mark"}) {
     if (fs::exists(from + name)) {
       std::ifstream in(from + name, std::ios::binary);
@@ -34,25 +34,25 @@ void keep_files(const std::string& from, const std::string& to) {
   fs::remove(to + "/control.db-shm");
 }
 
-/// A state directory whose log has `groups` synced groups behind what its file has: as a process
-/// that is killed leaves it.
+/// A state directory as a killed process leaves it: the log has `groups` synced groups that the
+/// file lacks.
 struct Killed {
   const TempState state{true};
-  const TempState kept{true};
+  const TempState snapshot{true};
   explicit Killed(int groups) {
     auto store = open_store(state.dir());
     CHECK(store->raise_epoch(1).has_value());
     commit(*store, {request_row(1)});
     (void)store->checkpoint_all();
     for (int i = 0; i < groups; ++i) commit(*store, {request_row(10 + i)});
-    keep_files(state.dir(), kept.dir());
+    copy_state_files(state.dir(), snapshot.dir());
     store.reset();
-    keep_files(kept.dir(), state.dir());
+    copy_state_files(snapshot.dir(), state.dir());
   }
   std::string log() const { return state.db() + "-wal"; }
 };
 
-TEST(LogMark, NothingIsLostByAKill) {
+TEST(LogMark, LogLoss_WhenTheWriterIsKilled_IsNone) {
   for (const int groups : {0, 1, 7}) {
     const Killed killed(groups);
     for (int start = 0; start < 3; ++start) {
@@ -63,7 +63,7 @@ TEST(LogMark, NothingIsLostByAKill) {
   }
 }
 
-TEST(LogMark, ALogThatIsGoneIsTold) {
+TEST(LogMark, LogLoss_WhenTheLogIsDeleted_IsReportedUntilAccepted) {
   const Killed killed(5);
   fs::remove(killed.log());
   {
@@ -73,7 +73,7 @@ TEST(LogMark, ALogThatIsGoneIsTold) {
     (void)store->raise_epoch(77);
     commit(*store, {request_row(20)});
   }
-  // It stays said until somebody accepts it, whatever is committed meanwhile.
+  // The report stays until somebody accepts the loss, whatever is committed meanwhile.
   for (int i = 0; i < 2; ++i) {
     auto store = open_store(killed.state.dir());
     EXPECT_EQ(missing(*store), 5);
@@ -88,17 +88,17 @@ TEST(LogMark, ALogThatIsGoneIsTold) {
 }
 
 // All of a new database is in its log: without it the file is another, empty one.
-TEST(LogMark, ANewDatabaseThatLostItsLogIsTold) {
+TEST(LogMark, LogLoss_WhenANewDatabaseHasNoLog_IsReported) {
   for (const bool emptied : {false, true}) {
     const TempState state{true};
-    const TempState kept{true};
+    const TempState snapshot{true};
     {
       auto store = open_store(state.dir());
       ASSERT_EQ(store->raise_epoch(1).value(), 1u);
       for (int i = 0; i < 3; ++i) commit(*store, {request_row(10 + i)});
-      keep_files(state.dir(), kept.dir());
+      copy_state_files(state.dir(), snapshot.dir());
     }
-    keep_files(kept.dir(), state.dir());
+    copy_state_files(snapshot.dir(), state.dir());
     fs::remove(state.db() + "-wal");
     if (emptied) fs::resize_file(state.db(), 0);
     for (int start = 0; start < 2; ++start) {
@@ -113,7 +113,7 @@ TEST(LogMark, ANewDatabaseThatLostItsLogIsTold) {
   }
 }
 
-TEST(LogMark, ALogThatIsCutOrFlippedIsToldToTheGroup) {
+TEST(LogMark, LogLoss_WhenTheLogIsTruncatedOrDamaged_CountsLostGroups) {
   std::int64_t last = 100;
   int told = 0;
   for (const double share : {0.0, 0.3, 0.5, 0.7, 0.9, 0.999}) {
@@ -142,20 +142,20 @@ TEST(LogMark, ALogThatIsCutOrFlippedIsToldToTheGroup) {
   EXPECT_GT(missing(*open_store(killed.state.dir())), 0);
 }
 
-TEST(LogMark, ATornMarkClaimsLessNeverMore) {
-  const auto tear = [](const Killed& killed, int place, int from) {
+TEST(LogMark, Mark_WhenTorn_NeverClaimsMoreGroups) {
+  const auto tear = [](const Killed& killed, int slot, int from) {
     const std::string path = log_mark_path(killed.state.dir());
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(place * 4096 + from);
+    file.seekp(slot * 4096 + from);
     file << "torn here";
   };
-  for (const int place : {0, 1}) {
+  for (const int slot : {0, 1}) {
     for (const int from : {0, 40, 60}) {
       const Killed killed(4);
-      tear(killed, place, from);
+      tear(killed, slot, from);
       EXPECT_EQ(missing(*open_store(killed.state.dir())), 0);
       const Killed cut(4);
-      tear(cut, place, from);
+      tear(cut, slot, from);
       fs::remove(cut.log());
       const std::int64_t told = missing(*open_store(cut.state.dir()));
       EXPECT_TRUE(told == 4 || told == 3) << told;
@@ -166,11 +166,11 @@ TEST(LogMark, ATornMarkClaimsLessNeverMore) {
   EXPECT_EQ(missing(*open_store(killed.state.dir())), 0) << "an older program left none";
 }
 
-TEST(LogMark, HoldsForOneDatabaseInOnePlace) {
+TEST(LogMark, Mark_WhenTheDatabaseIsAnotherFile_ClaimsNothing) {
   const Killed killed(4);
-  // A copy elsewhere, taken while the log was shorter, with the mark of now.
+  // A copy elsewhere, taken while the log was shorter, with the newest mark.
   const TempState other(true);
-  keep_files(killed.kept.dir(), other.dir());
+  copy_state_files(killed.snapshot.dir(), other.dir());
   fs::remove(other.db() + "-wal");
   EXPECT_EQ(missing(*open_store(other.dir())), 0);
   // A backup that is put in place is another database.
@@ -192,16 +192,16 @@ TEST(LogMark, HoldsForOneDatabaseInOnePlace) {
   EXPECT_EQ(missing(*open_store(killed.state.dir())), 0);
 }
 
-// Fences of what was lost must not be given again.
-TEST(LogMark, AnEpochThatWasLostIsNotGivenAgain) {
+// Fences of a lost epoch must not be given again.
+TEST(LogMark, Epoch_WhenItsLogIsLost_IsNotReused) {
   const Killed killed(0);
   {
     auto store = open_store(killed.state.dir());
     EXPECT_EQ(store->raise_epoch(5).value(), 2u);
     EXPECT_EQ(store->raise_epoch(5).value(), 3u);
-    keep_files(killed.state.dir(), killed.kept.dir());
+    copy_state_files(killed.state.dir(), killed.snapshot.dir());
   }
-  keep_files(killed.kept.dir(), killed.state.dir());
+  copy_state_files(killed.snapshot.dir(), killed.state.dir());
   fs::remove(killed.log());
   auto store = open_store(killed.state.dir());
   EXPECT_EQ(missing(*store), 2);

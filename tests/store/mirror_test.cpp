@@ -250,7 +250,7 @@ struct Mirror {
     r.scratch_bytes = big();
     r.options = word();
     r.shape = word();
-    r.wanted = coin();
+    r.load_requested = coin();
     r.state = static_cast<core::ModelState>(draw(0, 7));
     r.reason = word();
     r.created_ms = big();
@@ -261,9 +261,9 @@ struct Mirror {
   }
   core::RowChange put_load() {
     const std::string id = "l" + std::to_string(draw(0, 7));
-    const auto known = loads.find(id);
-    core::LoadRow r = known == loads.end() ? core::LoadRow() : known->second;
-    if (known == loads.end()) {
+    const auto existing = loads.find(id);
+    core::LoadRow r = existing == loads.end() ? core::LoadRow() : existing->second;
+    if (existing == loads.end()) {
       r.load_id = id;
       r.model = word();
       r.model_sha = word();
@@ -295,7 +295,7 @@ struct Mirror {
   core::RowChange put_blobs() {
     const std::string sha = "s" + std::to_string(draw(0, 3));
     blobs[sha] = {bytes(), bytes()};
-    return core::PutModelBlobs{sha, blobs[sha].tokenizer, blobs[sha].pieces};
+    return core::PutModelBlobs{sha, blobs[sha].tokenizer, blobs[sha].detokenizer};
   }
 
   std::vector<core::RowChange> group() {
@@ -420,7 +420,7 @@ void expect_lists(Store& store, const Mirror& mirror) {
   }
   for (const auto& [sha, blobs] : mirror.blobs) {
     EXPECT_EQ(store.model_blobs(sha)->tokenizer, blobs.tokenizer);
-    EXPECT_EQ(store.model_blobs(sha)->pieces, blobs.pieces);
+    EXPECT_EQ(store.model_blobs(sha)->detokenizer, blobs.detokenizer);
   }
 }
 
@@ -439,12 +439,12 @@ void expect_boot(Store& store, const Mirror& mirror) {
   std::size_t i = 0;
   for (const auto& [name, row] : mirror.models)
     EXPECT_EQ(row_text(boot.models[i++]), row_text(row));
-  std::vector<std::string> loads, wanted;
+  std::vector<std::string> loads, expected;
   for (const core::LoadRow& row : boot.loads) loads.push_back(row_text(row));
   for (const auto& [id, row] : mirror.loads) {
-    if (row.ended_ms == 0 || row.bytes > 0) wanted.push_back(row_text(row));
+    if (row.ended_ms == 0 || row.bytes > 0) expected.push_back(row_text(row));
   }
-  EXPECT_EQ(loads, wanted);
+  EXPECT_EQ(loads, expected);
   const auto flag = [&](const std::string& name) {
     const auto it = mirror.flags.find(name);
     return it == mirror.flags.end() || it->second == "0" ? std::string() : it->second;
@@ -462,7 +462,7 @@ void expect_boot(Store& store, const Mirror& mirror) {
   EXPECT_EQ(bad == boot.quarantined_workers.end() ? "" : bad->second, flag("quarantine/w2"));
 }
 
-TEST(Mirror, EveryFieldOfEveryRowComesBack) {
+TEST(Mirror, Rows_WhenTheStoreIsReopened_EqualTheMirror) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const TempState state(true);
@@ -483,7 +483,7 @@ TEST(Mirror, EveryFieldOfEveryRowComesBack) {
   }
 }
 
-TEST(Mirror, TransitionsAreKeptAsTheyWereTold) {
+TEST(Mirror, Transition_WhenWritten_IsStoredAsGiven) {
   const TempState state;
   {
     auto store = open_store(state.dir());

@@ -1,6 +1,5 @@
-// Goal: objects of gateways come back as they went in, content in the order in which it was put,
-// and damage is said. Method: row changes by hand, a new store on the same file, a byte changed in
-// it.
+// Goal: objects of gateways come back as they went in, content in the order of its parts, and
+// damage is reported. Method: row changes by hand, a new store on the same file, a changed byte.
 #include <gtest/gtest.h>
 
 #include "tests/store/temp_state.h"
@@ -34,7 +33,7 @@ std::vector<core::Seq> seqs(const std::vector<core::ObjectRow>& rows) {
   return out;
 }
 
-TEST(Objects, ComeBackAsTheyWentIn) {
+TEST(Objects, Object_WhenTheStoreIsReopened_HasTheSameContent) {
   const TempState state;
   core::ObjectRow file = object(1, "file", "a");
   {
@@ -71,7 +70,7 @@ TEST(Objects, ComeBackAsTheyWentIn) {
   EXPECT_EQ(totals.last, 4);
 }
 
-TEST(Objects, AreListedFromEitherEnd) {
+TEST(Objects, ListObjects_WithOrderAndLimit_StartsFromEitherEnd) {
   const TempState state;
   auto store = open_store(state.dir());
   for (core::Seq seq = 1; seq <= 6; ++seq) {
@@ -90,7 +89,7 @@ TEST(Objects, AreListedFromEitherEnd) {
   EXPECT_EQ(list("ben", 3, true, 100), (Seqs{1}));
 }
 
-TEST(Objects, GoWithTheirContent) {
+TEST(Objects, DeleteObject_WhenExpired_RemovesItsContentToo) {
   const TempState state;
   auto store = open_store(state.dir());
   core::ObjectRow row = object(3, "file", "a");
@@ -103,7 +102,7 @@ TEST(Objects, GoWithTheirContent) {
   EXPECT_EQ(store->object_totals().value().count, 0);
 }
 
-TEST(Objects, DamageIsSaid) {
+TEST(Objects, Object_WhenDamaged_IsReportedAsCorrupt) {
   const TempState state;
   {
     auto store = open_store(state.dir());
@@ -121,7 +120,7 @@ TEST(Objects, DamageIsSaid) {
   EXPECT_TRUE(store->find_object("file", "a").value());
 }
 
-TEST(Objects, AMissingPartIsNotReadOver) {
+TEST(Objects, ObjectContent_WhenAPartIsMissing_IsCorrupt) {
   for (const char* at : {"0", "7"}) {
     const TempState state;
     {

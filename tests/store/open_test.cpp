@@ -1,6 +1,6 @@
-// Goal: a database is opened with the rules that the store needs, or not at all and with the reason
-// and the file; somebody who holds it for a moment is waited for, not for ever. Method: SQLite's
-// own file systems, one that hides what SQLite asks for, a second connection that holds the file.
+// Goal: a database is opened with the settings that the store needs, or not at all, with the reason
+// and the file; a short use by another process is waited for, with a limit. Method: SQLite's own
+// file systems, one that hides what SQLite asks for, a second connection that holds the file.
 #include "control/store/open.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace holdfast::store::open_test {
 namespace {
 
-/// The machine's own, but for SQLite's file system and for what happens in a pause.
+/// The machine's own disk, but with another file system for SQLite and an action in each pause.
 class OtherDisk final : public Disk {
  public:
   const char* name = nullptr;
@@ -85,7 +85,7 @@ const char* hiding_vfs() {
   return vfs.zName;
 }
 
-TEST(Open, AFileSystemWithoutSharedMemoryCannotHaveTheLog) {
+TEST(OpenDatabase, Open_WhenSharedMemoryIsUnsupported_FailsForWalMode) {
   const TempState state;
   OtherDisk disk;
   disk.name = "unix-none";
@@ -93,7 +93,7 @@ TEST(Open, AFileSystemWithoutSharedMemoryCannotHaveTheLog) {
             "open control.db: PRAGMA journal_mode reads delete after it was set to WAL");
 }
 
-TEST(Open, ARuleThatDoesNotTakeIsNamed) {
+TEST(OpenDatabase, Open_WhenAPragmaDoesNotTakeEffect_NamesIt) {
   for (const char* pragma : {"synchronous", "foreign_keys", "busy_timeout"}) {
     const TempState state;
     OtherDisk disk;
@@ -107,7 +107,7 @@ TEST(Open, ARuleThatDoesNotTakeIsNamed) {
   }
 }
 
-TEST(Open, WithoutMemoryMappingThereIsNoneToSwitchOff) {
+TEST(OpenDatabase, Open_WhenMmapIsUnsupported_Succeeds) {
   const TempState state;
   OtherDisk disk;
   disk.name = hiding_vfs();
@@ -118,7 +118,7 @@ TEST(Open, WithoutMemoryMappingThereIsNoneToSwitchOff) {
   EXPECT_EQ(query_text(db->get(), "PRAGMA journal_mode").value(), "wal");
 }
 
-TEST(Open, WhoHoldsTheFileForAMomentIsWaitedFor) {
+TEST(OpenDatabase, Open_WhenTheFileIsLocked_RetriesAHundredTimes) {
   const TempState state;
   sqlite3* other = nullptr;
   ASSERT_EQ(sqlite3_open(state.db().c_str(), &other), SQLITE_OK);
@@ -138,15 +138,15 @@ TEST(Open, WhoHoldsTheFileForAMomentIsWaitedFor) {
   sqlite3_close(other);
 }
 
-TEST(Open, APauseOfTheRealDiskTakesItsTime) {
+TEST(OpenDatabase, PauseMs_WhenCalled_SleepsThatLong) {
   const auto start = std::chrono::steady_clock::now();
   real_disk().pause_ms(20);
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(20));
 }
 
-// ---- SQLite's words and ours
+// ---- SQLite's errors and ours
 
-TEST(Sqlite, ItsErrorsBecomeOurs) {
+TEST(Sqlite, SqliteError_WithEachResultCode_HasTheMatchingErrc) {
   struct Case {
     int rc;
     Errc code;
@@ -165,7 +165,7 @@ TEST(Sqlite, ItsErrorsBecomeOurs) {
   }
 }
 
-TEST(Sqlite, AnEmptyTextIsATextAndNoNull) {
+TEST(Sqlite, Bind_WhenTheTextIsEmpty_StoresTextNotNull) {
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(":memory:", &db), SQLITE_OK);
   ASSERT_TRUE(exec(db, "CREATE TABLE t(a TEXT NOT NULL, b BLOB NOT NULL, c TEXT) STRICT"));

@@ -1,5 +1,5 @@
 // Goal: the root of a sharing group's pages is the same for the same group under the same secret,
-// and says nothing to those who lack it. Method: the function alone, over secrets and scopes.
+// and reveals nothing without the secret. Method: the function alone, over secrets and scopes.
 #include "control/link/prefix_root.h"
 
 #include <gtest/gtest.h>

@@ -1,8 +1,7 @@
-// Goal: a byte that changes in any column of any row is found by the check, with the table and the
-// key; what is served of it says that it is damaged; an old database opens, and its rows get their
-// checksums.
+// Goal: the check finds a byte that changed in any column of any row, with the table and the key;
+// reads of such a row report the damage; an old database opens, and its rows get their checksums.
 // Method: rows in every table, each value of each column changed past the store; the file itself
-// with one byte flipped; a database as schema 7 left it.
+// with one byte flipped; a database as schema 7 leaves it.
 #include "control/store/row_checksum.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +28,7 @@ core::InsertRequest echoed(core::Seq seq) {
   return c;
 }
 
-/// Something in every table.
+/// Writes at least one row into every table.
 void fill(Store& store) {
   ASSERT_TRUE(store.raise_epoch(1'000).has_value());
   commit(store, {echoed(1), echoed(2)});
@@ -89,18 +88,18 @@ void fill(Store& store) {
   ASSERT_TRUE(store.make_secret("secret_marker", "value_marker").has_value());
 }
 
-TEST(RowChecksum, EveryValueOfEveryRowCounts) {
+TEST(RowChecksum, Check_WhenAnyColumnOfAnyRowChanges_FindsIt) {
   const TempState state(true);
-  const TempState kept(true);
+  const TempState snapshot(true);
   fill(*open_store(state.dir()));
   ASSERT_TRUE(check_file(state.db()).has_value());
-  fs::copy_file(state.db(), kept.db());
+  fs::copy_file(state.db(), snapshot.db());
   int changed = 0;
   for (const CheckedTable& table : checked_tables()) {
     ASSERT_NE(read_sql(state.db(), std::string("SELECT count(*) FROM ") + table.name), "0")
         << table.name << " has no row to damage";
     for (const char* column : table.columns) {
-      // A number, the last letter of a text, a byte of a blob, NULL to something.
+      // A number, the last letter of a text or a byte of a blob changes; NULL becomes a text.
       const std::string c = column;
       const std::string other = "CASE typeof(" + c + ") WHEN 'integer' THEN " + c +
                                 " + 40 WHEN 'null' THEN '1' WHEN 'blob' THEN CAST(substr(" + c +
@@ -122,14 +121,14 @@ TEST(RowChecksum, EveryValueOfEveryRowCounts) {
                 std::string::npos)
           << table.name << "." << c << ": " << found.error().what;
       ++changed;
-      fs::copy_file(kept.db(), state.db(), fs::copy_options::overwrite_existing);
+      fs::copy_file(snapshot.db(), state.db(), fs::copy_options::overwrite_existing);
     }
   }
   EXPECT_GT(changed, 140);
   EXPECT_TRUE(check_file(state.db()).has_value());
 }
 
-TEST(RowChecksum, AFlippedByteInTheFileIsFoundWithTableAndKey) {
+TEST(RowChecksum, Check_WhenAByteIsFlipped_NamesTableAndKey) {
   const TempState state(true);
   fill(*open_store(state.dir()));
   std::ifstream in(state.db(), std::ios::binary);
@@ -150,7 +149,7 @@ TEST(RowChecksum, AFlippedByteInTheFileIsFoundWithTableAndKey) {
         Row{"owner_marker", "objects", "1 (file object_marker)"},
         Row{"body_marker", "objects", "row 1 (file object_marker)"},
         Row{"content_marker_!", "object_parts", "object row 1"}}) {
-    // The last copy in the file is that of the table; an index may have one too.
+    // A marker may stand in the file more than once: in the table, an index, or an older copy.
     int found = 0;
     for (std::size_t at = whole.find(row.marker); at != std::string::npos;
          at = whole.find(row.marker, at + 1)) {
@@ -166,7 +165,7 @@ TEST(RowChecksum, AFlippedByteInTheFileIsFoundWithTableAndKey) {
   }
 }
 
-TEST(RowChecksum, DamageIsServedAsDamage) {
+TEST(RowChecksum, Read_WhenARowIsDamaged_ReportsItAsCorrupt) {
   const TempState state(true);
   fill(*open_store(state.dir()));
   const std::string off = "PRAGMA ignore_check_constraints=ON; ";
@@ -199,8 +198,8 @@ TEST(RowChecksum, DamageIsServedAsDamage) {
   EXPECT_EQ(open_store(state.dir())->load().error().code, Errc::kCorrupt);
 }
 
-// An UPDATE must not make a checksum of what was damaged before.
-TEST(RowChecksum, AChangeHidesNoDamage) {
+// An UPDATE must not make a good checksum of damage.
+TEST(RowChecksum, Update_WhenTheRowIsAlreadyDamaged_DoesNotHideIt) {
   const TempState state(true);
   fill(*open_store(state.dir()));
   run_sql(state.db(), "UPDATE requests SET tenant='another', error='x' WHERE seq=1");
@@ -215,8 +214,8 @@ TEST(RowChecksum, AChangeHidesNoDamage) {
   EXPECT_FALSE(check_file(state.db()));
 }
 
-// What expires or is retained by a damaged time is not deleted for it.
-TEST(RowChecksum, ADamagedTimeDeletesNothing) {
+// Rows whose damaged time says that they expire are not deleted.
+TEST(RowChecksum, Expiry_WhenATimestampIsDamaged_DeletesNothing) {
   const TempState state(true);
   fill(*open_store(state.dir()));
   run_sql(state.db(), "UPDATE objects SET expires_ms=1; UPDATE requests SET finished_ms=1");
@@ -227,10 +226,10 @@ TEST(RowChecksum, ADamagedTimeDeletesNothing) {
   for (const auto& row : oldest.value().rows) EXPECT_EQ(row.finished_ms, 0);
 }
 
-TEST(RowChecksum, AnOldDatabaseOpensAndItsRowsAreSummed) {
+TEST(RowChecksum, SumOldRows_WhenTheSchemaIsOlder_AddsChecksums) {
   const TempState state(true);
   fill(*open_store(state.dir()));
-  // As a program of before left it: the same rows, no checksum.
+  // As an older program leaves the file: the same rows, no checksums.
   std::string undo = "DROP TABLE log_mark;";
   for (const CheckedTable& table : checked_tables()) {
     if (std::string(table.name) == "log_mark") continue;
@@ -248,7 +247,7 @@ TEST(RowChecksum, AnOldDatabaseOpensAndItsRowsAreSummed) {
   const auto before = check_file(state.db()).value();
   EXPECT_EQ(before.unsummed, 7) << "requests, payloads, choices of two, one attempt";
   EXPECT_GT(before.rows, 12);
-  // A new row without one is damage.
+  // A new row without a checksum is damage.
   run_sql(state.db(), "UPDATE requests SET checksum=NULL WHERE seq=3");
   EXPECT_FALSE(check_file(state.db()));
   EXPECT_EQ(sum_old_rows(state.db()).value(), 8);
@@ -258,11 +257,11 @@ TEST(RowChecksum, AnOldDatabaseOpensAndItsRowsAreSummed) {
   EXPECT_FALSE(check_file(state.db()));
 }
 
-TEST(RowChecksum, TokensAndPartsThatMovedOrLeftAreFound) {
+TEST(RowChecksum, Check_WhenTokenRowsOrObjectPartsMoveOrVanish_FindsIt) {
   const TempState state(true);
-  const TempState kept(true);
+  const TempState snapshot(true);
   fill(*open_store(state.dir()));
-  fs::copy_file(state.db(), kept.db());
+  fs::copy_file(state.db(), snapshot.db());
   for (const char* sql :
        {"UPDATE tail SET start=1", "UPDATE tail SET seq=2", "UPDATE tail SET choice=1",
         "DELETE FROM tail", "UPDATE object_parts SET at=1", "DELETE FROM object_parts",
@@ -271,7 +270,7 @@ TEST(RowChecksum, TokensAndPartsThatMovedOrLeftAreFound) {
     const auto found = check_file(state.db());
     ASSERT_FALSE(found) << sql;
     EXPECT_NE(found.error().what.find("table "), std::string::npos) << found.error().what;
-    fs::copy_file(kept.db(), state.db(), fs::copy_options::overwrite_existing);
+    fs::copy_file(snapshot.db(), state.db(), fs::copy_options::overwrite_existing);
   }
 }
 

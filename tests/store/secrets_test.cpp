@@ -1,5 +1,5 @@
-// Goal: a database makes its secrets once and keeps them, also one that an older program made.
-// Method: the store opened again and again, a file of the schema before.
+// Goal: a database makes its secrets once and retains them, also a database that an older program
+// made. Method: the store opened again and again, a file with the previous schema.
 #include <gtest/gtest.h>
 
 #include "control/store/open.h"
@@ -9,7 +9,7 @@
 namespace holdfast::store::secrets_test {
 namespace {
 
-TEST(Secrets, WhenTheStoreIsOpenedAgain_TheyAreTheSame) {
+TEST(Secrets, Secret_WhenTheStoreIsReopened_IsTheSame) {
   const TempState state;
   {
     auto store = open_store(state.dir());
@@ -26,7 +26,7 @@ TEST(Secrets, WhenTheStoreIsOpenedAgain_TheyAreTheSame) {
   EXPECT_EQ(store->secret("other").value(), "");
 }
 
-TEST(Secrets, WhenTheFileIsOlder_ItGetsThem) {
+TEST(Secrets, Secret_WhenTheSchemaIsOlder_IsCreatedAfterMigration) {
   const TempState state;
   std::string sql = "BEGIN;";
   for (int v = 0; v < 6; ++v) sql += kMigrations[v];

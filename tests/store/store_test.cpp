@@ -1,4 +1,4 @@
-// Goal: the database keeps what was committed, refuses what it must not open, and says why.
+// Goal: the database holds what was committed, refuses files that it must not open, and says why.
 // Method: real SQLite in a temporary directory; damage and foreign files are made with a second
 // connection.
 #include "control/store/store.h"
@@ -34,7 +34,7 @@ Errc open_error(const std::string& dir, std::string* what = nullptr) {
   return store.error().code;
 }
 
-TEST(Store, PragmasAndIdentityAreWhatTheRulesSay) {
+TEST(Store, Open_WhenTheDatabaseIsNew_SetsPragmasAndIdentity) {
   const TempState state;
   auto db = open_database(real_disk(), state.dir());
   ASSERT_TRUE(db) << db.error().what;
@@ -50,7 +50,7 @@ TEST(Store, PragmasAndIdentityAreWhatTheRulesSay) {
   EXPECT_EQ(pragma("user_version"), std::to_string(schema_version()));
 }
 
-TEST(Store, RequestComesBackWhole) {
+TEST(Store, Request_WhenTheStoreIsReopened_ComesBackWhole) {
   const TempState state;
   auto store = open_store(state.dir());
   core::InsertRequest insert = request_row(1, "key");
@@ -83,7 +83,7 @@ TEST(Store, RequestComesBackWhole) {
   EXPECT_EQ(store->prompt_text(1).value(), insert.payload.prompt_text) << "read once more";
 }
 
-TEST(Store, AQueuedRequestThatIsNamedComesWithItsTokens) {
+TEST(Store, FindById_WhenTheRequestIsQueued_ReturnsItsTokens) {
   const TempState state;
   auto store = open_store(state.dir());
   commit(*store, {request_row(1), chunk(1, 0, {10, 11}), progress(1, 2)});
@@ -92,7 +92,7 @@ TEST(Store, AQueuedRequestThatIsNamedComesWithItsTokens) {
   EXPECT_EQ(queued.choices[0].ids, (std::vector<core::TokenId>{10, 11}));
 }
 
-TEST(Store, ALongQueueIsReadPieceByPiece) {
+TEST(Store, Load_WhenTheQueueIsLong_ReadsItInBatches) {
   const TempState state;
   auto store = open_store(state.dir());
   std::vector<core::RowChange> rows;
@@ -108,23 +108,23 @@ TEST(Store, ALongQueueIsReadPieceByPiece) {
     return out;
   };
   const core::Boot boot = store->load(2).value();
-  EXPECT_EQ(seqs(boot.requests), (std::vector<core::Seq>{1, 2, 4}));  // what runs is always there
+  EXPECT_EQ(seqs(boot.requests), (std::vector<core::Seq>{1, 2, 4}));  // includes all that run
   EXPECT_EQ(boot.unread, 5);
   // Meanwhile one of them ends and a new one comes, which is not of the start's queue.
   commit(*store, {core::UpdateRequest{6, core::RequestState::kCancelled,
                                       core::PriorityClass::kNormal, "", 0, 3, "", ""},
                   request_row(10)});
-  const core::BootMore more = store->load_more(3).value();
+  const core::BootQueuePage more = store->load_queue_page(3).value();
   EXPECT_EQ(seqs(more.requests), (std::vector<core::Seq>{3, 7, 8}));
   EXPECT_FALSE(more.last);
-  const core::BootMore end = store->load_more(3).value();
+  const core::BootQueuePage end = store->load_queue_page(3).value();
   EXPECT_EQ(seqs(end.requests), std::vector<core::Seq>{9});
   EXPECT_TRUE(end.last);
   EXPECT_EQ(store->load().value().unread, 0);
-  EXPECT_TRUE(store->load_more(3).value().requests.empty());
+  EXPECT_TRUE(store->load_queue_page(3).value().requests.empty());
 }
 
-TEST(Store, RequestsAreSearchedPageByPage) {
+TEST(Store, ListRequests_WithFilters_ReturnsPages) {
   const TempState state;
   auto store = open_store(state.dir());
   EXPECT_EQ(store->list_requests({}).value().next, 0) << "of none";
@@ -152,13 +152,13 @@ TEST(Store, RequestsAreSearchedPageByPage) {
   EXPECT_EQ(find({.state = "failed", .tenant = "shop"}), (Found{{8}, 0}));
   EXPECT_EQ(find({.tenant = "shop", .id = "4"}), (Found{{4}, 0}));
   EXPECT_EQ(find({.id = "%"}), (Found{{}, 0}));
-  // What is rare is looked for in pieces.
+  // A search for a rare match goes in steps.
   EXPECT_EQ(find({.id = "4", .look_at = 3}), (Found{{}, 7}));
   EXPECT_EQ(find({.id = "4", .from = 7, .look_at = 3}), (Found{{4}, 4}));
   EXPECT_EQ(find({.id = "9", .oldest_first = true, .look_at = 3}), (Found{{}, 5}));
 }
 
-TEST(Store, TokensOfAnySpan) {
+TEST(Store, Tokens_WithAnySpan_ReturnsIdsAndExtras) {
   const TempState state;
   auto store = open_store(state.dir());
   core::InsertChunk with_extra = chunk(1, 5, {5, 6});
@@ -179,7 +179,7 @@ TEST(Store, TokensOfAnySpan) {
   EXPECT_EQ(store->tokens(1, 0, 0, 8).error().code, Errc::kCorrupt);  // never a short answer
 }
 
-TEST(Store, DamagedChunkIsSeen) {
+TEST(Store, Chunk_WhenDamaged_IsDetected) {
   const TempState state;
   auto store = open_store(state.dir());
   commit(*store, {request_row(1), chunk(1, 0, {1, 2})});
@@ -189,7 +189,7 @@ TEST(Store, DamagedChunkIsSeen) {
   EXPECT_EQ(store->tokens(1, 0, 0, 2).error().code, Errc::kCorrupt);
 }
 
-TEST(Store, DamagedRequestDoesNotHideTheOthers) {
+TEST(Store, Load_WhenOneRequestIsDamaged_ReturnsTheOthers) {
   const TempState state;
   auto store = open_store(state.dir());
   commit(*store,
@@ -206,7 +206,7 @@ TEST(Store, DamagedRequestDoesNotHideTheOthers) {
   EXPECT_EQ(boot.requests[2].damaged, "");
 }
 
-/// Three requests, the second with an open attempt; then the second is damaged.
+/// Writes three requests, the second with an open attempt; then the second is damaged.
 TempState& damaged_by(const std::string& sql, TempState& state) {
   {
     auto store = open_store(state.dir());
@@ -223,7 +223,7 @@ TempState& damaged_by(const std::string& sql, TempState& state) {
   return state;
 }
 
-TEST(Store, WhatIsMissingOrWrongInOneRequestCostsThisOneOnly) {
+TEST(Store, Load_WhenARequestsRowsAreInvalid_MarksOnlyThatOneDamaged) {
   struct Case {
     const char* sql;
     const char* what;
@@ -248,7 +248,7 @@ TEST(Store, WhatIsMissingOrWrongInOneRequestCostsThisOneOnly) {
   }
 }
 
-TEST(Store, ADamagedStateIsAFailedRequestAndHidesNoOther) {
+TEST(Store, RequestState_WhenUnparsable_IsFailedAsCorrupt) {
   TempState state;
   auto store =
       open_store(damaged_by("UPDATE requests SET state='runnong' WHERE seq=2", state).dir());
@@ -265,7 +265,7 @@ TEST(Store, ADamagedStateIsAFailedRequestAndHidesNoOther) {
   EXPECT_EQ(store->load().value().requests.size(), 2u) << "it does not run any more";
 }
 
-TEST(Store, AnEndOfAnUnknownNameIsAnError) {
+TEST(Store, FinishReason_WhenUnknown_IsError) {
   TempState state;
   damaged_by("", state);
   rewrite_rows(state.db(), "UPDATE choices SET finish='stap' WHERE seq=2");
@@ -273,7 +273,7 @@ TEST(Store, AnEndOfAnUnknownNameIsAnError) {
   EXPECT_EQ(store->find_by_id("r2").value()->choices.at(0).row.finish, core::FinishReason::kError);
 }
 
-TEST(Store, ADamagedFileIsSaidAndNothingIsWritten) {
+TEST(Store, Apply_WhenTheFileIsCorrupt_FailsAndWritesNothing) {
   const TempState state;
   open_store(state.dir()).reset();
   const std::string root =
@@ -297,7 +297,7 @@ TEST(Store, ADamagedFileIsSaidAndNothingIsWritten) {
   EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM requests"), "0");
 }
 
-TEST(Store, GroupIsAllOrNothing) {
+TEST(Store, Apply_WhenOneRowViolatesAConstraint_RollsBackTheGroup) {
   const TempState state;
   auto store = open_store(state.dir());
   commit(*store, {request_row(1, "key")});
@@ -306,13 +306,13 @@ TEST(Store, GroupIsAllOrNothing) {
   const Result<void> done = store->apply(rows, Durability::kFull);
   ASSERT_FALSE(done.has_value());
   EXPECT_EQ(done.error().code, Errc::kStorage);
-  // What the file holds is taken as unknown from here on.
+  // The file's content counts as unknown from here on.
   EXPECT_FALSE(store->apply(std::vector<core::RowChange>{request_row(4)}, Durability::kFull));
   store.reset();
   EXPECT_EQ(read_sql(state.db(), "SELECT group_concat(id) FROM requests"), "r1");
 }
 
-TEST(Store, FullDiskRollsBackAndCanBeTriedAgain) {
+TEST(Store, Apply_WhenTheDiskIsFull_RollsBackAndCanBeRetried) {
   // A cap on the pages gives SQLITE_FULL exactly as a full disk does.
   const TempState state;
   OpenOptions options;
@@ -329,9 +329,9 @@ TEST(Store, FullDiskRollsBackAndCanBeTriedAgain) {
   EXPECT_TRUE(store->find_by_id("r1").value().has_value());
 }
 
-TEST(Store, AFileThatCannotBeOpenedSaysWhatToLookAt) {
+TEST(Store, Open_WhenTheFileCannotBeOpened_HintsAtPermissions) {
   const TempState state;
-  ASSERT_EQ(mkdir(state.db().c_str(), 0700), 0);  // not even root opens that
+  ASSERT_EQ(mkdir(state.db().c_str(), 0700), 0);  // not even root opens a directory as a file
   OpenOptions options;
   options.state_dir = state.dir();
   const auto store = Store::open(options);
@@ -339,14 +339,14 @@ TEST(Store, AFileThatCannotBeOpenedSaysWhatToLookAt) {
   EXPECT_NE(store.error().what.find("writable for this user?"), std::string::npos);
 }
 
-TEST(Store, EpochsOnlyRise) {
+TEST(Store, RaiseEpoch_WhenTheStoreIsReopened_OnlyIncreases) {
   const TempState state;
   for (std::uint64_t i = 1; i <= 3; ++i) {
     EXPECT_EQ(open_store(state.dir())->raise_epoch(5).value(), i);
   }
 }
 
-TEST(Store, SecondOwnerIsToldWhoTheFirstIs) {
+TEST(Store, Open_WhenAnotherProcessOwnsTheStore_NamesTheOwner) {
   const TempState state;
   const auto store = open_store(state.dir());
   std::string what;
@@ -355,7 +355,7 @@ TEST(Store, SecondOwnerIsToldWhoTheFirstIs) {
       << what;
 }
 
-TEST(Store, LockOfADeadOwnerIsFree) {
+TEST(Store, StateLock_WhenTheOwnerIsDead_IsFree) {
   const TempState state;
   const pid_t child = fork();
   if (child == 0) {
@@ -368,8 +368,8 @@ TEST(Store, LockOfADeadOwnerIsFree) {
   EXPECT_NE(open_store(state.dir()), nullptr);
 }
 
-// A killed daemon keeps its lock until the kernel is done with it; its successor waits for that.
-TEST(Store, LockOfADyingOwnerIsWaitedFor) {
+// A killed daemon holds its lock until the kernel is done with it; its successor waits for that.
+TEST(Store, StateLock_WhenTheOwnerIsExiting_IsAcquiredAfterIt) {
   const TempState state;
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
@@ -390,7 +390,7 @@ TEST(Store, LockOfADyingOwnerIsWaitedFor) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(Store, NewerDatabaseIsRefused) {
+TEST(Store, Open_WhenTheSchemaIsNewer_IsRefused) {
   const TempState state;
   open_store(state.dir()).reset();
   run_sql(state.db(), "PRAGMA user_version=999");
@@ -399,11 +399,11 @@ TEST(Store, NewerDatabaseIsRefused) {
   EXPECT_NE(what.find("999"), std::string::npos) << what;
 }
 
-TEST(Store, ForeignAndDamagedFilesAreRefused) {
+TEST(Store, Open_WhenTheFileIsForeignOrDamaged_IsRefused) {
   const TempState foreign;
   run_sql(foreign.db(), "CREATE TABLE mine(a); PRAGMA user_version=1");
   EXPECT_EQ(open_error(foreign.dir()), Errc::kCorrupt);
-  // Only what is empty in every way is made ours.
+  // Only a file that is empty in every way becomes ours.
   for (int id : {0, 7}) {
     for (int version : {0, 1}) {
       for (const char* table : {"", "CREATE TABLE mine(a);"}) {
@@ -421,8 +421,8 @@ TEST(Store, ForeignAndDamagedFilesAreRefused) {
   EXPECT_EQ(open_error(text.dir()), Errc::kCorrupt);
 }
 
-// Root may write everywhere, so as root a child of another user looks.
-TEST(Store, UnwritableDirectoryIsNamed) {
+// Root may write everywhere, so as root a child of another user opens the store.
+TEST(Store, Open_WhenTheDirectoryIsReadOnly_NamesIt) {
   const TempState state;
   ASSERT_EQ(chmod(state.dir().c_str(), 0555), 0);
   const pid_t child = fork();
@@ -440,7 +440,7 @@ TEST(Store, UnwritableDirectoryIsNamed) {
   chmod(state.dir().c_str(), 0700);
 }
 
-TEST(Store, FailedMigrationLeavesNothingBehind) {
+TEST(Store, Migration_WhenItFails_IsRolledBack) {
   // A migration that meets a table of its own name fails as a whole; the file stays at version 0.
   const TempState state;
   run_sql(state.db(),
@@ -450,7 +450,7 @@ TEST(Store, FailedMigrationLeavesNothingBehind) {
   EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM sqlite_schema WHERE name='requests'"), "0");
 }
 
-TEST(Store, AnOlderFileIsBroughtUp) {
+TEST(Store, Open_WhenTheSchemaIsOlder_Migrates) {
   const TempState state;
   run_sql(state.db(), "BEGIN;" + std::string(kMigrations[0]) +
                           "INSERT INTO chunks VALUES (1, 0, 0, x'0700000008000000', NULL, " +
@@ -458,14 +458,14 @@ TEST(Store, AnOlderFileIsBroughtUp) {
                           ");"
                           "PRAGMA application_id=" +
                           std::to_string(kApplicationId) + "; PRAGMA user_version=1; COMMIT");
-  EXPECT_TRUE(check_file(state.db()));  // also while it is the older one
+  EXPECT_TRUE(check_file(state.db()));  // also while it has the older schema
   auto store = open_store(state.dir());
   EXPECT_EQ(read_sql(state.db(), "PRAGMA user_version"), std::to_string(schema_version()));
   commit(*store, {chunk(1, 2, {9})});
   EXPECT_EQ(store->tokens(1, 0, 0, 3)->ids, (std::vector<core::TokenId>{7, 8, 9}));
 }
 
-TEST(Store, ReadersMayLookWhileTheOwnerWrites) {
+TEST(Store, Readers_WhileTheOwnerWrites_SeeCommittedRows) {
   const TempState state;
   auto store = open_store(state.dir());
   for (core::Seq seq = 1; seq <= 50; ++seq) {
@@ -475,7 +475,7 @@ TEST(Store, ReadersMayLookWhileTheOwnerWrites) {
   }
 }
 
-TEST(Store, AReaderHoldsUpACheckpointAndNothingElse) {
+TEST(Store, Checkpoint_WhileAReaderIsOpen_IsDeferredAndWritesGoOn) {
   const TempState state;
   OpenOptions options;
   options.state_dir = state.dir();
@@ -499,7 +499,7 @@ TEST(Store, AReaderHoldsUpACheckpointAndNothingElse) {
   EXPECT_EQ(read_sql(state.db(), "SELECT count(*) FROM requests"), "3");
 }
 
-TEST(Store, CheckpointEmptiesTheLog) {
+TEST(Store, Checkpoint_WhenDue_BoundsAndEmptiesTheLog) {
   const TempState state;
   auto store = open_store(state.dir());
   for (core::Seq seq = 1; seq <= 400; ++seq) {
@@ -513,7 +513,7 @@ TEST(Store, CheckpointEmptiesTheLog) {
   EXPECT_EQ(store->wal_pages(), 0);
 }
 
-TEST(Store, ASmallLogIsMovedWhenNothingElseIsToDo) {
+TEST(Store, Checkpoint_WhenIdle_MovesASmallLog) {
   const TempState state;
   OpenOptions options;
   options.state_dir = state.dir();
@@ -530,7 +530,7 @@ TEST(Store, ASmallLogIsMovedWhenNothingElseIsToDo) {
   EXPECT_GT(std::filesystem::file_size(state.db()), size);
 }
 
-TEST(Store, EachLengthOfTheLogHasItsCheckpoint) {
+TEST(Store, Checkpoint_AtEachLogLengthThreshold_IsDue) {
   struct Bound {
     std::int64_t OpenOptions::*pages;
     bool idle, truncates;
@@ -569,7 +569,7 @@ TEST(Store, EachLengthOfTheLogHasItsCheckpoint) {
   }
 }
 
-TEST(Store, ItsSizesAreTold) {
+TEST(Store, Stats_WhenRowsAreAddedAndDeleted_ReportsSizes) {
   const TempState state;
   auto store = open_store(state.dir());
   for (core::Seq seq = 1; seq <= 60; ++seq) commit(*store, {request_row(seq)});
@@ -592,7 +592,7 @@ TEST(Store, ItsSizesAreTold) {
   EXPECT_EQ(store->oldest(0, 10)->used_bytes, (stats.pages - stats.free_pages) * 4096);
 }
 
-TEST(Store, EveryStateAndEveryEndComesBack) {
+TEST(Store, StatesAndFinishReasons_WhenStored_ComeBack) {
   const TempState state;
   auto store = open_store(state.dir());
   core::Seq seq = 0;
@@ -613,7 +613,7 @@ TEST(Store, EveryStateAndEveryEndComesBack) {
   }
 }
 
-TEST(Store, PromptsThatAreNotThereAreDamage) {
+TEST(Store, PromptIds_WhenThePromptIsMissing_IsCorrupt) {
   const TempState state;
   auto store = open_store(state.dir());
   core::InsertRequest insert = request_row(1);
@@ -637,7 +637,7 @@ TEST(Store, PromptsThatAreNotThereAreDamage) {
   EXPECT_TRUE(store->prompt_ids(2, 0).has_value());
 }
 
-TEST(Store, EncodedPromptsAreReadWholeOrNotAtAll) {
+TEST(Store, DecodePrompts_WhenTruncatedOrExtended_IsCorrupt) {
   const std::vector<std::vector<core::TokenId>> prompts = {{1, 2, 3}, {}, {4}};
   const std::string bytes = encode_prompts(prompts);
   EXPECT_EQ(decode_prompts(bytes).value(), prompts);
@@ -651,9 +651,9 @@ TEST(Store, EncodedPromptsAreReadWholeOrNotAtAll) {
   EXPECT_EQ(decode_strings("{").error().code, Errc::kCorrupt);
 }
 
-TEST(Store, ParametersSurviveBothReaders) {
-  // Without stops, extra and scores of the prompt a reader of our own is used, else the JSON
-  // parser: both must agree.
+TEST(Store, Parameters_WithEitherParser_SurviveARoundTrip) {
+  // Parameters without stops, extra and scores of the prompt have a parser of our own, others the
+  // JSON parser: both must agree.
   core::PayloadRow payload;
   wire::Sampling& s = payload.sampling;
   s = {0.1f, 40, 0.95f, 0.05f, 0xFFFF'FFFF'FFFF'FFFEULL, true, 3, 5, 1.1f, -0.3f, 1e-7f, ""};
@@ -686,10 +686,10 @@ TEST(Store, ParametersSurviveBothReaders) {
     cut.erase(key);
     EXPECT_EQ(decode_params(cut.dump()).error().code, Errc::kCorrupt) << key;
     cut[key] = value;
-    cut["later"] = 1;  // of a newer release: read by the slow way, all the same
+    cut["later"] = 1;  // of a newer release: the JSON parser reads it all the same
     EXPECT_EQ(decode_params(cut.dump()).has_value(), true) << key;
   }
-  // Cut, or with another byte, anywhere: damage or what the JSON parser makes of it.
+  // Cut, or with another byte, anywhere: damage, or what the JSON parser makes of it.
   for (std::size_t i = 0; i < whole.size(); ++i) {
     EXPECT_EQ(decode_params(whole.substr(0, i)).error().code, Errc::kCorrupt) << i;
     std::string other = whole;
@@ -700,7 +700,7 @@ TEST(Store, ParametersSurviveBothReaders) {
   EXPECT_TRUE(decode_params(whole + " ").has_value());
 }
 
-TEST(Store, ANewReserveIsThereAtOnce) {
+TEST(Store, SetReserve_WhenEnlarged_AllocatesAtOnce) {
   const TempState state;
   auto store = open_store(state.dir());
   const auto has_file_of = [&](std::uint64_t bytes) {
@@ -712,11 +712,11 @@ TEST(Store, ANewReserveIsThereAtOnce) {
   EXPECT_FALSE(has_file_of(3 << 20));
   store->set_reserve(3 << 20);
   EXPECT_TRUE(has_file_of(3 << 20));
-  EXPECT_TRUE(store->make_room());
+  EXPECT_TRUE(store->release_reserve());
   EXPECT_FALSE(has_file_of(3 << 20));
 }
 
-TEST(Store, DamagedConfigVersionsAreSeen) {
+TEST(Store, ConfigVersions_WhenDamaged_AreDetected) {
   for (const char* bad :
        {"", "[]", "{}", "{\"settings\":7}", "{\"settings\":{\"a\":7}}", "{\"settings\":{\"a\":{}}}",
         "{\"settings\":{\"a\":{\"value\":1.5}}}", "{\"settings\":{\"a\":{\"value\":[]}}}"}) {
@@ -728,7 +728,7 @@ TEST(Store, DamagedConfigVersionsAreSeen) {
   EXPECT_EQ(good->settings.at("a").value, core::KnobValue(std::int64_t{1}));
   EXPECT_EQ(good->settings.at("b").value, core::KnobValue("x"));
   EXPECT_EQ(good->settings.at("b").who, "");
-  // Imports only say where settings came from: what is damaged of them costs no start.
+  // Imports only say where settings came from: damage in them does not prevent a start.
   const auto odd = decode_config(R"({"settings":{},"imports":7})");
   ASSERT_TRUE(odd);
   EXPECT_TRUE(odd->imports.empty());
@@ -737,13 +737,13 @@ TEST(Store, DamagedConfigVersionsAreSeen) {
   EXPECT_EQ(half->imports, (std::map<std::string, std::string>{{"file", "a=1"}}));
 }
 
-TEST(Store, Crc32cKnownAnswers) {
+TEST(Store, Crc32c_WhenGivenTestVectors_MatchesThem) {
   EXPECT_EQ(crc32c("123456789"), 0xE3069283u);
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8A9136AAu);
   EXPECT_EQ(crc32c("56789", crc32c("1234")), 0xE3069283u);
 }
 
-TEST(Store, DeletedRequestsLeaveNothingBehind) {
+TEST(Store, Request_WhenDeleted_LeavesNoRows) {
   const TempState state;
   auto store = open_store(state.dir());
   for (core::Seq seq = 1; seq <= 3; ++seq) {
@@ -763,7 +763,7 @@ TEST(Store, DeletedRequestsLeaveNothingBehind) {
   EXPECT_EQ(read_sql(state.db(), "PRAGMA foreign_key_check"), "");
 }
 
-TEST(Store, ConfigVersionsComeBackWhole) {
+TEST(Store, ConfigVersion_WhenTheStoreIsReopened_ComesBackWhole) {
   const TempState state;
   core::ConfigVersion version;
   version.version = 3;

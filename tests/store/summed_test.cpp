@@ -1,5 +1,5 @@
-// Goal: whatever the store writes has its right checksum, whether it was summed from what was bound
-// or by SQL, and it is the number that an earlier program wrote.
+// Goal: every row that the store writes has its right checksum, whether it was summed from what was
+// bound or by SQL, and it is the number that an earlier program wrote.
 // Method: each kind of change there is, one after another, with the whole file checked after each;
 // the same with a store that is opened anew before each change; the text of the statements.
 #include "control/store/summed.h"
@@ -144,7 +144,7 @@ void add_objects(std::vector<core::RowChange>& all) {
   all.emplace_back(core::DeleteObject{2});
 }
 
-/// Every kind of change, those that change a row that is there twice.
+/// Every kind of change; those that change an existing row twice.
 std::vector<core::RowChange> every_change() {
   std::vector<core::RowChange> all;
   add_requests(all);
@@ -174,8 +174,8 @@ std::string unsummed_of(const std::string& db) {
   return "";
 }
 
-// A kind of change that is new, or left out here, fails this.
-TEST(Summed, TheseAreAllChanges) {
+// Fails for a kind of change that every_change() lacks.
+TEST(ChecksummedWrites, EveryChange_CoversAllRowAndAliasChanges) {
   std::set<std::size_t> rows;
   std::set<std::size_t> aliases;
   for (const core::RowChange& change : every_change()) {
@@ -187,11 +187,11 @@ TEST(Summed, TheseAreAllChanges) {
   EXPECT_EQ(aliases.size(), std::variant_size_v<core::AliasChange>);
 }
 
-TEST(Summed, EveryChangeLeavesRightChecksums) {
+TEST(ChecksummedWrites, Checksums_AfterEachKindOfChange_AreValid) {
   const std::vector<core::RowChange> all = every_change();
   std::string summed_here;
   for (std::size_t upto = 1; upto <= all.size(); ++upto) {
-    // Tokens come in one group with the count of them.
+    // Tokens come in one group with their count.
     if (std::holds_alternative<core::InsertChunk>(all[upto - 1])) continue;
     const TempState state(true);
     {
@@ -215,8 +215,8 @@ TEST(Summed, EveryChangeLeavesRightChecksums) {
   EXPECT_EQ(sums_of(state.db()), summed_here) << "the first was summed by SQL";
 }
 
-// What a group that was undone has left in memory must sum no row.
-TEST(Summed, AnUndoneGroupIsForgotten) {
+// Sums that a rolled back group left in memory must not be used for a row.
+TEST(ChecksummedWrites, PendingChecksums_WhenAGroupRollsBack_AreDiscarded) {
   const TempState state(true);
   {
     OpenOptions options;
@@ -248,7 +248,7 @@ bool names_table(const std::string& text, const std::string& verb, const std::st
 }
 
 // Rows of checked tables are written by statements of row_checksum.h and summed.h alone.
-TEST(Summed, NoStatementGoesPastTheChecksum) {
+TEST(ChecksummedWrites, SqlStatements_WhenWritingCheckedTables_UseTheChecksumHelpers) {
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(HOLDFAST_SOURCE_DIR "/control")) {
     if (entry.path().extension() != ".cpp") continue;
@@ -267,9 +267,9 @@ TEST(Summed, NoStatementGoesPastTheChecksum) {
   EXPECT_GT(files, 20);
 }
 
-// A database that is there has sums of this hash, and the function that its rows are compared by
-// gives what the migration's gave.
-TEST(Summed, TheHashIsWhatItWas) {
+// Existing databases have sums of this hash, and the function that their rows are compared by gives
+// what the migration's gave.
+TEST(ChecksummedWrites, RowHash_WithFixedValues_IsUnchanged) {
   sqlite3* db = nullptr;
   ASSERT_EQ(sqlite3_open(":memory:", &db), SQLITE_OK);
   ASSERT_TRUE(define_checksums(db).has_value());
@@ -286,7 +286,7 @@ TEST(Summed, TheHashIsWhatItWas) {
   sqlite3_close(db);
 }
 
-TEST(Summed, TheInstructionAndTheTableAgree) {
+TEST(ChecksummedWrites, Crc32c_WithInstructionOrTable_GivesTheSameSum) {
   std::string bytes;
   for (int size = 0; size < 100; ++size) {
     EXPECT_EQ(crc32c(bytes), crc32c_by_table(bytes)) << size;

@@ -1,7 +1,7 @@
 // Goal: tokens read back the same whether they are still in the tail, have moved to their requests,
 // or are split over both; after a restart too; damage is seen on both sides of a move and never
-// erased by it; a group that failed leaves nothing. Method: the store with a tail of few rows
-// beside one whose tail never moves, and by hand through SQL.
+// erased by it; a group that failed leaves nothing. Method: the store with a tail of few rows,
+// compared with one whose tail never moves, and by hand through SQL.
 #include <gtest/gtest.h>
 
 #include "control/store/backup.h"
@@ -31,7 +31,7 @@ core::InsertChunk chunk_with(core::Seq seq, std::int64_t start, std::vector<Toke
   return c;
 }
 
-TEST(Tail, ARequestThatGoesWithItsFirstTokensLeavesNone) {
+TEST(Tail, Tail_WhenARequestIsDeletedWithItsFirstTokens_HasNoRows) {
   const TempState state(true);
   auto store = open_with(state.dir(), 100);
   commit(*store, {request_row(1)});
@@ -44,7 +44,7 @@ TEST(Tail, ARequestThatGoesWithItsFirstTokensLeavesNone) {
   EXPECT_EQ(rows_in(state, "tail"), "0");
 }
 
-TEST(Tail, MovesEachTimeThatItIsFull) {
+TEST(Tail, Tail_WhenFull_MovesItsRowsEachTime) {
   const TempState state(true);
   auto store = open_with(state.dir(), 3);
   commit(*store, {request_row(1)});
@@ -57,7 +57,7 @@ TEST(Tail, MovesEachTimeThatItIsFull) {
   EXPECT_NE(rows[3], rows[4]);
 }
 
-TEST(Tail, EveryLengthReadsTheSame) {
+TEST(Tail, Tokens_WithAnyTailLength_ReadTheSame) {
   for (const std::int64_t rows : {1, 2, 3, 5, 8, 4096}) {
     const TempState state(true);
     auto store = open_with(state.dir(), rows);
@@ -94,7 +94,7 @@ TEST(Tail, EveryLengthReadsTheSame) {
   }
 }
 
-TEST(Tail, ItsSizeIsThatOfWhatIsInIt) {
+TEST(Tail, TailSize_AfterAddsAndErases_CountsCommittedRows) {
   Tail tail;
   tail.add({1, 0}, encode_chunk(chunk(1, 0, {5, 6, 7})));
   EXPECT_EQ(tail.rows(), 0) << "not committed yet";
@@ -117,7 +117,7 @@ TEST(Tail, ItsSizeIsThatOfWhatIsInIt) {
   EXPECT_EQ(tail.bytes(), 0);
 }
 
-TEST(Tail, ItsSizeIsInBytesOfIdsAndExtras) {
+TEST(Tail, TailBytes_WithIdsAndExtras_CountsBoth) {
   Tail tail;
   tail.add({1, 0}, encode_chunk(chunk(1, 0, {5, 6, 7})));
   tail.commit();
@@ -135,7 +135,7 @@ TEST(Tail, ItsSizeIsInBytesOfIdsAndExtras) {
   EXPECT_EQ(tail.bytes(), 0);
 }
 
-TEST(Tail, ItKnowsWhoseTokensItHasAlsoUncommittedOnes) {
+TEST(Tail, TailHas_WhenTokensAreUncommitted_IsTrue) {
   Tail tail;
   tail.add({2, 1}, encode_chunk(chunk(2, 0, {5})));
   EXPECT_TRUE(tail.has(2));
@@ -161,7 +161,7 @@ TEST(Tail, ItKnowsWhoseTokensItHasAlsoUncommittedOnes) {
   EXPECT_TRUE(tail.has(4));
 }
 
-TEST(Tail, MovesWhenItsBytesAreMany) {
+TEST(Tail, Tail_WhenItsBytesExceedTheLimit_MovesItsRows) {
   const TempState state(true);
   auto store = open_with(state.dir(), 1'000'000);
   commit(*store, {request_row(1)});
@@ -176,7 +176,7 @@ TEST(Tail, MovesWhenItsBytesAreMany) {
   EXPECT_EQ(store->tokens(1, 0, 3, 5)->extra.front().size(), megabyte.size());
 }
 
-TEST(Tail, AChunkThatDoesNotReachOnIsAGap) {
+TEST(Tail, AppendChunk_WhenTheChunkIsNotAdjacent_IsAGap) {
   TokenSpan span;
   const ChunkRow row = encode_chunk(chunk(1, 5, {50, 51, 52}));
   const auto append = [&](std::int64_t from, std::int64_t end) {
@@ -194,7 +194,7 @@ TEST(Tail, AChunkThatDoesNotReachOnIsAGap) {
   EXPECT_EQ(span.extra.size(), span.ids.size());
 }
 
-TEST(Tail, AMoveMakesOneRowOfMany) {
+TEST(Tail, Tail_WhenMoved_MergesManyRowsIntoOne) {
   const TempState state;
   auto store = open_with(state.dir(), 10);
   commit(*store, {request_row(1), request_row(2)});
@@ -207,7 +207,7 @@ TEST(Tail, AMoveMakesOneRowOfMany) {
   EXPECT_EQ(store->tokens(1, 0, 3, 6)->ids, (std::vector<TokenId>{1, 1, 3}));
 }
 
-TEST(Tail, DamageStaysVisibleWhenItMoves) {
+TEST(Tail, DamagedTailRow_WhenMoved_StaysDetectable) {
   const TempState state;
   auto store = open_with(state.dir(), 4096);
   commit(*store, {request_row(1), request_row(2)});
@@ -218,7 +218,7 @@ TEST(Tail, DamageStaysVisibleWhenItMoves) {
   EXPECT_EQ(store->tokens(1, 0, 0, 2).error().code, Errc::kCorrupt);
   commit(*store, {chunk(2, 2, {5})});
   EXPECT_EQ(rows_in(state, "tail"), "1");
-  EXPECT_EQ(rows_in(state, "settled"), "3");  // the damaged request's as they were
+  EXPECT_EQ(rows_in(state, "settled"), "3");  // the damaged request's stay as they are
   EXPECT_EQ(store->tokens(1, 0, 0, 1)->ids, (std::vector<TokenId>{1}));
   EXPECT_EQ(store->tokens(1, 0, 0, 2).error().code, Errc::kCorrupt);
   EXPECT_EQ(store->tokens(2, 0, 0, 3)->ids, (std::vector<TokenId>{3, 4, 5}));
@@ -226,7 +226,7 @@ TEST(Tail, DamageStaysVisibleWhenItMoves) {
   EXPECT_EQ(check_file(state.db()).error().code, Errc::kCorrupt);
 }
 
-TEST(Tail, WhatIsGoneBeforeItIsAGapAndNotRewound) {
+TEST(Tail, Tokens_WhenSettledRowsAreMissing_AreAGap) {
   const TempState state;
   auto store = open_with(state.dir(), 2);
   commit(*store, {request_row(1)});
@@ -245,7 +245,7 @@ TEST(Tail, WhatIsGoneBeforeItIsAGapAndNotRewound) {
   EXPECT_EQ(store->tokens(1, 0, 2, 3)->ids, std::vector<TokenId>{7});
 }
 
-TEST(Tail, TheCheckReadsTheTailToo) {
+TEST(Tail, Check_WhenATailRowIsDamaged_FindsIt) {
   const TempState state;
   auto store = open_with(state.dir(), 4096);
   commit(*store, {request_row(1), chunk(1, 0, {1})});
@@ -255,11 +255,11 @@ TEST(Tail, TheCheckReadsTheTailToo) {
   EXPECT_EQ(check_file(state.db()).error().code, Errc::kCorrupt);
 }
 
-TEST(Tail, AFailedGroupLeavesNothing) {
+TEST(Tail, Tail_WhenAGroupFailsAfterAMove_IsRolledBack) {
   const TempState state;
   auto store = open_with(state.dir(), 2);
   commit(*store, {request_row(1), chunk(1, 0, {1}), chunk(1, 1, {2})});
-  // The second row of the group breaks a constraint after the tail had moved.
+  // The second row of the group breaks a constraint after the tail has moved.
   const core::RowChange bad[] = {chunk(1, 2, {3}), request_row(1)};
   EXPECT_FALSE(store->apply(bad, core::Durability::kFull));
   EXPECT_EQ(rows_in(state, "tail"), "2");
@@ -268,7 +268,7 @@ TEST(Tail, AFailedGroupLeavesNothing) {
   EXPECT_FALSE(store->tokens(1, 0, 0, 3));
 }
 
-TEST(Tail, WhatAFullDiskRefusedDoesNotComeBackWithTheNextGroup) {
+TEST(Tail, Tail_WhenTheDiskWasFull_ForgetsTheRefusedTokens) {
   const TempState state;
   OpenOptions options;
   options.state_dir = state.dir();
@@ -283,7 +283,7 @@ TEST(Tail, WhatAFullDiskRefusedDoesNotComeBackWithTheNextGroup) {
   EXPECT_EQ(store->tokens(1, 0, 0, 2)->ids, (std::vector<TokenId>{1, 2}));
 }
 
-TEST(Tail, ARequestThatLeavesTakesItsTokensAlong) {
+TEST(Tail, Tail_WhenARequestIsDeleted_DropsItsTokens) {
   const TempState state;
   auto store = open_with(state.dir(), 4096);
   commit(*store, {request_row(1), request_row(2), chunk(1, 0, {1}), chunk(2, 0, {2})});

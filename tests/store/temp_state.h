@@ -1,5 +1,5 @@
 #pragma once
-// A state directory that goes away with the test, and rows to put into it.
+// A state directory that is removed after the test, and rows to put into it.
 
 #include <string>
 #include <vector>
@@ -8,9 +8,10 @@
 
 namespace holdfast::store {
 
+/// A temporary state directory.
 class TempState {
  public:
-  /// On the disk, or (`in_memory`) where a sync costs nothing, for tests of many commits.
+  /// Makes it on the disk, or (`in_memory`) where a sync costs nothing, for tests of many commits.
   explicit TempState(bool in_memory = false);
   ~TempState();
   TempState(const TempState&) = delete;
@@ -27,13 +28,13 @@ std::unique_ptr<Store> open_store(const std::string& dir);
 core::InsertRequest request_row(core::Seq seq, const std::string& idem_key = "");
 core::InsertChunk chunk(core::Seq seq, std::int64_t start, std::vector<core::TokenId> ids);
 core::UpdateChoice progress(core::Seq seq, std::int64_t next_index);
-/// CHECKs that it worked.
+/// Applies the rows and CHECKs that it worked.
 void commit(Store& store, const std::vector<core::RowChange>& rows,
             core::Durability durability = core::Durability::kFull);
 
-/// Past the store, on a connection of their own.
+/// Runs SQL past the store, on a connection of its own.
 void run_sql(const std::string& path, const std::string& sql);
-/// As run_sql, and the rows say that they were written so: all get new checksums.
+/// Runs SQL and gives all rows new checksums, so that they count as written.
 void rewrite_rows(const std::string& path, const std::string& sql);
 std::string read_sql(const std::string& path, const std::string& sql);
 

@@ -21,7 +21,7 @@ std::string render(std::string_view source, const std::string& extra = "{}") {
   return text.has_value() ? text.value() : "render: " + text.error().what;
 }
 
-TEST(ChatTemplate, WhiteSpaceRules) {
+TEST(ChatTemplate, WhitespaceControl_WhenRendered_MatchesJinja2) {
   EXPECT_EQ(render("a\n  {% if true %}\nb\n  {% endif %}\nc\n"), "a\nb\nc");
   EXPECT_EQ(render("a  {%- if true -%}  b  {%- endif %} c"), "ab c");
   EXPECT_EQ(render("a {% if true %} b{% endif %}"), "a  b");
@@ -30,7 +30,7 @@ TEST(ChatTemplate, WhiteSpaceRules) {
   EXPECT_EQ(render("{% raw %}{{ x }}{% endraw %}"), "{{ x }}");
 }
 
-TEST(ChatTemplate, ScopesAndNamespaces) {
+TEST(ChatTemplate, ScopesAndNamespaces_WhenRendered_MatchJinja2) {
   EXPECT_EQ(render("{% set x = 1 %}{% for i in [1,2] %}{% set x = i %}{% endfor %}{{ x }}"), "1");
   EXPECT_EQ(render("{% set ns = namespace(x=1) %}{% for i in [1,2] %}{% set ns.x = i %}{% endfor "
                    "%}{{ ns.x }}"),
@@ -46,7 +46,7 @@ TEST(ChatTemplate, ScopesAndNamespaces) {
   EXPECT_EQ(render("{% with a=1, b=2 %}{{ a + b }}{% endwith %}{{ a is defined }}"), "3False");
 }
 
-TEST(ChatTemplate, LoopsAndControl) {
+TEST(ChatTemplate, LoopsAndControl_WhenRendered_MatchJinja2) {
   EXPECT_EQ(render("{% for m in messages %}{{ loop.index }}{{ m.role[0] }}{{ ',' if not loop.last "
                    "}}{% endfor %}"),
             "1u,2a");
@@ -58,7 +58,7 @@ TEST(ChatTemplate, LoopsAndControl) {
   EXPECT_EQ(render("{% for m in messages[::-1] %}{{ m['content'] }}{% endfor %}"), "YoHi");
 }
 
-TEST(ChatTemplate, Expressions) {
+TEST(ChatTemplate, Expressions_WhenRendered_MatchJinja2) {
   EXPECT_EQ(
       render("{{ 7 // 2 }} {{ -7 // 2 }} {{ -7 % 3 }} {{ 7 / 2 }} {{ 2 ** 3 }} {{ 1 ~ 'a' }}"),
       "3 -4 2 3.5 8 1a");
@@ -80,7 +80,7 @@ TEST(ChatTemplate, Expressions) {
             "user,assistant 1");
 }
 
-TEST(ChatTemplate, ErrorsNameLineAndConstruct) {
+TEST(ChatTemplate, Template_WhenInvalid_NamesLineAndConstruct) {
   EXPECT_EQ(render("a\n{{ raise_exception('no system') }}"),
             "render: chat template line 2: no system");
   EXPECT_EQ(render("{% if x %}"),
@@ -97,7 +97,7 @@ TEST(ChatTemplate, ErrorsNameLineAndConstruct) {
   EXPECT_NE(render("{% for x in none %}{% endfor %}").find("not iterable"), std::string::npos);
 }
 
-TEST(ChatTemplate, HostileTemplatesEndWithinBounds) {
+TEST(ChatTemplate, Template_WhenHostile_EndsWithinBounds) {
   const auto fails = [](std::string_view source) { return render(source).find("render: ") == 0; };
   EXPECT_TRUE(fails("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"));
   EXPECT_TRUE(fails(

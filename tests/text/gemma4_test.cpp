@@ -1,7 +1,7 @@
-// Goal: text becomes the ids of Gemma 4's vocabulary, which is SentencePiece's by a list of merges.
-// Method: small vocabularies made here with merges drawn at random, held against the rules said
-// again on strings: a space is U+2581, lines and what is between them are apart, what is between
-// lines is one token where it is one, a character that is no token is its bytes.
+// Goal: text becomes the ids of Gemma 4's vocabulary, which is SentencePiece's with a list of
+// merges. Method: small vocabularies made here with merges drawn at random, compared with the same
+// rules on strings: a space is U+2581, newlines and the text between them are separate runs, a run
+// of newlines is one token if there is such a token, a character that is no token is its bytes.
 
 #include <gtest/gtest.h>
 
@@ -129,7 +129,7 @@ class Slow {
   TokenId first_byte_ = -1;
 };
 
-TEST(Gemma4, EqualsMergingStringsOneByOne) {
+TEST(Gemma4, Encode_WithRandomTexts_EqualsNaiveMerging) {
   std::mt19937 random(5);
   const std::vector<std::string> letters = {"a", "b", " ", "c",  "é", "\n", " ", "世",
                                             "<", "/", "s", "\n", ">", "\t", "z"};
@@ -153,13 +153,13 @@ TEST(Gemma4, EqualsMergingStringsOneByOne) {
   }
 }
 
-TEST(Gemma4, SpecialTokensAndTheEndsOfAnswers) {
+TEST(Gemma4, SpecialTokens_WhenEncoded_HaveTheirIdsAndEndFlags) {
   std::mt19937 random(6);
   Made made = random_vocabulary(random);
   const TokenId quote = 5 + 256;
   const TokenId tag = made.add("</s>"), response = made.add("<|tool_response>", 4);
   gguf::Writer writer = made.writer();
-  writer.set_bool("tokenizer.ggml.add_bos_token", false);  // as in the first files
+  writer.set_bool("tokenizer.ggml.add_bos_token", false);  // as in the first published files
   const auto tokenizer = load(std::move(writer)).value();
   EXPECT_EQ(*tokenizer->encode("", {}), (Ids{2}));
   EXPECT_FALSE(tokenizer->adds_space_prefix());
@@ -167,13 +167,13 @@ TEST(Gemma4, SpecialTokensAndTheEndsOfAnswers) {
   EXPECT_EQ(turn, (Ids{3}));
   EXPECT_GT(tokenizer->encode("<|turn>", kPlain)->size(), 1U);
   EXPECT_EQ(tokenizer->encode("<|\"|>", kPlain)->at(0), quote);
-  EXPECT_EQ(tokenizer->piece(quote), "<|\"|>");
+  EXPECT_EQ(tokenizer->token_bytes(quote), "<|\"|>");
   for (const TokenId end : {TokenId{1}, TokenId{4}, response}) EXPECT_TRUE(tokenizer->is_end(end));
   EXPECT_FALSE(tokenizer->is_end(tag) || tokenizer->is_control(tag));
-  EXPECT_EQ(tokenizer->piece(tag), "</s>");
+  EXPECT_EQ(tokenizer->token_bytes(tag), "</s>");
 }
 
-TEST(Gemma4, PlainTextNeverMergesIntoASpecialToken) {
+TEST(Gemma4, PlainText_WhenItSpellsASpecialToken_IsNotMergedIntoIt) {
   std::mt19937 random(8);
   Made made = random_vocabulary(random);
   made.add("<s>", 3);
@@ -183,7 +183,7 @@ TEST(Gemma4, PlainTextNeverMergesIntoASpecialToken) {
   EXPECT_GT(ids.size(), 1U);
 }
 
-TEST(Gemma4, WithoutMergesAFileIsRefused) {
+TEST(Gemma4, Load_WhenMergesAreMissing_IsRefused) {
   std::mt19937 random(9);
   const Made made = random_vocabulary(random);
   const auto refused = [](gguf::Writer writer, const char* why) {

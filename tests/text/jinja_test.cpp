@@ -1,9 +1,9 @@
 // Goal: the template language gives what Jinja2 gives, form by form, and refuses what Jinja2
-// refuses, with the line. Method: tables of small templates with their texts. The texts are what
-// Jinja2 3.1.6 on Python 3.11 made of them, recorded once, in the environment that Transformers
-// sets up: ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True), the extensions
-// loopcontrols and `generation`, its tojson, raise_exception and strftime_now. Where we differ on
-// purpose or know that we do, the last tests say so, each with what Jinja2 does.
+// refuses, with the line. Method: tables of small templates with their texts. The texts are those
+// of Jinja2 3.1.6 on Python 3.11, recorded once, in the environment that Transformers sets up:
+// ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True), the extensions loopcontrols
+// and `generation`, its tojson, raise_exception and strftime_now. The last tests have the
+// differences, intended or known, each with what Jinja2 does.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -44,7 +44,7 @@ using Cases = std::span<const Case>;
 void expect_texts(Cases cases) {
   for (const auto& [source, text] : cases) EXPECT_EQ(render(source), text) << source;
 }
-/// The error's text after its line: each template begins on line 3.
+/// Expects the error's text after its line: each template begins on line 3.
 void expect_refusals(Cases cases) {
   for (const auto& [source, error] : cases) {
     EXPECT_EQ(render("a\n\n" + std::string(source)),
@@ -90,7 +90,7 @@ constexpr Case kLiterals[] = {
     {"{{ l.0 }}{{ l.1 }}", "31"},
     {"{{ 'a' if true }};", "a;"},
 };
-TEST(Jinja, Literals) {
+TEST(Jinja, Literals_WhenRendered_MatchJinja2) {
   expect_texts(kLiterals);
 }
 
@@ -119,7 +119,7 @@ constexpr Case kWhiteSpaceLinesAndRawBlocks[] = {
     {"{{ 'x' -}}\n  {% if true %}y{% endif %}", "xy"},
     {"{{ 'x' }}\n  {% if true %}y{% endif %}", "x\ny"},
 };
-TEST(Jinja, WhiteSpaceLinesAndRawBlocks) {
+TEST(Jinja, WhitespaceLinesAndRawBlocks_WhenRendered_MatchJinja2) {
   expect_texts(kWhiteSpaceLinesAndRawBlocks);
 }
 
@@ -157,7 +157,7 @@ constexpr Case kArithmetic[] = {
      "1e+22|5e-324|110.00000000000001|6.0"},
     {"{{ 1e308 * 10 }}|{{ -1e308 * 10 }}", "inf|-inf"},
 };
-TEST(Jinja, Arithmetic) {
+TEST(Jinja, Arithmetic_WhenRendered_MatchesJinja2) {
   expect_texts(kArithmetic);
 }
 
@@ -185,7 +185,7 @@ constexpr Case kComparisonsAndLogic[] = {
     {"{{ 1 if false else 2 if false else 3 }}", "3"},
     {"{{ (1 if false) is defined }}|{{ 'a' if not x.zz else 'b' }}", "False|a"},
 };
-TEST(Jinja, ComparisonsAndLogic) {
+TEST(Jinja, ComparisonsAndLogic_WhenRendered_MatchJinja2) {
   expect_texts(kComparisonsAndLogic);
 }
 
@@ -211,7 +211,7 @@ constexpr Case kItemsAttributesAndSlices[] = {
     {"{{ n.a is defined }}|{{ f.a is defined }}|{{ l.a is defined }}", "False|False|False"},
     {"{{ s.a is defined }}|{{ l['a'] is defined }}|{{ n[0] is defined }}", "False|False|False"},
 };
-TEST(Jinja, ItemsAttributesAndSlices) {
+TEST(Jinja, ItemsAttributesAndSlices_WhenRendered_MatchJinja2) {
   expect_texts(kItemsAttributesAndSlices);
 }
 
@@ -260,7 +260,7 @@ constexpr Case kTests[] = {
     {"{{ [1, 2] | select('>=', 2) | list }}", "[2]"},
     {"{{ [1, 2] | select('<', 2) | list }}", "[1]"},
 };
-TEST(Jinja, Tests) {
+TEST(Jinja, TestExpressions_WhenRendered_MatchJinja2) {
   expect_texts(kTests);
 }
 
@@ -412,7 +412,7 @@ constexpr Case kFilters[] = {
     {"{{ l | sort | first }}|{{ s | upper | lower | length }}", "1|11"},
     {"{{ (l | sort)[0] }}|{{ l | map('string') | join('+') | upper }}", "1|3+1+2"},
 };
-TEST(Jinja, Filters) {
+TEST(Jinja, Filters_WhenRendered_MatchJinja2) {
   expect_texts(kFilters);
 }
 
@@ -458,7 +458,7 @@ constexpr Case kToJson[] = {
      "           3\n                                                            ]\n                "
      "                        }\n                    ]\n]"},
 };
-TEST(Jinja, ToJson) {
+TEST(Jinja, TojsonFilter_WhenRendered_MatchesJinja2) {
   expect_texts(kToJson);
 }
 
@@ -549,7 +549,7 @@ constexpr Case kStringMethods[] = {
     {"{{ '%6s|' % 'é' }}|{{ '%-6s|' % 'é' }}|{{ '%s' % none }}", "     é||é     ||None"},
     {"{{ 'abc' % {} }}|{{ '%d' % -5 }}|{{ 'abc'['upper']() }}", "abc|-5|ABC"},
 };
-TEST(Jinja, StringMethods) {
+TEST(Jinja, StringMethods_WhenRendered_MatchJinja2) {
   expect_texts(kStringMethods);
 }
 
@@ -590,7 +590,7 @@ constexpr Case kListsDictsAndTheirPrintedForms[] = {
      R"(['a\nb\t\\', '\x01\x7f', 'é', '\xa0\u200b\u2028', '😀'])"},
     {"{{ [1, 2], 3 }}|{{ 1, }}", "([1, 2], 3)|(1,)"},
 };
-TEST(Jinja, ListsDictsAndTheirPrintedForms) {
+TEST(Jinja, ListsAndDicts_WhenPrinted_MatchJinja2) {
   expect_texts(kListsDictsAndTheirPrintedForms);
 }
 
@@ -766,7 +766,7 @@ constexpr Case kStatements[] = {
      "[] | sort else 2 }} {{ 1 if [] | groupby('k') else 2 }}",
      "1 2 2 1 1 1 2 2"},
 };
-TEST(Jinja, Statements) {
+TEST(Jinja, Statements_WhenRendered_MatchJinja2) {
   expect_texts(kStatements);
 }
 
@@ -946,7 +946,7 @@ constexpr Row kRows[] = {
     {"or", "none", "2 ; 2.5 ; True ; a ; [1] ; (1,) ; {'a': 1} ; None ; "},
     {"or", "zz", "2 ; 2.5 ; True ; a ; [1] ; (1,) ; {'a': 1} ; None ; "},
 };
-TEST(Jinja, EveryOperatorWithEveryPairOfKinds) {
+TEST(Jinja, Operators_WithEveryPairOfTypes_MatchJinja2) {
   for (const Row& row : kRows) {
     std::string results;
     for (const std::string_view right : kRight) {
@@ -1140,7 +1140,7 @@ constexpr Case kErrorsOfRenderingNameTheLine[] = {
     {"{{ dict(1, 2) }}", "dict expected at most 1 argument"},
     {"{{ dict([[1, 2, 3]]) }}", "dict: each item must be a pair"},
 };
-TEST(Jinja, ErrorsOfRenderingNameTheLine) {
+TEST(Jinja, Render_WhenItFails_NamesTheLine) {
   expect_refusals(kErrorsOfRenderingNameTheLine);
 }
 
@@ -1220,11 +1220,11 @@ constexpr Case kErrorsOfParsingNameTheLine[] = {
     {"{% endfor x %}", "unknown or unsupported tag 'endfor'"},
     {"{% if true %}{% endif x %}", "expected end of tag, found 'x'"},
 };
-TEST(Jinja, ErrorsOfParsingNameTheLine) {
+TEST(Jinja, Parse_WhenItFails_NamesTheLine) {
   expect_no_templates(kErrorsOfParsingNameTheLine);
 }
 
-TEST(Jinja, LinesAreCountedThroughEveryForm) {
+TEST(Jinja, LineNumbers_AfterEveryForm_AreCorrect) {
   const std::string fails = "{{ 1 / 0 }}";
   const auto line_of = [&](const std::string& before) {
     const std::string text = render(before + fails);
@@ -1294,7 +1294,7 @@ constexpr Case kUnbounded[] = {
      "{{ a(1) }}",
      "macros are nested deeper than 100"},
 };
-TEST(Jinja, WorkAndSizeAreBounded) {
+TEST(Jinja, Render_WhenWorkOrSizeIsUnbounded_IsRefused) {
   expect_refusals(kUnbounded);
   EXPECT_EQ(render("{% for i in range(9) %}{{ ('x' * 1000) * 1000 }}{% endfor %}"),
             "render: chat template line 1: the template writes more than 8388608 bytes");
@@ -1302,7 +1302,7 @@ TEST(Jinja, WorkAndSizeAreBounded) {
 }
 
 // A namespace may hold itself, or a row of others that is long: both must end with the rendering.
-TEST(Jinja, NamespacesThatHoldNamespaces) {
+TEST(Jinja, Namespaces_WhenNestedOrCyclic_AreReleased) {
   EXPECT_EQ(render("{% set ns = namespace() %}{% set ns.me = ns %}{{ ns.me.me is defined }}"),
             "True");
   EXPECT_EQ(render("{% set ns = namespace() %}{% macro m() %}{% endmacro %}{% set ns.m = m %}"
@@ -1317,7 +1317,7 @@ TEST(Jinja, NamespacesThatHoldNamespaces) {
             "ok");
 }
 
-TEST(Jinja, WhatIsGivenMustBeJson) {
+TEST(Jinja, Input_WhenNotValidJson_IsRefused) {
   EXPECT_EQ(render("{{ a }}", "{"), "render: chat template: malformed JSON");
   EXPECT_EQ(render("{{ a }}", "[1]"), "render: chat template: extra variables are no object");
   EXPECT_EQ(render("{{ a }}", R"({"a":9223372036854775807})"), "9223372036854775807");
@@ -1333,7 +1333,7 @@ TEST(Jinja, WhatIsGivenMustBeJson) {
   EXPECT_EQ(render("{{ a }}", R"({"a":1e400})"), "render: chat template: malformed JSON");
 }
 
-TEST(Jinja, DatesAreOfTheGivenDay) {
+TEST(Jinja, StrftimeNow_WithTheGivenDate_FormatsIt) {
   const auto tmpl = ChatTemplate::parse("{{ strftime_now('%Y') }}");
   ASSERT_TRUE(tmpl.has_value());
   ChatInput input;
@@ -1348,7 +1348,7 @@ TEST(Jinja, DatesAreOfTheGivenDay) {
 // ---- differences from Jinja2
 
 // Integers are of 64 bits; Python's are of any size. An error, never another number.
-TEST(Jinja, DiffersIntegersHave64Bits) {
+TEST(Jinja, Integers_WhenBeyond64Bits_AreRefusedUnlikePython) {
   expect_refusals(std::to_array<Case>({
       {"{{ 9223372036854775807 + 1 }}", "integer overflow in '+'"},
       {"{{ -9223372036854775807 - 2 }}", "integer overflow in '-'"},
@@ -1368,7 +1368,7 @@ TEST(Jinja, DiffersIntegersHave64Bits) {
 
 // Views and generators are lists (the latter true if empty, as in Jinja2); Jinja2 prints them as
 // Python objects ("dict_items(…)") and takes no element of them, which no template means to.
-TEST(Jinja, DiffersWhatIsLazyInPythonIsAList) {
+TEST(Jinja, LazyValues_WhenPrinted_AreListsUnlikeJinja2) {
   expect_texts(std::to_array<Case>({
       {"{{ range(3) }}", "[0, 1, 2]"},
       {"{{ x.keys() }}{{ x.values() | first }}", "['b', 'A', 'c']1"},
@@ -1384,8 +1384,8 @@ TEST(Jinja, DiffersWhatIsLazyInPythonIsAList) {
                            {"{{ l | map }}", "map requires a filter argument"}}));
 }
 
-// Docs name these as not there: they are refused, not ignored.
-TEST(Jinja, DiffersWhatIsNotThere) {
+// The documentation lists these as missing: they are refused, not ignored.
+TEST(Jinja, Syntax_WhenUnsupported_IsRefusedUnlikeJinja2) {
   expect_no_templates(std::to_array<Case>({
       {"{% for i in l recursive %}{% endfor %}", "recursive loops are not supported"},
       {"{{ range(*l) }}", "argument unpacking is not supported"},
@@ -1403,11 +1403,11 @@ TEST(Jinja, DiffersWhatIsNotThere) {
       {"{{ '{0[0]}'.format(l) }}", "format field '0[0]' is not supported"},
       {"{{ '{!z}'.format(1) }}", "format field '!z' is not supported"},
   }));
-  // Jinja2 refuses an unknown filter or test as it parses; here only what runs is looked at.
+  // Jinja2 refuses an unknown filter or test when it parses; here only code that runs is checked.
   EXPECT_EQ(render("{% if false %}{{ 1 | nope }}{{ 1 is nope }}{% endif %}x"), "x");
 }
 
-TEST(Jinja, DiffersSmallThings) {
+TEST(Jinja, EdgeCases_WhenRendered_DifferFromJinja2) {
   expect_texts(std::to_array<Case>({
       {"{{ 007 }}{{+ 1 +}}", "71"},                             // Jinja2: syntax errors
       {"{% set a, = [7] %}{{ a }}", "7"},                       // likewise

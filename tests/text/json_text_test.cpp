@@ -1,5 +1,5 @@
-// Goal: what comes through the door for JSON texts can be read, copied, written and thrown away on
-// a small stack; what is beyond a bound is refused with its place before anything is built. Method:
+// Goal: a text that the bounded JSON reader accepts can be read, copied, written and destroyed on a
+// small stack; a text beyond a bound is refused with the position before anything is built. Method:
 // texts at each bound and one beyond it, texts that are not JSON, on threads with small stacks.
 #include "shared/base/json_text.h"
 
@@ -24,7 +24,7 @@ std::string nested(int depth, const std::string& inside = "") {
   return std::string(n, '[') + inside + std::string(n, ']');
 }
 
-/// Runs `work` on a thread with so little stack.
+/// Runs `work` on a thread with a stack of 128 KiB.
 void on_small_stack(const std::function<void()>& work) {
   pthread_attr_t attributes;
   ASSERT_EQ(pthread_attr_init(&attributes), 0);
@@ -42,7 +42,7 @@ void on_small_stack(const std::function<void()>& work) {
   pthread_attr_destroy(&attributes);
 }
 
-TEST(JsonText, WhatPassesFitsASmallStack) {
+TEST(JsonText, ParsedJson_AtTheDepthLimit_FitsASmallStack) {
   on_small_stack([] {
     const std::string text = nested(kDocumentLimits.depth_max, R"({"a":[1,2.5,"x",null]})");
     EXPECT_FALSE(parse_json<json>(text)) << "one level more than it may have";
@@ -55,7 +55,7 @@ TEST(JsonText, WhatPassesFitsASmallStack) {
   });
 }
 
-TEST(JsonText, DeepTextsAreRefusedWithTheirPlace) {
+TEST(JsonText, Parse_WhenNestedTooDeep_RefusesWithByteOffset) {
   on_small_stack([] {
     for (const int depth : {65, 1'000, 80'000, 5'000'000}) {
       for (const std::string& text :
@@ -73,7 +73,7 @@ TEST(JsonText, DeepTextsAreRefusedWithTheirPlace) {
   });
 }
 
-TEST(JsonText, EveryBoundHolds) {
+TEST(JsonText, Parse_WhenBytesValuesOrMembersExceedLimits_IsRefused) {
   JsonLimits limits;
   limits.bytes_max = 100;
   EXPECT_TRUE(parse_json<json>(std::string(98, ' ') + "10", limits));
@@ -100,7 +100,7 @@ TEST(JsonText, EveryBoundHolds) {
   EXPECT_TRUE(parse_json<ordered_json>(small + "]", kBodyLimits));
 }
 
-TEST(JsonText, WhatIsNotJsonSaysWhere) {
+TEST(JsonText, Parse_WhenTheTextIsNotJson_NamesTheColumn) {
   const auto read = parse_json<json>("{\"a\":}");
   ASSERT_FALSE(read);
   EXPECT_NE(read.error().what.find("not JSON: "), std::string::npos) << read.error().what;
@@ -111,9 +111,8 @@ TEST(JsonText, WhatIsNotJsonSaysWhere) {
   }
 }
 
-/// The measure sees all that a parser would build, whatever the text is.
-/// The token that is wrong may be as long as the text, and be cut inside a character.
-TEST(JsonText, WhatIsNotJsonIsSaidInFewWords) {
+/// The wrong token may be as long as the text, and be cut inside a character.
+TEST(JsonText, Error_WhenTheTextIsNotJson_IsShort) {
   const std::string token(1 << 20, '\x01');
   for (const std::string& text :
        {"[\"" + token, "{\"a\":" + token, std::string("\xC3\xA9"), std::string("[1,\xE4\xB8\x96]"),
@@ -126,7 +125,7 @@ TEST(JsonText, WhatIsNotJsonIsSaidInFewWords) {
   }
 }
 
-TEST(Readable, IsValidAndShort) {
+TEST(Readable, Readable_WithInvalidOrLongText_IsValidUtf8AndShort) {
   EXPECT_EQ(readable("", 3), "");
   EXPECT_EQ(readable("ab\xFF"
                      "c\xC3",
@@ -143,7 +142,8 @@ TEST(Readable, IsValidAndShort) {
   EXPECT_EQ(readable(std::string(1'000, '\x80'), 5), "??...");
 }
 
-TEST(JsonText, TheMeasureIsNeverBelowWhatIsBuilt) {
+/// The measure counts all that a parser would build, whatever the text is.
+TEST(JsonText, MeasureJson_WithRandomTexts_IsNeverBelowWhatIsBuilt) {
   std::mt19937 random(7);
   constexpr std::string_view kSigns = "[]{},:\"\\a1 \"";
   int built = 0;
@@ -170,7 +170,7 @@ TEST(JsonText, TheMeasureIsNeverBelowWhatIsBuilt) {
   EXPECT_GT(built, 200);
 }
 
-TEST(JsonText, AMemberIsFoundWithoutTheRest) {
+TEST(JsonText, FindTextMember_WhenTheRestIsInvalid_FindsIt) {
   EXPECT_EQ(find_text_member(R"({"a":{"id":"inner"},"id":"outer","b":1})", "id"), "outer");
   EXPECT_EQ(find_text_member("{\"id\":\"x\",\"deep\":" + nested(100'000) + "}", "id"), "x");
   EXPECT_EQ(find_text_member(R"({"id":"x","cut":"of)", "id"), "x");

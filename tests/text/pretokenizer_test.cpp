@@ -1,7 +1,7 @@
-// Goal: the hand-written splitters are the patterns that they stand for, and every pattern ends in
-// useful time on text made to be slow.
-// Method: random text of awkward characters through both forms of each name; long runs of one
-// character, with and without something behind them, through all names.
+// Goal: the hand-written splitters equal the patterns that they replace, and every pattern ends in
+// useful time on text made to be slow. Method: random text of awkward characters through both forms
+// of each name; long runs of one character, with and without other text after them, through all
+// names.
 
 #include "shared/text/pretokenizer.h"
 
@@ -34,13 +34,13 @@ std::string random_text(std::mt19937& random) {
       "'d",     "'T",     "'ſ", "'m ",  "\x01",   "/",      "\u2003", "\u1680",
       "、",     "！",     "К",  "Ა",  "Ḁ",      "한",     "‘",      "\ufb01"};
   std::string text;
-  std::uniform_int_distribution<std::size_t> pick(0, parts.size() - 1);
+  std::uniform_int_distribution<std::size_t> index(0, parts.size() - 1);
   std::uniform_int_distribution<int> length(0, 30);
-  for (int n = length(random); n > 0; --n) text += parts[pick(random)];
+  for (int n = length(random); n > 0; --n) text += parts[index(random)];
   return text;
 }
 
-TEST(PreTokenizer, HandWrittenSplittersEqualTheirPatterns) {
+TEST(PreTokenizer, HandWrittenSplitters_WithRandomTexts_EqualTheirPatterns) {
   for (const std::string_view name : pre_tokenizer_names()) {
     const auto by_hand = PreTokenizer::create(name);
     const auto by_regex = PreTokenizer::create(name, /*by_regex=*/true);
@@ -54,7 +54,7 @@ TEST(PreTokenizer, HandWrittenSplittersEqualTheirPatterns) {
   }
 }
 
-TEST(PreTokenizer, WordsCoverTheTextInOrder) {
+TEST(PreTokenizer, Words_WithRandomTexts_CoverTheTextInOrder) {
   std::mt19937 random(8);
   for (const std::string_view name : pre_tokenizer_names()) {
     const auto pre = PreTokenizer::create(name);
@@ -72,7 +72,7 @@ TEST(PreTokenizer, WordsCoverTheTextInOrder) {
   }
 }
 
-TEST(PreTokenizer, KnownSplits) {
+TEST(PreTokenizer, Schemes_WhenGivenReferenceTexts_SplitThemAsExpected) {
   struct Case {
     const char* name;
     std::string text;
@@ -91,15 +91,15 @@ TEST(PreTokenizer, KnownSplits) {
   }
 }
 
-TEST(PreTokenizer, LongRunsEndSoon) {
+TEST(PreTokenizer, Split_WithLongRuns_IsNotQuadratic) {
   for (const std::string_view name : pre_tokenizer_names()) {
     const auto pre = PreTokenizer::create(name);
     for (const char* const unit : {" ", "\n", "a", "A", "7", "'", "\u3000", "世", "\u0301", "<"}) {
-      for (const char* const behind : {"", "x", "世", "\n", "!"}) {
+      for (const char* const suffix : {"", "x", "世", "\n", "!"}) {
         std::string text;
         while (text.size() < 100'000) text += unit;
-        text += behind;
-        Ends ends;  // refusing is allowed, taking quadratic time is not: the test would time out
+        text += suffix;
+        Ends ends;  // refusing is allowed, quadratic time is not: the test would time out
         const auto done = (*pre)->split(text, ends);
         if (done.has_value()) {
           EXPECT_EQ(ends.back(), text.size()) << name;
@@ -111,7 +111,7 @@ TEST(PreTokenizer, LongRunsEndSoon) {
   }
 }
 
-TEST(PreTokenizer, UnknownNameIsUnsupported) {
+TEST(PreTokenizer, Create_WhenTheNameIsUnknown_IsUnsupported) {
   const auto pre = PreTokenizer::create("no-such-model");
   ASSERT_FALSE(pre.has_value());
   EXPECT_EQ(pre.error().code, Errc::kUnsupported);

@@ -1,7 +1,7 @@
-// Goal: what a stream has shown after i tokens is a pure function of the first i tokens, nothing
-// shown is ever taken back, and no part of a stop string is shown.
-// Method: random bytes (text of several scripts, broken sequences, pieces of the stop strings) are
-// cut into random tokens; every cut is compared with a slow reference that sees the whole at once.
+// Goal: the text that a stream has shown after i tokens is a pure function of the first i tokens,
+// nothing shown is ever taken back, and no part of a stop string is shown. Method: random bytes
+// (text of several scripts, broken sequences, parts of the stop strings) are cut into random
+// tokens; every cut is compared with a slow reference that sees the whole at once.
 
 #include "shared/text/releaser.h"
 
@@ -19,8 +19,8 @@ std::size_t below(Random& random, std::size_t n) {
   return std::uniform_int_distribution<std::size_t>(0, n - 1)(random);
 }
 
-// Written from the table of well-formed sequences, not from the code under test: the longest
-// prefix of the bytes that begins some sequence of the table.
+// The table of well-formed sequences, independent of the code under test: the reference takes the
+// longest prefix of the bytes that begins some sequence of the table.
 struct Row {
   unsigned lead_from, lead_to, second_from, second_to;
   std::size_t length;
@@ -52,25 +52,27 @@ std::vector<std::string> characters(const std::string& bytes) {
   return out;
 }
 
-struct Shown {
+struct ReleasedText {
   std::string text;
   int stop = -1;
 };
 
-Shown reference(const std::string& bytes, const std::vector<std::string>& stops) {
-  Shown shown;
+ReleasedText reference(const std::string& bytes, const std::vector<std::string>& stops) {
+  ReleasedText released;
   for (const std::string& character : characters(bytes)) {
-    shown.text += character;
+    released.text += character;
     for (std::size_t k = 0; k < stops.size(); ++k) {
-      if (stops[k].empty() || !shown.text.ends_with(stops[k])) continue;
-      const auto best = static_cast<std::size_t>(shown.stop);
-      if (shown.stop < 0 || stops[k].size() > stops[best].size()) shown.stop = static_cast<int>(k);
+      if (stops[k].empty() || !released.text.ends_with(stops[k])) continue;
+      const auto best = static_cast<std::size_t>(released.stop);
+      if (released.stop < 0 || stops[k].size() > stops[best].size())
+        released.stop = static_cast<int>(k);
     }
-    if (shown.stop < 0) continue;
-    shown.text.resize(shown.text.size() - stops[static_cast<std::size_t>(shown.stop)].size());
+    if (released.stop < 0) continue;
+    released.text.resize(released.text.size() -
+                         stops[static_cast<std::size_t>(released.stop)].size());
     break;
   }
-  return shown;
+  return released;
 }
 
 std::string random_bytes(Random& random, const std::vector<std::string>& stops) {
@@ -104,7 +106,7 @@ std::string all_text(Releaser& releaser, const std::vector<std::string>& tokens)
   return text + releaser.finish();
 }
 
-TEST(Releaser, AnySplitGivesTheTextOfTheWhole) {
+TEST(Releaser, Feed_WithAnyTokenBoundaries_GivesTheSameText) {
   Random random(1);
   const std::vector<std::string> pool = {
       "ab", "aba", "b",    "aab",          "世界",          "界",
@@ -115,7 +117,7 @@ TEST(Releaser, AnySplitGivesTheTextOfTheWhole) {
     for (std::size_t n = below(random, 4); n > 0; --n)
       stops.push_back(pool[below(random, pool.size())]);
     const std::string bytes = random_bytes(random, stops);
-    const Shown expected = reference(bytes, stops);
+    const ReleasedText expected = reference(bytes, stops);
     const std::vector<std::string> tokens = random_tokens(random, bytes);
     Releaser releaser(stops);
     std::string text;
@@ -132,7 +134,7 @@ TEST(Releaser, AnySplitGivesTheTextOfTheWhole) {
   EXPECT_GT(stopped, 2'000);
 }
 
-TEST(Releaser, ResumingByReplayRepeatsAndLosesNothing) {
+TEST(Releaser, Replay_WhenResumedAtAnyToken_RepeatsAndLosesNothing) {
   Random random(2);
   const std::vector<std::string> stops = {"aba", "世界", "bb"};
   for (int round = 0; round < 500; ++round) {
@@ -142,17 +144,17 @@ TEST(Releaser, ResumingByReplayRepeatsAndLosesNothing) {
     for (const std::string& token : tokens) after.push_back(after.back() + straight.feed(token));
     for (std::size_t i = 0; i <= tokens.size(); ++i) {
       Releaser replayed(stops);
-      std::string shown;
-      for (std::size_t k = 0; k < i; ++k) shown += replayed.feed(tokens[k]);
-      ASSERT_EQ(shown, after[i]);
-      Releaser copy = replayed;  // goes on alone
-      for (std::size_t k = i; k < tokens.size(); ++k) shown += copy.feed(tokens[k]);
-      ASSERT_EQ(shown, after.back());
+      std::string released;
+      for (std::size_t k = 0; k < i; ++k) released += replayed.feed(tokens[k]);
+      ASSERT_EQ(released, after[i]);
+      Releaser copy = replayed;  // goes on separately
+      for (std::size_t k = i; k < tokens.size(); ++k) released += copy.feed(tokens[k]);
+      ASSERT_EQ(released, after.back());
     }
   }
 }
 
-TEST(Releaser, HoldsBackExactlyWhatMayBecomeAStop) {
+TEST(Releaser, Feed_WhenTextMayBecomeAStopString_HoldsItBack) {
   Releaser releaser({"</end>"});
   EXPECT_EQ(releaser.feed("x </e"), "x ");
   EXPECT_EQ(releaser.feed("x"), "</ex");
@@ -164,7 +166,7 @@ TEST(Releaser, HoldsBackExactlyWhatMayBecomeAStop) {
   EXPECT_EQ(releaser.finish(), "");
 }
 
-TEST(Releaser, FirstCompleteStopWinsThenTheLongestThenTheList) {
+TEST(Releaser, StopString_WhenSeveralMatch_IsTheFirstThenTheLongest) {
   const auto stop_of = [](std::vector<std::string> stops, const std::string& bytes) {
     Releaser releaser(std::move(stops));
     const std::string text = all_text(releaser, {bytes});
@@ -175,18 +177,18 @@ TEST(Releaser, FirstCompleteStopWinsThenTheLongestThenTheList) {
   EXPECT_EQ(stop_of({"z", "bc", "bc"}, "abc"), std::pair(std::string("a"), 1));
 }
 
-TEST(Releaser, EmptyAndBrokenStopsNeverMatch) {
+TEST(Releaser, StopString_WhenEmptyOrInvalid_NeverMatches) {
   Releaser releaser({"", "\xE4\xB8"});
   EXPECT_EQ(all_text(releaser, {"世", "a", "\xE4\xB8"}), "世a\xEF\xBF\xBD");
   EXPECT_FALSE(releaser.stopped());
 }
 
-TEST(Releaser, LongRepetitiveStopsCostNoMoreThanTheirBytes) {
+TEST(Releaser, StopString_WhenLongAndRepetitive_CostsLinearTime) {
   const std::string stop = std::string(20'000, 'a') + 'b';
   Releaser releaser({stop});
-  std::size_t shown = 0;
-  for (int i = 0; i < 400'000; ++i) shown += releaser.feed("a").size();
-  EXPECT_EQ(shown, 380'000U);  // quadratic work would run into the test's time limit
+  std::size_t released = 0;
+  for (int i = 0; i < 400'000; ++i) released += releaser.feed("a").size();
+  EXPECT_EQ(released, 380'000U);  // quadratic work would run into the test's time limit
   EXPECT_EQ(releaser.feed("b"), "");
   EXPECT_TRUE(releaser.stopped());
 }

@@ -1,7 +1,7 @@
 // Goal: text becomes the ids that the vocabulary's rules demand and comes back from them; a bad
-// file is refused with the key that is wrong, never read past its bounds.
-// Method: the demo model's vocabulary, and small vocabularies made here with the GGUF writer, held
-// against a slow reference that merges strings one pair at a time; then one broken key at a time.
+// file is refused with the key that is wrong, never read past its bounds. Method: the demo model's
+// vocabulary, and small vocabularies made here with the GGUF writer, compared with a slow reference
+// that merges strings one pair at a time; then one broken key at a time.
 
 #include "shared/text/tokenizer.h"
 
@@ -75,13 +75,13 @@ Made sentence_piece() {
     made.add(text, 0, 6);
   }
   float score = 0;
-  for (const char* const piece :
+  for (const char* const token_bytes :
        {"▁a", "ab", "▁ab", "ba", "aa", "▁▁", "aab", "b▁", "▁▁▁", "abab", "é", "éa", "▁é", "世a"}) {
-    made.add(piece, score, 1);
+    made.add(token_bytes, score, 1);
     score -= 1;
     if (made.texts.size() % 3 == 0) score += 1;  // some scores are equal
   }
-  for (const char* const piece : {"a", "b", "▁"}) made.add(piece, -100, 1);
+  for (const char* const token_bytes : {"a", "b", "▁"}) made.add(token_bytes, -100, 1);
   made.add("<tool>", 0, 4);
   return made;
 }
@@ -128,7 +128,7 @@ Ids reference_sentence_piece(const Made& made, const std::vector<std::string>& c
   return out;
 }
 
-TEST(SentencePiece, EqualsMergingStringsOneByOne) {
+TEST(SentencePiece, Encode_WithRandomTexts_EqualsNaiveMerging) {
   const Made made = sentence_piece();
   gguf::Writer writer = made.writer();
   const auto tokenizer = load_made(writer);
@@ -149,12 +149,12 @@ TEST(SentencePiece, EqualsMergingStringsOneByOne) {
   }
 }
 
-TEST(SentencePiece, SpacePrefixBosAndSpecialTokens) {
+TEST(SentencePiece, Encode_WithSpacePrefixAndSpecialTokens_GivesTheirIds) {
   gguf::Writer writer = sentence_piece().writer();
   writer.set_bool("tokenizer.ggml.add_eos_token", true);
   const auto tokenizer = load_made(writer);
   const TokenId a = tokenizer->encode("a", kPlain)->at(0);
-  EXPECT_EQ(tokenizer->piece(a), " a");
+  EXPECT_EQ(tokenizer->token_bytes(a), " a");
   EXPECT_EQ(*tokenizer->encode("", kPlain), Ids{});
   EXPECT_EQ(*tokenizer->encode("", {}), (Ids{1, 2}));
   EXPECT_EQ(*tokenizer->encode("a", {}), (Ids{1, a, 2}));
@@ -167,16 +167,16 @@ TEST(SentencePiece, SpacePrefixBosAndSpecialTokens) {
   EXPECT_TRUE(tokenizer->is_end(2));
   EXPECT_TRUE(tokenizer->is_control(1));
   EXPECT_FALSE(tokenizer->is_end(a) || tokenizer->is_control(a));
-  EXPECT_EQ(tokenizer->piece(2), "");
-  EXPECT_EQ(tokenizer->piece(2, true), "</s>");
-  EXPECT_EQ(tokenizer->piece(-1), "");
-  EXPECT_EQ(tokenizer->piece(tokenizer->vocab_size()), "");
-  EXPECT_EQ(tokenizer->piece(3 + 0xE4), "\xE4");
+  EXPECT_EQ(tokenizer->token_bytes(2), "");
+  EXPECT_EQ(tokenizer->token_bytes(2, true), "</s>");
+  EXPECT_EQ(tokenizer->token_bytes(-1), "");
+  EXPECT_EQ(tokenizer->token_bytes(tokenizer->vocab_size()), "");
+  EXPECT_EQ(tokenizer->token_bytes(3 + 0xE4), "\xE4");
   EXPECT_EQ(decode(*tokenizer, {1, a, a}, false, true), "a a");
   EXPECT_EQ(decode(*tokenizer, {a}, false, false), " a");
 }
 
-TEST(SentencePiece, WithoutByteTokensACharacterIsTheUnknownToken) {
+TEST(SentencePiece, Encode_WhenByteTokensAreMissing_GivesTheUnknownToken) {
   Made made;
   made.add("<unk>", 0, 2);
   made.add("<s>", 0, 3);
@@ -189,7 +189,8 @@ TEST(SentencePiece, WithoutByteTokensACharacterIsTheUnknownToken) {
 
 // ---- byte-level BPE
 
-// The 256 bytes in GPT-2's spelling, then the given merges' results, then one control token.
+// A vocabulary of the 256 bytes in GPT-2's spelling, then the given merges' results, then one
+// control token.
 struct MadeBpe {
   std::vector<std::string> texts;
   std::vector<std::string> merges;
@@ -237,7 +238,7 @@ MadeBpe byte_level() {
   return made;
 }
 
-// Merges drawn at random out of what there is, so that every order of ranks comes up.
+// Merges drawn at random from existing tokens, so that every order of ranks occurs.
 MadeBpe random_merges(std::mt19937& random) {
   MadeBpe made;
   for (unsigned b = 0; b < 256; ++b) made.texts.push_back(spelt(b));
@@ -287,7 +288,7 @@ void expect_equals_slow_merging(const MadeBpe& made, std::mt19937& random, int r
   }
 }
 
-TEST(Bpe, EqualsMergingStringsOneByOne) {
+TEST(Bpe, Encode_WithRandomTexts_EqualsNaiveMerging) {
   std::mt19937 random(4);
   expect_equals_slow_merging(byte_level(), random, 500);
   for (int vocabulary = 0; vocabulary < 60; ++vocabulary) {
@@ -295,7 +296,7 @@ TEST(Bpe, EqualsMergingStringsOneByOne) {
   }
 }
 
-TEST(Bpe, IgnoreMergesTakesWholeWords) {
+TEST(Bpe, Encode_WithIgnoreMerges_TakesWholeWords) {
   MadeBpe made = byte_level();
   made.texts.insert(made.texts.end() - 1, "cabba");  // a token that no merge makes
   const auto id = static_cast<TokenId>(made.texts.size()) - 2;
@@ -305,7 +306,7 @@ TEST(Bpe, IgnoreMergesTakesWholeWords) {
   EXPECT_EQ(*load_made(by_words)->encode("cabba", kPlain), Ids{id});
 }
 
-TEST(Bpe, AddBosFollowsTheFileThenThePreTokenizer) {
+TEST(Bpe, AddBos_WhenTheFileDoesNotSay_FollowsThePreTokenizer) {
   const auto first_of = [](const std::string& pre, std::optional<bool> says) {
     gguf::Writer writer = byte_level().writer(pre);
     writer.set_u32("tokenizer.ggml.bos_token_id", 7);
@@ -318,7 +319,7 @@ TEST(Bpe, AddBosFollowsTheFileThenThePreTokenizer) {
   EXPECT_EQ(first_of("llama-bpe", false), 'a');
 }
 
-TEST(Bpe, TheLongestSpecialTokenWins) {
+TEST(Bpe, SpecialToken_WhenSeveralMatch_IsTheLongest) {
   MadeBpe made = byte_level();
   made.texts.insert(made.texts.end() - 1, {"<|im", "<|im_end|>>", "m_end|>>!"});
   gguf::Writer writer = made.writer("gpt-2");
@@ -334,7 +335,7 @@ TEST(Bpe, TheLongestSpecialTokenWins) {
 
 // ---- both
 
-TEST(Tokenizer, DemoModelGivesTextsBack) {
+TEST(Tokenizer, Decode_AfterEncode_GivesTheTextBack) {
   const auto tokenizer = demo();
   EXPECT_EQ(tokenizer->model(), "gpt2");
   EXPECT_EQ(tokenizer->vocab_size(), 1024);
@@ -348,7 +349,7 @@ TEST(Tokenizer, DemoModelGivesTextsBack) {
   }
 }
 
-TEST(Tokenizer, InvalidUtf8IsRefusedWithItsOffset) {
+TEST(Tokenizer, Encode_WhenUtf8IsInvalid_RefusesWithTheOffset) {
   const auto tokenizer = demo();
   const std::pair<std::string, int> cases[] = {{"abc\xFF", 3},          {"\x80", 0},
                                                {"0123456789ü\xC3", 12}, {"\xED\xA0\x80", 0},
@@ -364,7 +365,7 @@ TEST(Tokenizer, InvalidUtf8IsRefusedWithItsOffset) {
   }
 }
 
-TEST(Tokenizer, OneWordOfAMegabyteEndsSoon) {
+TEST(Tokenizer, Encode_WithAWordOfAMegabyte_IsNotQuadratic) {
   gguf::Writer bpe = byte_level().writer("gpt-2");
   gguf::Writer spm = sentence_piece().writer();
   for (const auto& tokenizer : {demo(), load_made(bpe), load_made(spm)}) {
@@ -378,32 +379,33 @@ TEST(Tokenizer, OneWordOfAMegabyteEndsSoon) {
   }
 }
 
-TEST(PieceTable, HoldsWhatTheTokenizerSays) {
+TEST(DetokenizerTable, DetokenizerTable_WhenParsedBack_EqualsTheTokenizer) {
   gguf::Writer writer = sentence_piece().writer();
   for (const auto& tokenizer : {demo(), load_made(writer)}) {
-    const auto table = PieceTable::parse(encode_pieces(*tokenizer));
+    const auto table = DetokenizerTable::parse(encode_detokenizer_table(*tokenizer));
     ASSERT_TRUE(table.has_value()) << table.error().what;
     ASSERT_EQ(table->size(), tokenizer->vocab_size());
     for (TokenId id = -2; id < table->size() + 2; ++id) {
-      ASSERT_EQ(table->piece(id), tokenizer->piece(id));
+      ASSERT_EQ(table->token_bytes(id), tokenizer->token_bytes(id));
       ASSERT_EQ(table->is_end(id), tokenizer->is_end(id));
       ASSERT_EQ(table->is_control(id), tokenizer->is_control(id));
       const bool named = tokenizer->is_control(id) && !tokenizer->is_end(id);
-      ASSERT_EQ(table->control_text(id), named ? tokenizer->piece(id, true) : std::string_view());
+      ASSERT_EQ(table->control_text(id),
+                named ? tokenizer->token_bytes(id, true) : std::string_view());
     }
   }
 }
 
-TEST(PieceTable, DamagedBlobsAreRefused) {
-  const std::string good = encode_pieces(*demo());
+TEST(DetokenizerTable, Blob_WhenDamaged_IsRefused) {
+  const std::string good = encode_detokenizer_table(*demo());
   for (std::size_t n : {0UL, 3UL, 4UL, 1000UL, 4UL + 1024 * 5 - 1, good.size() - 1}) {
-    EXPECT_FALSE(PieceTable::parse(good.substr(0, n)).has_value()) << n;
+    EXPECT_FALSE(DetokenizerTable::parse(good.substr(0, n)).has_value()) << n;
   }
-  EXPECT_FALSE(PieceTable::parse(good + "x").has_value());
+  EXPECT_FALSE(DetokenizerTable::parse(good + "x").has_value());
   for (const std::size_t at : {3UL, 7UL, 400UL, 4UL + 1024 * 4 + 5}) {
     std::string bad = good;
     bad[at] = '\x7F';
-    EXPECT_FALSE(PieceTable::parse(bad).has_value()) << at;
+    EXPECT_FALSE(DetokenizerTable::parse(bad).has_value()) << at;
   }
 }
 
@@ -425,7 +427,7 @@ void expect_refused(const std::function<gguf::Writer()>& good, const std::vector
   }
 }
 
-TEST(Tokenizer, BrokenFilesAreRefusedByKey) {
+TEST(Tokenizer, Load_WhenAKeyIsInvalid_IsRefusedByKey) {
   using W = gguf::Writer;
   const std::string prefix = "tokenizer.ggml.";
   expect_refused(
@@ -483,7 +485,7 @@ TEST(Tokenizer, BrokenFilesAreRefusedByKey) {
         }}});
 }
 
-TEST(Tokenizer, UnknownModelsAreUnsupported) {
+TEST(Tokenizer, Load_WhenTheModelIsUnknown_IsUnsupported) {
   gguf::Writer writer = byte_level().writer("gpt-2");
   writer.set_string("tokenizer.ggml.model", "something-else");
   const auto loaded = Tokenizer::load(*file_of(writer));
@@ -491,7 +493,7 @@ TEST(Tokenizer, UnknownModelsAreUnsupported) {
   EXPECT_EQ(loaded.error().code, Errc::kUnsupported);
 }
 
-TEST(Tokenizer, AnUnknownPreTokenizerIsTheDefaultOneWithAWarning) {
+TEST(Tokenizer, PreTokenizer_WhenUnknown_IsTheDefaultWithAWarning) {
   gguf::Writer unknown = byte_level().writer("something-else");
   gguf::Writer plain = byte_level().writer("default");
   const auto a = load_made(unknown);
@@ -502,7 +504,7 @@ TEST(Tokenizer, AnUnknownPreTokenizerIsTheDefaultOneWithAWarning) {
   EXPECT_EQ(b->warning(), "");
 }
 
-TEST(Tokenizer, OddVocabulariesLoadAndEncode) {
+TEST(Tokenizer, OddVocabulary_WhenLoaded_Encodes) {
   // Duplicates, empty texts, bytes that are no UTF-8, odd types: legal, and never a crash.
   Made made = sentence_piece();
   for (const char* const odd : {"", "\xFF\xFE", "a", "ab", "\xE4\xB8", " ", "▁\xC0", "<0xZZ>"}) {

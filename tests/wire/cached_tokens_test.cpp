@@ -8,7 +8,7 @@
 namespace holdfast::wire::cached_tokens_test {
 namespace {
 
-TEST(CachedTokens, GoWithAnyExtra) {
+TEST(CachedTokens, CachedTokens_WithAnyExtra_RoundTrip) {
   PromptScores scores;
   scores.ids = {1, 2};
   scores.scores = {{-1.5F, 3}};
@@ -23,7 +23,7 @@ TEST(CachedTokens, GoWithAnyExtra) {
   EXPECT_EQ(with_cached_tokens(R"({"logprob":-1})", 5), R"({"cached":5,"logprob":-1})");
 }
 
-TEST(CachedTokens, DamagedOnesAreNone) {
+TEST(CachedTokens, CachedTokens_WhenDamaged_ReadAsZero) {
   for (const char* text :
        {"{\"cached\":", "{\"cached\":-4}", "{\"cached\":x}", "{\"cached\":99999999999999999999}"}) {
     EXPECT_EQ(cached_tokens_of(text), 0) << text;

@@ -1,6 +1,6 @@
 // Goal: a history that a template refuses, or of which it drops a text, reaches the model in
-// another form; what every form loses is said; errors name the message. Method: small templates,
-// each with one habit of published ones, under histories of all kinds.
+// another form; what every form loses is reported; errors name the message. Method: small
+// templates, each with one habit of published ones, under histories of all kinds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ constexpr const char* kPlain =
     "[{{ c.id }} {{ c.function.name }} {{ c.function.arguments | tojson }}]{% endfor %}"
     "{{ '\\n' }}{% endfor %}";
 
-TEST(ChatForms, WhatATemplateTakesIsAsItIs) {
+TEST(ChatForms, Messages_WhenTemplateAcceptsThem_AreUnchanged) {
   const RenderedChat chat = render(kPlain, kTools);
   EXPECT_EQ(notes(chat), "");
   EXPECT_EQ(chat.text,
@@ -51,7 +51,7 @@ TEST(ChatForms, WhatATemplateTakesIsAsItIs) {
   EXPECT_EQ(notes(render(kPlain, kSystem)), "");
 }
 
-TEST(ChatForms, ADeveloperIsTheSystemWhereTheTemplateKnowsNone) {
+TEST(ChatForms, DeveloperRole_WhenTemplateLacksIt_BecomesSystem) {
   json messages = kSystem;
   messages[0]["role"] = "developer";
   EXPECT_EQ(render(kPlain, messages).text, "<system>riddles\n<user>question\n");
@@ -59,7 +59,7 @@ TEST(ChatForms, ADeveloperIsTheSystemWhereTheTemplateKnowsNone) {
   EXPECT_EQ(render(knows, messages).text, "<developer>riddles\n<user>question\n");
 }
 
-TEST(ChatForms, NoSystemTurn) {
+TEST(ChatForms, SystemMessage_WhenTemplateHasNone_JoinsTheUserTurn) {
   for (const char* source :
        {"{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}"
         "{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}",
@@ -71,7 +71,7 @@ TEST(ChatForms, NoSystemTurn) {
   }
 }
 
-TEST(ChatForms, OneSystemTurnAtTheHead) {
+TEST(ChatForms, SystemMessages_WhenTemplateAllowsOneAtTheHead_AreJoined) {
   const char* source =
       "{% for m in messages %}{% if m.role == 'system' and not loop.first %}"
       "{{ raise_exception('system first') }}{% endif %}<{{ m.role }}>{{ m.content }}\n{% endfor %}";
@@ -83,7 +83,7 @@ TEST(ChatForms, OneSystemTurnAtTheHead) {
   EXPECT_EQ(notes(chat), "system-joined");
 }
 
-TEST(ChatForms, TurnsThatAlternate) {
+TEST(ChatForms, Turns_WhenTemplateRequiresAlternation_AreJoined) {
   const char* source =
       "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
       "{{ raise_exception('roles must alternate') }}{% endif %}<{{ m.role }}>{{ m.content }}\n"
@@ -98,7 +98,7 @@ TEST(ChatForms, TurnsThatAlternate) {
   EXPECT_EQ(render(source, late).text, "<user>\n<assistant>hello\n<user>one\n");
 }
 
-TEST(ChatForms, IdsOfNineCharacters) {
+TEST(ChatForms, ToolCallIds_WhenTemplateRequiresNineCharacters_AreShortened) {
   const std::string source =
       std::string(
           "{% for m in messages %}{% for c in m.tool_calls %}{% if c.id | length != 9 %}"
@@ -110,7 +110,7 @@ TEST(ChatForms, IdsOfNineCharacters) {
   EXPECT_NE(chat.text.find("[call00001 clock"), std::string::npos) << chat.text;
 }
 
-TEST(ChatForms, ArgumentsAsTheTemplateReadsThem) {
+TEST(ChatForms, ToolCallArguments_WhenTemplateReadsTextOrObjects_AreConverted) {
   const char* as_text =
       "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% for c in m.tool_calls %}"
       "{{ '[' + c.function.name + ' ' + c.function.arguments + ']' }}{% endfor %}\n{% endfor %}";
@@ -128,7 +128,7 @@ TEST(ChatForms, ArgumentsAsTheTemplateReadsThem) {
   EXPECT_EQ(notes(object), "arguments-as-objects");
 }
 
-TEST(ChatForms, NoTools) {
+TEST(ChatForms, ToolCalls_WhenTemplateHasNoTools_BecomeText) {
   for (const char* source :
        {"{% for m in messages %}<{{ m.role }}>{{ m.content }}\n{% endfor %}",
         "{% for m in messages %}{% if m.role not in ['user', 'assistant'] %}"
@@ -142,7 +142,7 @@ TEST(ChatForms, NoTools) {
   }
 }
 
-TEST(ChatForms, SeveralHabitsAtOnce) {
+TEST(ChatForms, Messages_WhenTemplateHasSeveralLimits_CombineForms) {
   const char* source =  // of Gemma 2: no system, no tools, turns alternate
       "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}"
       "{% endif %}{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
@@ -157,7 +157,7 @@ TEST(ChatForms, SeveralHabitsAtOnce) {
   }
 }
 
-TEST(ChatForms, WhatEveryFormLosesIsSaid) {
+TEST(ChatForms, Messages_WhenEveryFormDropsText_ReportTheLoss) {
   const char* source = "<{{ messages[0].content }}>";
   const json messages = json::parse(R"([{"role":"user","content":"one"},
       {"role":"assistant","content":"two"},{"role":"user","content":"three"}])");
@@ -168,7 +168,7 @@ TEST(ChatForms, WhatEveryFormLosesIsSaid) {
   EXPECT_EQ(notes(*render_chat(with_tools.dump(), *tokenizer, "2026-01-15")), "lost=tools");
 }
 
-TEST(ChatForms, AnErrorNamesTheMessage) {
+TEST(ChatForms, TemplateError_WhenAMessageCausesIt_NamesTheMessage) {
   const auto tokenizer = test::make_tokenizer(
       "{% for m in messages %}{% if m.role == 'critic' %}{{ raise_exception('Unknown role') }}"
       "{% endif %}{{ m.content }}{% endfor %}",
@@ -181,7 +181,7 @@ TEST(ChatForms, AnErrorNamesTheMessage) {
   EXPECT_EQ(chat.error().what, "messages[1]: chat template line 1: Unknown role");
 }
 
-TEST(ChatForms, FewerChangesComeFirst) {
+TEST(ChatForms, FormTrials_WhenOrdered_TryFewerChangesFirst) {
   const auto trials = form_trials(kAllChatForms);
   EXPECT_EQ(trials[0], 0U);
   EXPECT_EQ(trials.size(), 192U) << "arguments are not both text and objects";

@@ -25,7 +25,7 @@ wire::RequestInfo info(std::int64_t tokens, wire::RequestState state) {
   return out;
 }
 
-/// Token i is id i and its text the letter 'a' + i % 26.
+/// Tokens [start, start + n): token i has id i and as text the letter 'a' + i % 26.
 wire::Event event(std::uint64_t tag, std::int64_t start, std::int64_t n) {
   wire::Event e;
   e.tag = tag;
@@ -70,7 +70,7 @@ struct Streaming {
   }
 };
 
-// A call that does not say whose it is does not compile, and a tenant is never all of them.
+// A call without a principal does not compile, and a tenant never means all tenants.
 template <class T>
 concept AsksForNobody = requires(T& client) {
   client.status("r");
@@ -99,7 +99,7 @@ static_assert(!std::is_default_constructible_v<Principal>);
 static_assert(!std::is_default_constructible_v<AllTenants>);
 static_assert(!std::is_constructible_v<AllTenants, Principal>);
 
-TEST(Client, EveryCallSaysWhoseItIs) {
+TEST(Client, ClientCall_WithAPrincipal_CarriesItsTenant) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
   const Principal ann("ann", "key_1", Role::kClient);
@@ -130,7 +130,7 @@ TEST(Client, EveryCallSaysWhoseItIs) {
   EXPECT_EQ(Caller(Principal("", "", Role::kClient)).tenant(), "default") << "never all of them";
 }
 
-TEST(Cursor, CutsRepeatsAndSeesGaps) {
+TEST(Cursor, Cursor_WhenEventsRepeatOrSkip_CutsRepeatsAndReportsGaps) {
   Cursor cursor({2});
   wire::Event e = event(1, 0, 5);
   e.extra = {"0", "1", "2", "3", "4"};
@@ -156,7 +156,7 @@ TEST(Cursor, CutsRepeatsAndSeesGaps) {
   EXPECT_TRUE(cursor.is_complete(info(5, wire::RequestState::kSucceeded)));
 }
 
-TEST(Client, SubmitIsRepeatedWithTheSameId) {
+TEST(Client, Submit_WhenDaemonRestarts_IsRepeatedWithSameId) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
   auto answer = std::async(std::launch::async, [&] {
@@ -180,7 +180,7 @@ TEST(Client, SubmitIsRepeatedWithTheSameId) {
   EXPECT_EQ(std::get<wire::Accepted>(got).info.request_id, first.request_id);
 }
 
-TEST(Client, RefusalsArriveWithTheirNumbers) {
+TEST(Client, Refusal_WhenReceived_CarriesItsNumbers) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
   auto answer = std::async(std::launch::async,
@@ -196,8 +196,8 @@ TEST(Client, RefusalsArriveWithTheirNumbers) {
   EXPECT_EQ(std::get<Failure>(got).retry_after_ms, 250);
 }
 
-// It would end the connection of everybody, again and again.
-TEST(Client, AFrameThatIsTooLongIsRefusedAndNeverSent) {
+// The frame would end the connection that all calls share, again and again.
+TEST(Client, Frame_WhenTooLongForTheDaemon_IsRefusedUnsent) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
   const auto submit = [&](std::size_t bytes) {
@@ -225,13 +225,13 @@ TEST(Client, AFrameThatIsTooLongIsRefusedAndNeverSent) {
   };
   auto large = submit(200'000);
   auto small = submit(1'000);
-  accept(std::move(small));  // while it is not known what the daemon takes
+  accept(std::move(small));  // before the client knows what the daemon takes
   wire::Ping ping = daemon.find<wire::Ping>();
   daemon.send(wire::Pong{ping.tag, 100'000});
   expect_refused(large.get(), 200'000, 100'000);
   accept(submit(90'000));
   expect_refused(submit(100'000).get(), 100'000, 100'000);
-  daemon.stop();  // the next one takes something else, and does not say so
+  daemon.stop();  // the next daemon has another limit, and does not say so
   daemon.start();
   auto larger = submit(5'000'000);
   ping = daemon.find<wire::Ping>();
@@ -240,7 +240,7 @@ TEST(Client, AFrameThatIsTooLongIsRefusedAndNeverSent) {
   accept(submit(4'000'000));
 }
 
-TEST(Client, WhatCannotTravelIsRefusedAtOnce) {
+TEST(Client, Submit_WhenNotEncodable_IsRefusedAtOnce) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
   wire::Submit submit;
@@ -258,7 +258,7 @@ TEST(Client, WhatCannotTravelIsRefusedAtOnce) {
   }
 }
 
-TEST(Client, AbsentDaemonIsUnreachableAfterTheTimeout) {
+TEST(Client, Query_WhenDaemonIsAbsent_ReturnsUnreachableAfterTimeout) {
   Options options;
   options.timeout = std::chrono::milliseconds(200);
   auto client = Client::connect("ipc:///tmp/holdfast-no-such-socket", options).value();
@@ -267,7 +267,7 @@ TEST(Client, AbsentDaemonIsUnreachableAfterTheTimeout) {
   EXPECT_EQ(std::get<Failure>(got).code, Errc::kUnreachable);
 }
 
-TEST(Client, ShutdownIsNeverRepeated) {
+TEST(Client, ShutdownOp_WhenDaemonRestarts_IsNotRepeated) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
   auto answer = std::async(std::launch::async, [&] {
@@ -287,14 +287,14 @@ TEST(Client, ShutdownIsNeverRepeated) {
   EXPECT_EQ(std::get<Failure>(got).code, Errc::kUnreachable);
 }
 
-TEST(Client, StreamGoesOnOverARestart) {
+TEST(Client, Stream_WhenDaemonRestarts_ContinuesWithoutGaps) {
   ScriptedDaemon daemon;
   Streaming s(daemon.endpoint(), {3});
   const auto attach = daemon.expect<wire::Attach>();
   EXPECT_EQ(attach.from, std::vector<std::int64_t>{3});
   daemon.send(wire::Attached{attach.tag, info(0, wire::RequestState::kRunning)});
   daemon.send(event(attach.tag, 3, 7));
-  // A repeat that the client must cut, so that we know when it has seen token 10.
+  // A repeat that the client must cut, so that the test knows when it has seen token 10.
   daemon.send(event(attach.tag, 0, 12));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   daemon.stop();
@@ -307,7 +307,7 @@ TEST(Client, StreamGoesOnOverARestart) {
   s.expect_end(3, 20);
 }
 
-TEST(Client, GapLeadsToANewAttachmentAndLateEventsAreIgnored) {
+TEST(Client, Stream_WhenTokensAreMissing_ReattachesAndIgnoresLateEvents) {
   ScriptedDaemon daemon;
   Streaming s(daemon.endpoint(), {});
   const auto attach = daemon.expect<wire::Attach>();
@@ -318,14 +318,14 @@ TEST(Client, GapLeadsToANewAttachmentAndLateEventsAreIgnored) {
   const auto again = daemon.expect<wire::Attach>();
   EXPECT_NE(again.tag, attach.tag);
   EXPECT_EQ(again.from, std::vector<std::int64_t>{4});
-  daemon.send(event(attach.tag, 4, 2));  // late, of the old attachment
+  daemon.send(event(attach.tag, 4, 2));  // late, for the old attachment
   daemon.send(wire::Fin{attach.tag, info(6, wire::RequestState::kSucceeded)});
   daemon.send(event(again.tag, 4, 10));
   daemon.send(wire::Fin{again.tag, info(14, wire::RequestState::kSucceeded)});
   s.expect_end(0, 14);
 }
 
-TEST(Client, FinBeforeTheLastTokenIsNotBelieved) {
+TEST(Client, Stream_WhenFinArrivesBeforeTheLastToken_Reattaches) {
   ScriptedDaemon daemon;
   Streaming s(daemon.endpoint(), {});
   const auto attach = daemon.expect<wire::Attach>();
@@ -338,7 +338,7 @@ TEST(Client, FinBeforeTheLastTokenIsNotBelieved) {
   s.expect_end(0, 6);
 }
 
-TEST(Client, CreditFollowsTheReader) {
+TEST(Client, StreamCredit_WhileReaderConsumes_FollowsIt) {
   ScriptedDaemon daemon;
   Streaming s(daemon.endpoint(), {});
   const auto attach = daemon.expect<wire::Attach>();
@@ -355,7 +355,7 @@ TEST(Client, CreditFollowsTheReader) {
   s.expect_end(0, sent);
 }
 
-TEST(Client, HeldStreamGivesNoCredit) {
+TEST(Client, Stream_WhileHeld_GivesNoCredit) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
   std::promise<void> taken;
@@ -375,7 +375,7 @@ TEST(Client, HeldStreamGivesNoCredit) {
   EXPECT_EQ(daemon.expect<wire::Credit>().upto, 1024);
 }
 
-TEST(Client, RefusedAttachIsFinal) {
+TEST(Client, Attach_WhenRefused_EndsTheStream) {
   ScriptedDaemon daemon;
   Streaming s(daemon.endpoint(), {});
   wire::Refused refused;
@@ -387,7 +387,7 @@ TEST(Client, RefusedAttachIsFinal) {
   EXPECT_EQ(std::get<Failure>(end).code, Errc::kNotFound);
 }
 
-TEST(Client, RequestIdsAreOrderedAndDifferent) {
+TEST(Client, RequestIds_WhenGenerated_AreOrderedAndUnique) {
   const std::string a = new_request_id();
   std::this_thread::sleep_for(std::chrono::milliseconds(3));
   const std::string b = new_request_id();

@@ -1,4 +1,4 @@
-// Goal: a device that fails in a step ends its worker, and fails nobody's request.
+// Goal: a device that fails in a step ends its worker, and fails no request.
 // Method: the compute threads over an engine whose device is gone, in a process of their own.
 
 #include "worker/link/compute.h"
@@ -11,7 +11,7 @@
 namespace holdfast::worker::compute_test {
 namespace {
 
-/// Takes one sequence, and has lost its device when it is to go on.
+/// Takes one sequence, and has lost its device at the next step.
 class LostDevice final : public engine::Engine {
  public:
   Result<void> add(engine::SequenceSpec spec) override {
@@ -42,7 +42,7 @@ void work_until_the_end() {
   wire::Load load;
   load.load_id = "l1";
   compute.load(load);
-  for (int i = 0; i < 500; ++i) {  // 5 s at most: then the test fails by the status
+  for (int i = 0; i < 500; ++i) {  // 5 s at most: then the exit status fails the test
     for (const ComputeEvent& event : compute.take_events()) {
       if (const auto* changed = std::get_if<LoadChanged>(&event);
           changed != nullptr && changed->model.state == "ready") {
@@ -52,14 +52,14 @@ void work_until_the_end() {
         orders[0].spec.key = 1;
         compute.order(std::move(orders));
       }
-      if (std::holds_alternative<ProducedBatch>(event)) _exit(3);  // told to somebody
+      if (std::holds_alternative<ProducedBatch>(event)) _exit(3);  // output was reported
     }
     usleep(10'000);
   }
   _exit(4);
 }
 
-TEST(Compute, ADeviceThatFailsEndsTheWorkerAndNoRequest) {
+TEST(Compute, Worker_WhenDeviceFails_ExitsWithoutFailingRequests) {
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   EXPECT_EXIT(work_until_the_end(), testing::ExitedWithCode(kExitDeviceFailed),
               "the device failed");

@@ -1,5 +1,5 @@
-// Goal: what a worker calls its memory is what the kernel lets it have. Method: control groups as
-// files in a folder of their own, and the machine's real ones for the plain sanity of the report.
+// Goal: the memory that a worker reports is the memory that the kernel lets it have. Method:
+// control groups as files in a folder of their own, and the machine's real ones.
 #include "worker/link/host.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ struct GroupTest : testing::Test {
   }
 };
 
-TEST_F(GroupTest, TheTightestLimitOnTheWayUpCounts) {
+TEST_F(GroupTest, CgroupMemory_WhenAncestorsHaveLimits_UsesTheTightest) {
   put("/proc/self/cgroup", "1:name=systemd:/x\n0::/service/holdfast\n");
   EXPECT_EQ(group_memory(root).limit, 0);
   put("/sys/fs/cgroup/service/holdfast/memory.max", "max\n");
@@ -50,7 +50,7 @@ TEST_F(GroupTest, TheTightestLimitOnTheWayUpCounts) {
   EXPECT_EQ(group_memory(root).used, 77);
 }
 
-TEST_F(GroupTest, WithoutGroupsThereIsNoLimit) {
+TEST_F(GroupTest, CgroupMemory_WithoutCgroups_HasNoLimit) {
   EXPECT_EQ(group_memory(root).limit, 0);
   put("/proc/self/cgroup", "0::/\n");
   EXPECT_EQ(group_memory(root).limit, 0);
@@ -58,14 +58,14 @@ TEST_F(GroupTest, WithoutGroupsThereIsNoLimit) {
   EXPECT_EQ(group_memory(root).limit, 4096);
 }
 
-TEST_F(GroupTest, TheTightestQuotaOfProcessorsCounts) {
+TEST_F(GroupTest, CgroupCpuQuota_WhenAncestorsHaveQuotas_UsesTheTightest) {
   EXPECT_EQ(group_processors(root), 0);
   put("/proc/self/cgroup", "0::/service/holdfast\n");
   put("/sys/fs/cgroup/service/holdfast/cpu.max", "max 100000\n");
   EXPECT_EQ(group_processors(root), 0);
   put("/sys/fs/cgroup/service/cpu.max", "150000 100000\n");
   EXPECT_EQ(group_processors(root), 1.5);
-  EXPECT_EQ(usable_processors(root), 1);  // nobody waits for the half of a thread
+  EXPECT_EQ(usable_processors(root), 1);  // no thread waits for half a processor
   put("/sys/fs/cgroup/service/holdfast/cpu.max", "20000 50000\n");
   EXPECT_EQ(group_processors(root), 0.4);
   EXPECT_EQ(usable_processors(root), 1);
@@ -74,7 +74,7 @@ TEST_F(GroupTest, TheTightestQuotaOfProcessorsCounts) {
   EXPECT_GE(usable_processors(root), usable_processors());  // more than there are
 }
 
-TEST_F(GroupTest, GroupsOfVersionOneCountToo) {
+TEST_F(GroupTest, CgroupLimits_WithCgroupV1_AreRead) {
   put("/proc/self/cgroup", "5:memory:/docker/a\n4:cpu,cpuacct:/docker/a\n0::/\n");
   put("/sys/fs/cgroup/cpu/docker/a/cpu.cfs_quota_us", "-1\n");
   put("/sys/fs/cgroup/cpu/docker/a/cpu.cfs_period_us", "100000\n");
@@ -95,7 +95,7 @@ TEST_F(GroupTest, GroupsOfVersionOneCountToo) {
   EXPECT_EQ(group_memory(root).used, 11);
 }
 
-TEST_F(GroupTest, EveryGroupWithALimitIsAPoolOfItsOwn) {
+TEST_F(GroupTest, MemoryPools_WhenCgroupsHaveLimits_HaveOnePoolEach) {
   put("/proc/meminfo", "MemTotal: 1000 kB\nMemFree: 100 kB\nMemAvailable: 700 kB\n");
   put("/proc/sys/kernel/random/boot_id", "boot\n");
   put("/proc/pressure/memory", "some avg10=9.00 total=1\nfull avg10=1.25 avg60=0.00 total=1\n");
@@ -130,7 +130,7 @@ TEST_F(GroupTest, EveryGroupWithALimitIsAPoolOfItsOwn) {
   EXPECT_EQ(available_memory(pools), 60'000);
 }
 
-TEST_F(GroupTest, LoadsOfTwoProcesses_ThatDoNotFitTogether_DoNotBothBegin) {
+TEST_F(GroupTest, MemoryClaims_WhenTwoLoadsDoNotFitTogether_AdmitOne) {
   const std::vector<MemoryPool> pools = {{"boot", 1000, 800}};
   Claims mine(root + "/loads");
   ASSERT_TRUE(mine.claim(500, pools).has_value());
@@ -139,7 +139,7 @@ TEST_F(GroupTest, LoadsOfTwoProcesses_ThatDoNotFitTogether_DoNotBothBegin) {
     Claims theirs(root + "/loads");
     const bool refused = !theirs.claim(400, pools).has_value();
     const bool granted = theirs.claim(300, pools).has_value();
-    _exit(refused && granted ? 0 : 1);  // without a word: its claim must not outlive it
+    _exit(refused && granted ? 0 : 1);  // ends without releasing: its claim must not outlive it
   }
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -149,7 +149,7 @@ TEST_F(GroupTest, LoadsOfTwoProcesses_ThatDoNotFitTogether_DoNotBothBegin) {
   const Claims nowhere(root + "/no/such/folder");
 }
 
-TEST(Host, MemoryIsWithinTheMachinesAndTheGroups) {
+TEST(Host, HostMemory_WithCgroupLimit_StaysWithinIt) {
   const wire::MemoryReport report = host_memory();
   EXPECT_GT(report.total, 0);
   EXPECT_LE(report.free, report.total);

@@ -61,7 +61,7 @@ wire::Prompt text_prompt(std::string text) {
   return prompt;
 }
 
-TEST(Prepare, TextBecomesTheModelsIds) {
+TEST(Prepare, TextPrompt_WhenPrepared_BecomesTheModelsTokenIds) {
   const TokenizerPtr tokenizer = demo_tokenizer();
   ASSERT_NE(tokenizer, nullptr);
   wire::Prepare job = job_of(text_prompt("To be, or not to be"));
@@ -73,7 +73,7 @@ TEST(Prepare, TextBecomesTheModelsIds) {
   EXPECT_EQ(out.text.at(0), "To be, or not to be");
 }
 
-TEST(Prepare, IdsAreCheckedAndEchoed) {
+TEST(Prepare, TokenIdPrompt_WhenPrepared_IsCheckedAndEchoed) {
   const TokenizerPtr tokenizer = demo_tokenizer();
   wire::Prompt prompt;
   prompt.ids = tokenizer->encode("To be", {false, false}).value();
@@ -101,7 +101,7 @@ void expect_refused(const wire::Prompt& prompt, const text::Tokenizer* tokenizer
   EXPECT_NE(out.refusal.message.find(part), std::string::npos) << out.refusal.message;
 }
 
-TEST(Prepare, RefusalsSayWhy) {
+TEST(Prepare, Prompt_WhenInvalid_IsRefusedWithTheReason) {
   const TokenizerPtr tokenizer = demo_tokenizer();
   const text::Tokenizer* t = tokenizer.get();
   expect_refused({}, t, Errc::kInvalidRequest, "exactly one");
@@ -121,7 +121,7 @@ TEST(Prepare, RefusalsSayWhy) {
   expect_refused(empty, t, Errc::kInvalidRequest, "empty");
 }
 
-TEST(Prepare, TheOffsetOfBadUtf8IsExact) {
+TEST(Prepare, Prompt_WhenUtf8IsInvalid_ReportsTheExactOffset) {
   const TokenizerPtr tokenizer = demo_tokenizer();
   const std::string good = "é漢🙂a";
   for (std::size_t length = 0; length < 40; ++length) {
@@ -137,7 +137,7 @@ TEST(Prepare, TheOffsetOfBadUtf8IsExact) {
   }
 }
 
-TEST(Chat, GoesThroughTheModelsTemplate) {
+TEST(Chat, ChatMessages_WithTheDemoTemplate_AreRendered) {
   const TokenizerPtr tokenizer = demo_tokenizer();  // its template: each content on a line
   const auto render = [&](const std::string& json) {
     return render_chat(json, *tokenizer, "2026-01-15");
@@ -156,13 +156,13 @@ TEST(Chat, GoesThroughTheModelsTemplate) {
       render(R"({"messages":[{"role":"user","content":[{"type":"image_url"}]}]})").has_value());
 }
 
-TEST(Inspect, ReadsTheDemoModel) {
+TEST(Inspect, ModelFile_WhenItIsTheDemoModel_IsInspected) {
   const wire::Inspected out = inspect_file(kDemo);
   ASSERT_TRUE(out.ok) << out.refusal.message;
   EXPECT_EQ(out.model_sha.size(), 64u);
   EXPECT_EQ(out.size, static_cast<std::int64_t>(std::filesystem::file_size(kDemo)));
   EXPECT_TRUE(plan::shape_from_json(out.shape).has_value());
-  EXPECT_GT(text::PieceTable::parse(out.pieces).value().size(), 0);
+  EXPECT_GT(text::DetokenizerTable::parse(out.detokenizer).value().size(), 0);
   EXPECT_EQ(out.tokenizer, demo_blob());
   EXPECT_EQ(out.output, "none") << "its template knows neither tools nor reasoning";
 }
@@ -181,7 +181,7 @@ struct Files : ::testing::Test {
   }
 };
 
-TEST_F(Files, DamagedFilesHaveDifferentReasons) {
+TEST_F(Files, ModelFile_WhenDamaged_IsRefusedWithItsOwnReason) {
   std::stringstream demo;
   demo << std::ifstream(kDemo, std::ios::binary).rdbuf();
   const std::string whole = demo.str();
@@ -201,19 +201,19 @@ TEST_F(Files, DamagedFilesHaveDifferentReasons) {
   }
 }
 
-TEST_F(Files, TheChildAnswersForTheFile) {
+TEST_F(Files, InspectChild_WhenFileIsReadable_AnswersAsTheDirectRead) {
   if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
   const wire::Inspected direct = inspect_file(kDemo);
   const wire::Inspected child = inspect_in_child(kProgram, {9, kDemo, {}});
   ASSERT_TRUE(child.ok) << child.refusal.message;
   EXPECT_EQ(child.job, 9u);
   EXPECT_EQ(child.model_sha, direct.model_sha);
-  EXPECT_EQ(child.pieces, direct.pieces);
+  EXPECT_EQ(child.detokenizer, direct.detokenizer);
   const wire::Inspected missing = inspect_in_child(kProgram, {1, folder + "/none", {}});
   EXPECT_EQ(missing.refusal.code, Errc::kIo);
 }
 
-TEST_F(Files, ChildThatDiesIsARefusal) {
+TEST_F(Files, InspectChild_WhenItDies_ReturnsARefusal) {
   const std::string crash = write("crash.sh", "#!/bin/sh\nkill -SEGV $$\n");
   const std::string silent = write("silent.sh", "#!/bin/sh\nexit 3\n");
   for (const std::string& script : {crash, silent}) {
@@ -228,7 +228,7 @@ TEST_F(Files, ChildThatDiesIsARefusal) {
   EXPECT_FALSE(out.ok);
 }
 
-TEST_F(Files, ConfinedToAFolderItsLinksCanBeRead) {
+TEST_F(Files, Sandbox_WhenConfinedToAFolder_ReadsItsLinks) {
   std::filesystem::create_directories(folder + "/hub/1_Pooling");
   write("blob", "content");
   const std::string other = write("other", "content");
@@ -237,8 +237,8 @@ TEST_F(Files, ConfinedToAFolderItsLinksCanBeRead) {
   EXPECT_EXIT(
       {
         const std::string hub = folder + "/hub";
-        (void)keep_open_files(names_of_files(hub), 100);
-        sandbox::confine(sandbox::header_reader_wish());
+        (void)preopen_files(names_of_files(hub), 100);
+        sandbox::confine(sandbox::header_reader_policy());
         const bool linked = open_to_read(hub + "/model.safetensors") >= 0;
         const bool inner = open_to_read(hub + "/1_Pooling/config.json") >= 0;
         const bool outside = open_to_read(other) >= 0;
@@ -248,11 +248,11 @@ TEST_F(Files, ConfinedToAFolderItsLinksCanBeRead) {
       testing::ExitedWithCode(0), "linked 1 inner 1 other 0");
 }
 
-TEST_F(Files, AllPartsOfAFileCanBeReadAndNoneLeadsOutOfTheRoots) {
+TEST_F(Files, ModelShards_WhenOneLeadsOutOfTheRoots_AreRefused) {
   std::filesystem::create_directories(folder + "/roots");
   const std::string first = write("roots/m-00001-of-00002.gguf", "x");
   const std::string second = folder + "/roots/m-00002-of-00002.gguf";
-  EXPECT_EQ(real_paths_below(first, "").error().code, Errc::kIo);  // the other is missing
+  EXPECT_EQ(real_paths_below(first, "").error().code, Errc::kIo);  // the other part is missing
   write("roots/m-00002-of-00002.gguf", "x");
   EXPECT_EQ(real_paths_below(first, folder + "/roots").value(),
             (std::vector<std::string>{first, second}));
@@ -264,14 +264,15 @@ TEST_F(Files, AllPartsOfAFileCanBeReadAndNoneLeadsOutOfTheRoots) {
   EXPECT_EQ(out.error().code, Errc::kUnauthorized);
 }
 
-/// Runs in a process of its own: what was opened before can be read, twice from its beginning.
-void read_what_was_kept(const std::string& own, const std::string& other) {
-  const auto kept = keep_open_files({own, other + "-missing"}, 2);
-  const bool calls = sandbox::confine(sandbox::header_reader_wish()).calls;
-  std::string said = kept ? "own:" : "not kept:";
+/// Runs in a process of its own: the file that was opened before can be read, twice from its
+/// beginning.
+void read_preopened(const std::string& model_file, const std::string& other) {
+  const auto preopened = preopen_files({model_file, other + "-missing"}, 2);
+  const bool calls = sandbox::confine(sandbox::header_reader_policy()).calls;
+  std::string said = preopened ? "own:" : "not kept:";
   for (int i = 0; i < 2; ++i) {
     char byte = '-';
-    const int fd = open_to_read(own);
+    const int fd = open_to_read(model_file);
     if (fd >= 0 && read(fd, &byte, 1) == 1) said += byte;
   }
   said += open_to_read(other) >= 0 ? " other:yes" : " other:no";
@@ -281,11 +282,11 @@ void read_what_was_kept(const std::string& own, const std::string& other) {
   _exit(calls ? 1 : 3);  // 3: a build that confines nothing
 }
 
-TEST_F(Files, AConfinedProcessReadsItsFileAndIsKilledForChangingAnother) {
-  const std::string own = write("own.gguf", "x");
+TEST_F(Files, Sandbox_WhenProcessOpensAnotherFileForWriting_IsKilled) {
+  const std::string model_file = write("own.gguf", "x");
   const std::string other = write("other.txt", "y");
   EXPECT_EXIT(
-      read_what_was_kept(own, other),
+      read_preopened(model_file, other),
       [](int status) {
         return (WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS) ||
                (WIFEXITED(status) && WEXITSTATUS(status) == 3);
@@ -293,13 +294,13 @@ TEST_F(Files, AConfinedProcessReadsItsFileAndIsKilledForChangingAnother) {
       "own:xx other:no\n$");
 }
 
-TEST_F(Files, MoreFilesThanAModelHasAreRefused) {
+TEST_F(Files, PreopenedFiles_WhenMoreThanTheLimit_AreRefused) {
   std::vector<std::string> names;
   for (int i = 0; i < 3; ++i) names.push_back(write(std::to_string(i), "x"));
-  EXPECT_EXIT(_exit(keep_open_files(names, 2) ? 1 : 0), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(_exit(preopen_files(names, 2) ? 1 : 0), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(Files, TheSpawnerAnswersAsAChildOfOnesOwn) {
+TEST_F(Files, ReaderSpawner_WhenInspecting_AnswersAsAChild) {
   if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
   const auto spawner = ReaderSpawner::start(kProgram);
   ASSERT_TRUE(spawner.has_value()) << spawner.error().what;
@@ -315,7 +316,7 @@ TEST_F(Files, TheSpawnerAnswersAsAChildOfOnesOwn) {
   EXPECT_EQ(spawner.value()->inspect({1, endless, {}})->refusal.code, Errc::kInvalidRequest);
 }
 
-TEST_F(Files, LinksDoNotLeadOutOfTheRoots) {
+TEST_F(Files, Symlink_WhenItLeadsOutOfTheRoots_IsRefused) {
   if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
   namespace fs = std::filesystem;
   fs::create_directories(folder + "/models/deep");
@@ -342,7 +343,7 @@ TEST_F(Files, LinksDoNotLeadOutOfTheRoots) {
     EXPECT_NE(refusal.message.find("elsewhere/secret.gguf"), std::string::npos);
   }
   EXPECT_EQ(ask("/models/none.gguf", root).code, Errc::kIo);
-  // A folder's links are followed as well: what they lead to must be readable, and allowed.
+  // A folder's links are followed as well: their targets must be readable and allowed.
   fs::create_directories(folder + "/models/folder");
   fs::create_symlink("../deep/real.gguf", folder + "/models/folder/model.safetensors");
   EXPECT_NE(ask("/models/folder", root).code, Errc::kUnauthorized);
@@ -369,7 +370,7 @@ struct HelperTest : ::testing::Test {
   }
 };
 
-TEST_F(HelperTest, AsksForATokenizerOnceAndAnswersInOrder) {
+TEST_F(HelperTest, IngressHelper_WithManyJobs_FetchesTokenizerOnceAndAnswersInOrder) {
   for (std::uint64_t i = 1; i <= 3; ++i) {
     wire::Prepare job = job_of(text_prompt("To be"));
     job.job = i;
@@ -387,7 +388,7 @@ TEST_F(HelperTest, AsksForATokenizerOnceAndAnswersInOrder) {
   EXPECT_TRUE(daemon.expect<wire::Prepared>().ok) << "from the cache";
 }
 
-TEST_F(HelperTest, UnknownAndBrokenTokenizersAreRefusals) {
+TEST_F(HelperTest, Tokenizer_WhenUnknownOrBroken_IsRefused) {
   daemon.send(job_of(text_prompt("x")));
   daemon.expect<wire::NeedTokenizer>();
   daemon.send(wire::TokenizerBlob{"demo", ""});
@@ -400,7 +401,7 @@ TEST_F(HelperTest, UnknownAndBrokenTokenizersAreRefusals) {
   EXPECT_EQ(daemon.expect<wire::Prepared>().refusal.code, Errc::kFileInvalid);
 }
 
-TEST_F(HelperTest, AGrammarThatCannotBeHonouredIsARefusal) {
+TEST_F(HelperTest, Grammar_WhenInvalidOrUnsupported_IsRefused) {
   wire::Prepare job = job_of(text_prompt("To be"));
   job.extra = R"({"grammar":{"kind":"json_schema","source":"{\"type\":\"integer\"}"}})";
   daemon.send(job);
@@ -441,7 +442,7 @@ TEST_F(HelperTest, AGrammarThatCannotBeHonouredIsARefusal) {
   EXPECT_EQ(daemon.expect<wire::Prepared>().refusal.code, Errc::kUnsupported);
 }
 
-TEST_F(HelperTest, JobsOfALostConnectionAreNotAnswered) {
+TEST_F(HelperTest, PrepareJob_WhenConnectionIsLost_IsNotAnswered) {
   daemon.send(job_of(text_prompt("x")));
   daemon.expect<wire::NeedTokenizer>();
   daemon.stop();
@@ -453,7 +454,7 @@ TEST_F(HelperTest, JobsOfALostConnectionAreNotAnswered) {
   EXPECT_TRUE(daemon.expect<wire::Prepared>().ok);
 }
 
-TEST(Program, ServesPromptsAndFilesConfined) {
+TEST(Program, IngressProgram_WhenConfined_ServesPromptsAndFiles) {
   if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
   ScriptedDaemon daemon;
   std::string program = kProgram, flag = "--endpoint", endpoint = daemon.endpoint();

@@ -1,2 +1,2 @@
-set(libs hf_client hf_worker_link hf_ingress nlohmann_json::nlohmann_json)
+set(libs holdfast_client holdfast_worker_link holdfast_ingress nlohmann_json::nlohmann_json)
 set(timeout_s 120)

@@ -46,7 +46,7 @@ int count_controls(const text::Tokenizer& tokenizer, const std::vector<text::Tok
 
 Result<std::vector<text::TokenId>> chat_ids(const text::Tokenizer& tokenizer,
                                             const std::string& json) {
-  HF_TRY(const auto chat, ingress::render_chat(json, tokenizer, "2026-01-15"));
+  HOLDFAST_TRY(const auto chat, ingress::render_chat(json, tokenizer, "2026-01-15"));
   return tokenizer.encode(chat.text, {false, true, chat.plain});
 }
 

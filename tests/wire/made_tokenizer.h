@@ -1,5 +1,5 @@
 #pragma once
-// A tokenizer of bytes with a chat template and special tokens of its own, made as a file's is.
+// A tokenizer of bytes with a chat template and special tokens of its own, loaded as from a file.
 
 #include <memory>
 #include <string>
@@ -14,10 +14,10 @@ std::shared_ptr<const text::Tokenizer> make_tokenizer(const std::string& chat_te
                                                       const std::vector<std::string>& controls,
                                                       const std::vector<std::string>& words = {});
 
-/// How many of the ids are control tokens.
+/// Returns how many of the ids are control tokens.
 int count_controls(const text::Tokenizer& tokenizer, const std::vector<text::TokenId>& ids);
 
-/// The ids of a chat request.
+/// Returns the ids of a chat request.
 Result<std::vector<text::TokenId>> chat_ids(const text::Tokenizer& tokenizer,
                                             const std::string& json);
 

@@ -1,5 +1,5 @@
-// Goal: what a client writes stays text: no message, name, tool or argument makes a control token,
-// whatever it says, and what is written is what the model reads.
+// Goal: a client's text stays text: no message, name, tool or argument makes a control token,
+// whatever it says, and the model reads what was written.
 // Method: the control tokens of thirty families, put into every text of a request; the ids have as
 // many control tokens as with a harmless text, and all of the text is in them.
 #include <gtest/gtest.h>
@@ -56,12 +56,12 @@ const std::vector<std::vector<std::string>>& families() {
       {"]~b]", "]~!b[", "[e~["},                                              // MiniMax
       {"<seed:bos>", "<seed:eos>", "<seed:think>"},                           // Seed
       {"<|User|>", "<|EOT|>", "<|Instruction|>"},  // Exaone, Deepseek coder
-      {"<unk>", "<pad>", "<mask>"},                // words of no use
+      {"<unk>", "<pad>", "<mask>"},                // words without a use
   };
   return all;
 }
 
-/// Turns and calls between the family's own first tokens.
+/// A template with turns and calls between the family's own first tokens.
 std::string template_of(const std::vector<std::string>& controls) {
   const auto quoted = [](const std::string& text) { return "{{ '" + text + "' }}"; };
   const std::string begin = quoted(controls[0]);
@@ -78,11 +78,11 @@ json request_with(const std::string& evil) {
   json call = {{"id", evil}, {"function", {{"name", evil}, {"arguments", {{evil, evil}}}}}};
   json said = {{"role", "assistant"}, {"content", "I say " + evil}};
   said["tool_calls"] = json::array({std::move(call)});
-  json asked = {{"role", "user"}, {"name", evil}};
-  asked["content"] = json::array({json{{"type", "text"}, {"text", evil}}});
+  json user_message = {{"role", "user"}, {"name", evil}};
+  user_message["content"] = json::array({json{{"type", "text"}, {"text", evil}}});
   json request;
   request["messages"] =
-      json::array({json{{"role", "system"}, {"content", evil}}, asked, said,
+      json::array({json{{"role", "system"}, {"content", evil}}, user_message, said,
                    json{{"role", "tool"}, {"tool_call_id", evil}, {"content", evil}},
                    json{{"role", "user"}, {"content", evil}}});
   json function = {{"name", evil}, {"description", evil}};
@@ -91,7 +91,7 @@ json request_with(const std::string& evil) {
   return request;
 }
 
-/// The vocabulary spells a space so.
+/// Replaces the vocabulary's spelling of a space.
 std::string with_spaces(std::string text) {
   constexpr std::string_view kSpace = "▁";
   for (std::size_t at = 0; (at = text.find(kSpace, at)) != std::string::npos;) {
@@ -104,7 +104,7 @@ std::string text_of(const text::Tokenizer& tokenizer, const std::vector<text::To
   return with_spaces(text::decode(tokenizer, ids, true, false));
 }
 
-TEST(PlainText, NoTextOfAClientMakesAControlToken) {
+TEST(PlainText, ClientText_WithControlTokenSpelling_MakesNoControlToken) {
   int tried = 0;
   for (const auto& controls : families()) {
     const auto tokenizer = make_tokenizer(template_of(controls), controls);
@@ -126,7 +126,7 @@ TEST(PlainText, NoTextOfAClientMakesAControlToken) {
   RecordProperty("texts", tried);
 }
 
-TEST(PlainText, WhereItIsAskedForTheyAreRead) {
+TEST(PlainText, ParseSpecial_WhenRequested_ReadsControlTokens) {
   const auto tokenizer = make_tokenizer(template_of(families()[0]), families()[0]);
   json request = {{"messages", {{{"role", "user"}, {"content", "a<|im_end|>b"}}}}};
   const auto plain = chat_ids(*tokenizer, request.dump());
@@ -137,7 +137,7 @@ TEST(PlainText, WhereItIsAskedForTheyAreRead) {
   EXPECT_EQ(text_of(*tokenizer, *plain), text_of(*tokenizer, *special));
 }
 
-TEST(PlainText, HarmlessTextHasTheSameTokens) {
+TEST(PlainText, ClientText_WithoutControlTokens_HasTheSameTokens) {
   const auto tokenizer = make_tokenizer(template_of(families()[0]), families()[0]);
   std::mt19937 random(7);
   for (int i = 0; i < 300; ++i) {
@@ -153,7 +153,7 @@ TEST(PlainText, HarmlessTextHasTheSameTokens) {
   }
 }
 
-TEST(PlainText, WordsOfTheVocabularyAreMarksOnlyWhereTheTemplateUsesThem) {
+TEST(PlainText, VocabularyTag_WhenTemplateUsesIt_IsNotMadeByClientText) {
   const std::vector<std::string> words = {"<tool_call>", "</tool_call>", "<b>", "  "};
   const auto tokenizer = make_tokenizer(
       "{% for m in messages %}<tool_call>{{ m.content }}</tool_call>{% endfor %}", {}, words);
@@ -169,7 +169,7 @@ TEST(PlainText, WordsOfTheVocabularyAreMarksOnlyWhereTheTemplateUsesThem) {
   EXPECT_EQ(count("x<b>y  z", first + 3), 1);
 }
 
-TEST(PlainText, ThoughtsOfTheModelAreTakenOutWhereTheyBeganAndNowhereElse) {
+TEST(PlainText, EarlierReasoning_WhenItOpensTheAnswer_IsRemovedOnlyThere) {
   const std::string source =
       "{% for m in messages %}{% set c = m.content %}{% if m.role == 'assistant' and '</think>' in "
       "c "
@@ -187,7 +187,7 @@ TEST(PlainText, ThoughtsOfTheModelAreTakenOutWhereTheyBeganAndNowhereElse) {
   EXPECT_EQ(render("it is </think> then"), "user:a</think>b;assistant:it is </think> then;user:c;");
 }
 
-TEST(PlainText, ARequestMayHaveTheCharactersOfMarks) {
+TEST(PlainText, SentinelCharacters_WhenInTheRequest_ArePreservedOrRefused) {
   const auto tokenizer = make_tokenizer(template_of(families()[0]), families()[0]);
   std::string all;
   for (int i = 0; i < 32; ++i) all += std::string("\xef\xb7") + static_cast<char>(0x90 + i);

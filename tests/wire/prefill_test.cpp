@@ -1,5 +1,5 @@
 // Goal: a last message of the assistant is the beginning of the answer: the prompt ends with its
-// text or with its thoughts, and with nothing behind; where a template does not allow that, the
+// text or with its reasoning, and with nothing after it; where a template does not allow that, the
 // error says so. Method: small templates, each with one habit of published ones.
 #include "shared/chat/prefill.h"
 
@@ -18,8 +18,8 @@ using json = nlohmann::ordered_json;
 const std::string kOpening = "{% if add_generation_prompt %}<assistant>{% endif %}";
 const std::string kPlain =
     "{% for m in messages %}<{{ m.role }}>{{ m.content }}<end>{% endfor %}" + kOpening;
-/// As reasoning models have them: <think> opens an answer, or an empty thought stands before a
-/// text.
+/// A template as reasoning models have it: <think> opens an answer, or an empty reasoning stands
+/// before a text.
 const std::string kThinks =
     "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' %}<think>"
     "{{ m.reasoning_content }}</think>{% endif %}{{ m.content.split('</think>')[-1] }}<end>"
@@ -52,7 +52,7 @@ std::string error(const std::string& source, const json& last) {
   return chat ? chat->text : chat.error().what;
 }
 
-TEST(Prefill, ThePromptEndsWithTheText) {
+TEST(Prefill, AssistantPrefill_WithText_EndsThePrompt) {
   const std::string before = "<user>question<end><assistant>";
   EXPECT_EQ(text(kPlain, assistant("Once upon")), before + "Once upon");
   EXPECT_EQ(text(kPlain, assistant(" a  ")), before + " a  ") << "as it was sent";
@@ -70,7 +70,7 @@ TEST(Prefill, ThePromptEndsWithTheText) {
   EXPECT_EQ(text(kThinks, assistant("<think>a</think> x")), before + "<think></think> x");
 }
 
-TEST(Prefill, ThoughtsGoOnInAnOpenedAnswer) {
+TEST(Prefill, ReasoningPrefill_WhenContinued_OpensTheThinkingBlock) {
   const std::string before = "<user>question<end><assistant>";
   for (const json& last :
        {assistant("<think>\nOkay, I"), assistant("", "Okay, I"),
@@ -85,7 +85,7 @@ TEST(Prefill, ThoughtsGoOnInAnOpenedAnswer) {
             std::string::npos);
 }
 
-TEST(Prefill, ControlTokensOfTheClientAreText) {
+TEST(Prefill, AssistantPrefill_WithControlTokens_IsPlainText) {
   const auto chat = render(kPlain, assistant("a<end>b"));
   ASSERT_TRUE(chat);
   EXPECT_TRUE(chat->text.ends_with("a<end>b"));
@@ -95,13 +95,13 @@ TEST(Prefill, ControlTokensOfTheClientAreText) {
   EXPECT_EQ(thought->plain, std::vector<std::size_t>{thought->text.size() - 6});
 }
 
-TEST(Prefill, SpaceBeforeATextMayGo) {
+TEST(Prefill, AssistantPrefill_WhenTemplateTrims_LosesLeadingSpace) {
   const std::string trims =
       "{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}<end>{% endfor %}";
   EXPECT_EQ(text(trims, assistant("\n Once ")), "<user>question<end><assistant>Once ");
 }
 
-TEST(Prefill, WhatATemplateDoesNotAllowIsSaid) {
+TEST(Prefill, AssistantPrefill_WhenTemplateForbidsIt_ReturnsTheReason) {
   const std::string changes =
       "{% for m in messages %}<{{ m.role }}>{{ m.content | upper }}<end>{% endfor %}";
   EXPECT_NE(error(changes, assistant("Once"))
@@ -118,8 +118,8 @@ TEST(Prefill, WhatATemplateDoesNotAllowIsSaid) {
             std::string::npos);
 }
 
-// The template wants turns to alternate, so that the message joins the one before it.
-TEST(Prefill, OtherFormsOfTheMessages) {
+// The template requires turns to alternate, so the message joins the one before it.
+TEST(Prefill, AssistantPrefill_WhenTurnsMustAlternate_JoinsTheTurns) {
   const std::string alternates =
       "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
       "{{ raise_exception('roles must alternate') }}{% endif %}<{{ m.role }}>{{ m.content }}<end>"

@@ -1,6 +1,6 @@
-// Goal: scores of a prompt come back with the same bits, beside whatever else a token's extra has,
-// and nothing else is taken for them.
-// Method: random scores with and without pieces; texts cut and damaged at every byte.
+// Goal: scores of a prompt come back with the same bits, whatever else a token's extra has, and
+// nothing else is taken for them.
+// Method: random scores with and without token bytes; texts cut and damaged at every byte.
 #include "shared/wire/prompt_scores.h"
 
 #include <gtest/gtest.h>
@@ -31,15 +31,16 @@ PromptScores random_scores(std::mt19937& random, std::size_t tokens, std::int32_
   return scores;
 }
 
-TEST(PromptScores, EveryBitComesBackBesideTheRest) {
+TEST(PromptScores, PromptScores_AfterRoundTrip_AreBitIdentical) {
   std::mt19937 random(3);
   for (const char* extra : {"", "{}", R"({"logprob":-1,"top":[[3,-0.5,[34,125]]]})"}) {
     for (std::size_t tokens = 1; tokens < 12; ++tokens) {
       PromptScores scores = random_scores(random, tokens, static_cast<std::int32_t>(tokens % 4));
-      for (const bool dressed : {false, true}) {
-        if (dressed) {
-          for (const TokenId id : scores.ids) scores.pieces[id] = {std::string(tokens, '"'), true};
-          scores.pieces[7] = {"", false};
+      for (const bool with_token_bytes : {false, true}) {
+        if (with_token_bytes) {
+          for (const TokenId id : scores.ids)
+            scores.token_bytes[id] = {std::string(tokens, '"'), true};
+          scores.token_bytes[7] = {"", false};
         }
         std::string text = with_prompt_scores(extra, scores);
         EXPECT_EQ(read_prompt_scores(text), scores) << text;
@@ -50,7 +51,7 @@ TEST(PromptScores, EveryBitComesBackBesideTheRest) {
   }
 }
 
-TEST(PromptScores, AlternativesOfAToken) {
+TEST(PromptScores, PromptScores_WithAlternatives_ReturnThoseOfEachToken) {
   std::mt19937 random(6);
   const PromptScores scores = random_scores(random, 4, 3);
   for (std::size_t at = 1; at < scores.ids.size(); ++at) {
@@ -60,7 +61,7 @@ TEST(PromptScores, AlternativesOfAToken) {
   }
 }
 
-TEST(PromptScores, AreAsLongAsTheyAreCountedFor) {
+TEST(PromptScores, PromptScores_WhenEncoded_FitTheCountedBytes) {
   std::mt19937 random(4);
   for (const std::int32_t top : {0, 1, 5, 20}) {
     for (const std::size_t tokens : {1, 2, 300}) {
@@ -71,10 +72,10 @@ TEST(PromptScores, AreAsLongAsTheyAreCountedFor) {
   }
 }
 
-TEST(PromptScores, NothingElseIsTakenForThem) {
+TEST(PromptScores, PromptScores_WhenDamaged_AreRefused) {
   std::mt19937 random(5);
   PromptScores scores = random_scores(random, 5, 2);
-  scores.pieces[scores.ids[0]] = {"a", false};
+  scores.token_bytes[scores.ids[0]] = {"a", false};
   const std::string good = with_prompt_scores(R"({"logprob":-1})", scores);
   for (std::size_t i = 0; i < good.size(); ++i) {
     EXPECT_FALSE(read_prompt_scores(good.substr(0, i)).has_value()) << i;
@@ -84,7 +85,7 @@ TEST(PromptScores, NothingElseIsTakenForThem) {
     damaged[i] = '!';
     EXPECT_FALSE(read_prompt_scores(damaged).has_value()) << damaged;
   }
-  // Counts that do not fit what follows them.
+  // Counts that do not fit the data after them.
   const auto counted = [](std::uint32_t tokens, std::uint32_t top, std::size_t bytes) {
     std::string raw(8 + bytes, 'x');
     std::memcpy(raw.data(), &tokens, 4);
@@ -101,28 +102,28 @@ TEST(PromptScores, NothingElseIsTakenForThem) {
   EXPECT_FALSE(counted(0x40000000, 0xFFFFFFFF, 64));
   for (const char* text : {"", "{}", R"({"prompt":""})", R"({"embedding":"AAAA"})"}) {
     EXPECT_FALSE(read_prompt_scores(text).has_value()) << text;
-    std::string kept = text;
-    EXPECT_FALSE(take_prompt_scores(kept).has_value()) << text;
-    EXPECT_EQ(kept, text);
+    std::string unchanged = text;
+    EXPECT_FALSE(take_prompt_scores(unchanged).has_value()) << text;
+    EXPECT_EQ(unchanged, text);
   }
 }
 
-TEST(PromptScores, PiecesThatEndTooEarlyAreDamage) {
+TEST(PromptScores, TokenTexts_WhenTruncated_AreRefused) {
   std::mt19937 random(7);
   const std::string scores = with_prompt_scores("", random_scores(random, 2, 0));
   const std::string head = scores.substr(0, scores.size() - 2) + R"(","pieces":")";
-  const std::string pieces("\1\0\0\0\5\0\0\0ab\2\0\0\0\2\0\0\0c", 19);
-  for (std::size_t n = 0; n <= pieces.size(); ++n) {
-    const auto read = read_prompt_scores(head + to_base64(pieces.substr(0, n)) + "\"}");
-    if (n != 0 && n != 10 && n != 19) {  // not between two pieces
+  const std::string token_bytes("\1\0\0\0\5\0\0\0ab\2\0\0\0\2\0\0\0c", 19);
+  for (std::size_t n = 0; n <= token_bytes.size(); ++n) {
+    const auto read = read_prompt_scores(head + to_base64(token_bytes.substr(0, n)) + "\"}");
+    if (n != 0 && n != 10 && n != 19) {  // not between the bytes of two tokens
       EXPECT_FALSE(read.has_value()) << n;
       continue;
     }
     ASSERT_TRUE(read.has_value()) << n;
-    std::map<TokenId, PromptScores::Piece> expected;
+    std::map<TokenId, PromptScores::TokenBytes> expected;
     if (n >= 10) expected[1] = {"ab", true};
     if (n >= 19) expected[2] = {"c", false};
-    EXPECT_EQ(read->pieces, expected) << n;
+    EXPECT_EQ(read->token_bytes, expected) << n;
   }
   EXPECT_FALSE(read_prompt_scores(head + "!!!!\"}").has_value());
 }

@@ -12,7 +12,7 @@ std::uint64_t below(Random& random, std::uint64_t n) {
   return random() % n;
 }
 
-/// Any magnitude is as likely as any other, so that all CBOR widths come up.
+/// Draws a number whose magnitude is as likely as any other, so that all CBOR widths occur.
 std::uint64_t any_u64(Random& random) {
   return random() >> below(random, 64);
 }

@@ -12,7 +12,7 @@ namespace holdfast::wire::testing {
 
 using Random = std::mt19937_64;
 
-/// One message of the type with this index in the variant; blobs hold any bytes, text is UTF-8.
+/// Makes one message of the type with this index in the variant; blobs hold any bytes, texts UTF-8.
 Message random_message(std::size_t type, Random& random);
 inline constexpr std::size_t kTypes = std::variant_size_v<Message>;
 

@@ -26,7 +26,7 @@ void ScriptedDaemon::start() {
   SocketOptions options;
   options.message_bytes_max = 64 << 20;
   socket_ = std::make_unique<Socket>(Socket::open(context_, SocketKind::kRouter, options).value());
-  // The old listener's file goes away asynchronously.
+  // The old listener's file is removed asynchronously.
   Result<void> bound = socket_->bind(endpoint_);
   for (int i = 0; i < 100 && !bound.has_value(); ++i) {
     std::vector<WaitItem> nothing;

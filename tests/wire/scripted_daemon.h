@@ -22,9 +22,9 @@ class ScriptedDaemon {
   void stop();   // closes the socket: every connection ends
   void start();  // binds again
 
-  void send(const Message& message);  // to the peer heard last
+  void send(const Message& message);  // to the peer that sent last
 
-  /// The next message of type T within 20 s; PINGs are answered, STATS skipped.
+  /// Returns the next message of type T within 20 s; PINGs are answered, STATS skipped.
   template <class T>
   T expect() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
@@ -35,26 +35,26 @@ class ScriptedDaemon {
         send(Pong{std::get<Ping>(*message).tag});
         continue;
       }
-      if (auto* wanted = std::get_if<T>(&*message)) return std::move(*wanted);
+      if (auto* match = std::get_if<T>(&*message)) return std::move(*match);
       ADD_FAILURE() << "got " << message_name(*message) << ", expected " << message_name(T{});
       return {};
     }
     ADD_FAILURE() << "no " << message_name(T{}) << " came";
     return {};
   }
-  /// As expect(), but steps over everything else.
+  /// Does the same, but steps over all other messages.
   template <class T>
   T find() {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < end) {
       std::optional<Message> message = next(std::chrono::milliseconds(100));
       if (!message.has_value()) continue;
-      if (auto* wanted = std::get_if<T>(&*message)) return std::move(*wanted);
+      if (auto* match = std::get_if<T>(&*message)) return std::move(*match);
     }
     ADD_FAILURE() << "no " << message_name(T{}) << " came";
     return {};
   }
-  /// nullopt when nothing came in time.
+  /// Returns nullopt if nothing came in time.
   std::optional<Message> next(std::chrono::milliseconds timeout);
 
  private:

@@ -1,5 +1,5 @@
-// Goal: whoever reaps a dead worker learns what was in the step that ran, and never takes another
-// process's journal for this one's.
+// Goal: the process that reaps a dead worker learns the content of the step that ran, and never
+// takes another process's journal for this one's.
 // Method: a forked child writes and gets SIGKILL in the middle; the file is read afterwards.
 #include "shared/base/step_journal.h"
 
@@ -23,7 +23,7 @@ class StepJournalTest : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(dir_); }
   std::string path() const { return dir_ + "/step"; }
 
-  /// Runs `work` in a child that is killed at its end; its pid.
+  /// Runs `work` in a child that is killed at its end. Returns its pid.
   template <class Work>
   pid_t die_after(Work work) {
     const pid_t child = fork();
@@ -39,7 +39,7 @@ class StepJournalTest : public testing::Test {
   std::string dir_;
 };
 
-TEST_F(StepJournalTest, TellsTheStepThatRan) {
+TEST_F(StepJournalTest, StepJournal_WhenKilledInAStep_ListsItsSequences) {
   const pid_t pid = die_after([](StepJournal& journal) {
     journal.begin({1, 2});
     journal.end();
@@ -52,7 +52,7 @@ TEST_F(StepJournalTest, TellsTheStepThatRan) {
   EXPECT_EQ(record->marks, (std::vector<std::uint64_t>{step_mark("r1", 0), step_mark("r2", 3), 7}));
 }
 
-TEST_F(StepJournalTest, BetweenStepsNothingRan) {
+TEST_F(StepJournalTest, StepJournal_WhenKilledBetweenSteps_ListsNothing) {
   const pid_t pid = die_after([](StepJournal& journal) {
     journal.begin({1, 2});
     journal.end();
@@ -63,7 +63,7 @@ TEST_F(StepJournalTest, BetweenStepsNothingRan) {
   EXPECT_TRUE(record->marks.empty());
 }
 
-TEST_F(StepJournalTest, MoreThanFitAreNotTakenForAll) {
+TEST_F(StepJournalTest, StepJournal_WhenStepHasTooManySequences_IsIncomplete) {
   const pid_t pid =
       die_after([](StepJournal& journal) { journal.begin(std::vector<std::uint64_t>(5000, 9)); });
   const auto record = read_step_journal(path(), pid);
@@ -71,7 +71,7 @@ TEST_F(StepJournalTest, MoreThanFitAreNotTakenForAll) {
   EXPECT_FALSE(record->complete);
 }
 
-TEST_F(StepJournalTest, AnotherProcessAndDamageAreNotRead) {
+TEST_F(StepJournalTest, StepJournal_WhenOfAnotherPidOrDamaged_IsNotRead) {
   EXPECT_FALSE(read_step_journal(path(), 1).has_value());
   const pid_t pid = die_after([](StepJournal& journal) { journal.begin({1}); });
   EXPECT_FALSE(read_step_journal(path(), pid + 1).has_value());
@@ -79,7 +79,7 @@ TEST_F(StepJournalTest, AnotherProcessAndDamageAreNotRead) {
   EXPECT_FALSE(read_step_journal(path(), pid).has_value());
 }
 
-TEST_F(StepJournalTest, MarksDifferByRequestAndChoice) {
+TEST_F(StepJournalTest, StepMark_WithAnotherRequestOrChoice_Differs) {
   EXPECT_NE(step_mark("a", 0), step_mark("a", 1));
   EXPECT_NE(step_mark("a", 0), step_mark("b", 0));
   EXPECT_EQ(step_mark("a", 1), step_mark("a", 1));

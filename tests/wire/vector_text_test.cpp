@@ -12,7 +12,7 @@
 namespace holdfast::wire::vector_text_test {
 namespace {
 
-TEST(VectorText, Base64IsTheRfcs) {
+TEST(VectorText, Base64_WithRfc4648Examples_Matches) {
   const std::pair<const char*, const char*> examples[] = {{"", ""},
                                                           {"f", "Zg=="},
                                                           {"fo", "Zm8="},
@@ -24,7 +24,7 @@ TEST(VectorText, Base64IsTheRfcs) {
   EXPECT_EQ(to_base64("\xfb\xff\xfe"), "+//+");
 }
 
-TEST(VectorText, EveryBitComesBack) {
+TEST(VectorText, EmbeddingVector_AfterRoundTrip_IsBitIdentical) {
   std::mt19937 random(5);
   for (std::size_t n = 1; n < 40; ++n) {
     std::vector<float> vector(n);
@@ -39,7 +39,7 @@ TEST(VectorText, EveryBitComesBack) {
   }
 }
 
-TEST(VectorText, NothingElseIsAVector) {
+TEST(VectorText, EmbeddingVector_WhenDamaged_ReadsAsEmpty) {
   const std::string good = vector_text({1.0F, 2.0F});
   ASSERT_EQ(read_vector(good), (std::vector<float>{1.0F, 2.0F}));
   for (std::size_t i = 0; i < good.size(); ++i) {

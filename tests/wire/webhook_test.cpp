@@ -1,6 +1,6 @@
 // Goal: a webhook is signed as Standard Webhooks says, so that its libraries verify it; a URL is
-// taken apart in one way only; no address of this machine or of a private network passes for a
-// public one. Method: the standard's own example; lists of URLs and addresses.
+// parsed in one way only; no address of this machine or of a private network passes for a public
+// one. Method: the standard's own example; lists of URLs and addresses.
 #include <gtest/gtest.h>
 
 #include "shared/base/base64.h"
@@ -9,7 +9,7 @@
 namespace holdfast::client::webhook_test {
 namespace {
 
-TEST(Webhook, TheStandardsOwnExample) {
+TEST(Webhook, Signature_WithStandardWebhooksExample_Matches) {
   const auto signature =
       sign_webhook("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek",
                    1614265330, R"({"test": 2432232314})");
@@ -20,7 +20,7 @@ TEST(Webhook, TheStandardsOwnExample) {
   }
 }
 
-TEST(Webhook, SecretsAreRandomAndLongEnough) {
+TEST(Webhook, WebhookSecret_WhenGenerated_IsRandomAndLongEnough) {
   const std::string secret = new_webhook_secret();
   EXPECT_TRUE(secret.starts_with("whsec_"));
   EXPECT_EQ(from_base64(secret.substr(6)).value().size(), 32u);
@@ -28,7 +28,7 @@ TEST(Webhook, SecretsAreRandomAndLongEnough) {
   EXPECT_TRUE(sign_webhook(secret, "msg", 1, "{}"));
 }
 
-TEST(Webhook, Urls) {
+TEST(Webhook, WebhookUrl_WhenMalformed_IsRefused) {
   const auto plain = parse_webhook_url("https://example.com");
   ASSERT_TRUE(plain);
   EXPECT_TRUE(plain->https);
@@ -69,7 +69,7 @@ TEST(Webhook, Urls) {
   }
 }
 
-TEST(Webhook, AddressesThatAreNotPublic) {
+TEST(Webhook, IpAddress_WhenNotPublic_IsRefused) {
   for (const char* address : {"0.0.0.0",
                               "10.1.2.3",
                               "100.64.0.1",

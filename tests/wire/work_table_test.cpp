@@ -61,7 +61,7 @@ struct Fixture : ::testing::Test {
 };
 using Table = Fixture;
 
-TEST_F(Table, SendsEachTokenOnceAndFreesWhatIsAcknowledged) {
+TEST_F(Table, TokenRing_WhenAcknowledged_SendsOnceAndFreesTokens) {
   start(dispatch(1));
   table.produced(produced(key, 0, {10, 11}));
   wire::Tokens sent = send();
@@ -81,7 +81,7 @@ TEST_F(Table, SendsEachTokenOnceAndFreesWhatIsAcknowledged) {
   EXPECT_TRUE(table.empty());
 }
 
-TEST_F(Table, AMessageIsNotMuchLongerThanItsExtraMayBe) {
+TEST_F(Table, TokensMessage_WhenExtrasAreLarge_IsSplit) {
   constexpr std::size_t kBytes = 5 << 20;
   std::vector<engine::SequenceKey> keys;
   for (std::int32_t choice = 0; choice < 4; ++choice) {
@@ -103,7 +103,7 @@ TEST_F(Table, AMessageIsNotMuchLongerThanItsExtraMayBe) {
   EXPECT_EQ(events, (std::vector<std::size_t>{2, 2}));
 }
 
-TEST_F(Table, FinishWithoutATokenIsSent) {
+TEST_F(Table, FinishReason_WithoutAToken_IsSent) {
   start(dispatch(1, {7}));
   table.produced(produced(key, 1, {8}));
   EXPECT_EQ(send().events.size(), 1u);
@@ -114,7 +114,7 @@ TEST_F(Table, FinishWithoutATokenIsSent) {
   EXPECT_TRUE(send().events.empty());
 }
 
-TEST_F(Table, AdoptionStampsTheRingAnewAndSendsItAgain) {
+TEST_F(Table, Adoption_WithNewFence_RestampsAndResendsTheRing) {
   start(dispatch(1));
   table.produced(produced(key, 0, {10, 11, 12}));
   send();
@@ -130,14 +130,14 @@ TEST_F(Table, AdoptionStampsTheRingAnewAndSendsItAgain) {
   EXPECT_EQ(kinds(table.take_orders()), "") << "nothing is computed again";
   table.ack({"r", 0, {1, 1}, 4, true});
   EXPECT_FALSE(table.empty()) << "an acknowledgement under the old fence";
-  table.adopt({"r", 0, {1, 9}, 0});  // late, of the daemon before
+  table.adopt({"r", 0, {1, 9}, 0});  // late, of the previous daemon
   table.adopt({"r", 0, {1, 9}, 9});
   EXPECT_TRUE(table.take_returned().empty());
   ASSERT_EQ(table.active().size(), 1u);
   EXPECT_EQ(table.active()[0].fence, (wire::Fence{2, 1}));
 }
 
-TEST_F(Table, AdoptionThatTheRingDoesNotReachIsReturned) {
+TEST_F(Table, Adoption_WhenIndexIsOutsideTheRing_IsReturned) {
   start(dispatch(1, {1, 2, 3}));
   table.produced(produced(key, 3, {4}));
   table.connection_lost();
@@ -148,7 +148,7 @@ TEST_F(Table, AdoptionThatTheRingDoesNotReachIsReturned) {
   EXPECT_EQ(kinds(table.take_orders()), "C");
   EXPECT_TRUE(table.empty());
   start(dispatch(2, {1, 2, 3}));
-  table.adopt({"r", 0, {2, 1}, 2});  // the daemon lost what we had thrown away
+  table.adopt({"r", 0, {2, 1}, 2});  // the daemon lost tokens that the table has dropped
   EXPECT_EQ(table.take_returned().size(), 1u);
   table.adopt({"x", 0, {2, 1}, 0});
   returned = table.take_returned();
@@ -156,7 +156,7 @@ TEST_F(Table, AdoptionThatTheRingDoesNotReachIsReturned) {
   EXPECT_EQ(returned[0].request_id, "x");
 }
 
-TEST_F(Table, DispatchOfWhatIsAtHand) {
+TEST_F(Table, Dispatch_WhenSequenceIsActive_IsIgnoredRestampedOrRestarted) {
   start(dispatch(2));
   table.produced(produced(key, 0, {10, 11, 12}));
   send();
@@ -164,24 +164,24 @@ TEST_F(Table, DispatchOfWhatIsAtHand) {
   table.dispatch(dispatch(1), 0);
   EXPECT_EQ(kinds(table.take_orders()), "");
   EXPECT_TRUE(send().events.empty());
-  table.dispatch(dispatch(3, {10}), 0);  // newer: stamped anew
+  table.dispatch(dispatch(3, {10}), 0);  // newer: the fence is replaced
   EXPECT_EQ(kinds(table.take_orders()), "");
   const wire::Tokens sent = send();
   ASSERT_EQ(sent.events.size(), 1u);
   EXPECT_EQ(sent.events[0].fence, (wire::Fence{1, 3}));
   EXPECT_EQ(sent.events[0].start, 1);
-  table.dispatch(dispatch(4, {10, 11, 12, 13}), 0);  // ahead of us: begun anew
+  table.dispatch(dispatch(4, {10, 11, 12, 13}), 0);  // ahead of the table: started again
   EXPECT_EQ(kinds(table.take_orders()), "CA");
 }
 
-TEST_F(Table, FullRingPausesAndAcknowledgementResumes) {
+TEST_F(Table, TokenRing_WhenFull_PausesUntilAcknowledged) {
   start(dispatch(1));
   table.produced(produced(key, 0, {0, 1, 2, 3, 4, 5, 6}));
   EXPECT_EQ(kinds(table.take_orders()), "");
   table.produced(produced(key, 7, {7}));
   EXPECT_EQ(kinds(table.take_orders()), "P");
   EXPECT_FALSE(table.is_generating());
-  table.produced(produced(key, 8, {8}));  // was on its way
+  table.produced(produced(key, 8, {8}));  // was already under way
   EXPECT_EQ(kinds(table.take_orders()), "");
   table.ack({"r", 0, {1, 1}, 4, false});
   EXPECT_EQ(kinds(table.take_orders()), "") << "more than half is still there";
@@ -190,21 +190,21 @@ TEST_F(Table, FullRingPausesAndAcknowledgementResumes) {
   EXPECT_EQ(table.active()[0].next_index, 9) << "nothing was dropped";
 }
 
-TEST_F(Table, OldFencesCancelNothingAndDropEndsEverything) {
+TEST_F(Table, Cancel_WithOldFence_IsIgnoredAndDropEndsAll) {
   start(dispatch(5));
   table.cancel({"r", 0, {1, 4}});
   EXPECT_FALSE(table.empty());
   table.cancel({"r", 0, {1, 5}});
   EXPECT_TRUE(table.empty());
   EXPECT_EQ(kinds(table.take_orders()), "C");
-  table.produced(produced(key, 0, {1}));  // was on its way
+  table.produced(produced(key, 0, {1}));  // was already under way
   EXPECT_TRUE(table.empty());
   start(dispatch(6));
   table.drop({"r", 0, ""});
   EXPECT_TRUE(table.empty());
 }
 
-TEST_F(Table, PassingRefusalsAreReturnedFinalOnesEndTheChoice) {
+TEST_F(Table, EngineRefusal_WhenTransient_IsReturnedAndFinalEndsTheChoice) {
   start(dispatch(1));
   table.add_failed(key, {Errc::kRateLimited, "no slot"});
   const auto returned = table.take_returned();
@@ -220,7 +220,7 @@ TEST_F(Table, PassingRefusalsAreReturnedFinalOnesEndTheChoice) {
   EXPECT_EQ(sent.events[0].start, 1);
 }
 
-TEST_F(Table, DeadlineEndsTheChoice) {
+TEST_F(Table, Choice_WhenDeadlinePasses_EndsAsExpired) {
   wire::Dispatch d = dispatch(1);
   d.time_left_ms = 5;
   start(d);
@@ -233,19 +233,19 @@ TEST_F(Table, DeadlineEndsTheChoice) {
   EXPECT_EQ(sent.events[0].finish, wire::FinishReason::kExpired);
 }
 
-TEST_F(Table, HandingBackKeepsWhatIsFinished) {
+TEST_F(Table, ReturnUnfinished_WhenAChoiceIsFinished_RetainsIt) {
   start(dispatch(1));
   table.produced(produced(key, 0, {1}, wire::FinishReason::kStop));
   wire::Dispatch other = dispatch(2);
   other.choice = 1;
   start(other);
-  table.hand_back("", "end");
+  table.return_unfinished("", "end");
   EXPECT_EQ(table.take_returned().size(), 1u);
   ASSERT_EQ(table.active().size(), 1u);
   EXPECT_TRUE(table.active()[0].finished);
 }
 
-TEST_F(Table, LargeRingsGoOutInParts) {
+TEST_F(Table, TokenRing_WhenLarge_IsSentInParts) {
   start(dispatch(1));
   table.produced(produced(key, 0, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, wire::FinishReason::kStop));
   std::vector<wire::TokenId> got;
@@ -261,9 +261,9 @@ TEST_F(Table, LargeRingsGoOutInParts) {
   EXPECT_EQ(got.size(), 10u);
 }
 
-// The daemon's rule over random histories: losses of the connection, daemons that have committed
-// only part, acknowledgements at any time. Every token must be committed once, in order.
-TEST(TableHistories, EveryTokenIsCommittedOnceInOrder) {
+// Random histories under the daemon's rule: losses of the connection, daemons that have committed
+// only a part, acknowledgements at any time. Every token must be committed once, in order.
+TEST(TableHistories, Tokens_WithRandomConnectionLosses_AreCommittedOnceInOrder) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     std::mt19937_64 random(seed);
     WorkTable table(16);

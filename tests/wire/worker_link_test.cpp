@@ -1,7 +1,7 @@
 // Goal: a worker goes on without a daemon and loses nothing over any number of daemons; it obeys
-// the newest epoch only; full rings stop it; draining hands back. Method: the real link and compute
-// threads with the fake engine, a scripted daemon on the other side. What must come out is taken
-// from a direct run of the same engine.
+// the newest epoch only; full rings stop it; draining returns its work. Method: the real link and
+// compute threads with the fake engine, a scripted daemon on the other side. The expected output is
+// that of a direct run of the same engine.
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "scripted_daemon.h"
-#include "shared/hf/stamp.h"
+#include "shared/huggingface/stamp.h"
 #include "worker/link/host.h"
 #include "worker/link/link.h"
 
@@ -44,7 +44,7 @@ wire::Dispatch dispatch(wire::Fence fence, std::int64_t max_tokens, Ids committe
   return d;
 }
 
-/// What an uninterrupted run of the engine gives.
+/// The ids of an uninterrupted run of the engine.
 Ids expected_ids(std::int64_t max_tokens) {
   auto engine = engine::open_fake_engine(kOptions, {}).value();
   engine::SequenceSpec spec;
@@ -104,7 +104,7 @@ struct WorkerLink : ::testing::Test {
     greet(1);
     ASSERT_EQ(load_model(load()).state, "ready");
   }
-  /// The daemon's rule; acknowledges what it took.
+  /// Takes tokens by the daemon's rule and acknowledges them.
   void commit(const wire::Tokens& tokens, wire::Fence fence, bool acknowledge = true) {
     for (const wire::TokenEvent& e : tokens.events) {
       ASSERT_EQ(e.fence, fence);
@@ -118,7 +118,7 @@ struct WorkerLink : ::testing::Test {
   }
 };
 
-TEST_F(WorkerLink, RunsWhatIsDispatched) {
+TEST_F(WorkerLink, Dispatch_WhenRepeated_RunsOnce) {
   start_with_model();
   daemon.send(dispatch({1, 1}, 50));
   daemon.send(dispatch({1, 1}, 50));  // a repeat
@@ -126,9 +126,9 @@ TEST_F(WorkerLink, RunsWhatIsDispatched) {
   EXPECT_EQ(committed, expected_ids(50));
 }
 
-/// A daemon that gave it up and hears it again on the same connection asks for a HELLO: what it has
-/// at hand is told and sent again under the fence that it is adopted with.
-TEST_F(WorkerLink, WhenAskedToGreetAgain_TellsWhatItHasAndWaitsForAdoption) {
+/// A daemon that gave the worker up and hears it again on the same connection asks for a HELLO: the
+/// worker reports its work, and sends it again under the fence that it is adopted with.
+TEST_F(WorkerLink, Worker_WhenHelloIsRequestedAgain_ReportsWorkAndAwaitsAdoption) {
   start_with_model();
   daemon.send(dispatch({1, 1}, 400));
   commit(daemon.find<wire::Tokens>(), {1, 1});
@@ -145,18 +145,18 @@ TEST_F(WorkerLink, WhenAskedToGreetAgain_TellsWhatItHasAndWaitsForAdoption) {
   EXPECT_EQ(committed, expected_ids(400));
 }
 
-TEST_F(WorkerLink, GoesOnWithoutADaemonAndSendsAllOfItAgain) {
+TEST_F(WorkerLink, Worker_WhenDaemonRestarts_ContinuesAndResendsUncommitted) {
   start_with_model();
   daemon.send(dispatch({1, 1}, 400));
   commit(daemon.find<wire::Tokens>(), {1, 1});
-  daemon.find<wire::Tokens>();  // comes, but is not committed before the daemon dies
+  daemon.find<wire::Tokens>();  // arrives, but is not committed before the daemon dies
   daemon.stop();
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   daemon.start();
   const wire::Hello hello = greet(2);
   ASSERT_EQ(hello.models.size(), 1u);
   EXPECT_EQ(hello.models[0].state, "ready");
-  EXPECT_EQ(hello.epoch_seen, 1u);
+  EXPECT_EQ(hello.last_epoch, 1u);
   ASSERT_EQ(hello.active.size(), 1u);
   EXPECT_LE(hello.active[0].first_unacked, static_cast<std::int64_t>(committed.size()));
   EXPECT_GT(hello.active[0].next_index, static_cast<std::int64_t>(committed.size()))
@@ -166,7 +166,7 @@ TEST_F(WorkerLink, GoesOnWithoutADaemonAndSendsAllOfItAgain) {
   EXPECT_EQ(committed, expected_ids(400));
 }
 
-TEST_F(WorkerLink, DroppedWorkIsForgotten) {
+TEST_F(WorkerLink, Drop_AfterReconnect_ForgetsTheSequence) {
   start_with_model();
   daemon.send(dispatch({1, 1}, 4000));
   daemon.find<wire::Tokens>();
@@ -181,13 +181,13 @@ TEST_F(WorkerLink, DroppedWorkIsForgotten) {
   EXPECT_TRUE(greet(3).active.empty());
 }
 
-TEST_F(WorkerLink, FullRingStopsTheSequence) {
+TEST_F(WorkerLink, TokenRing_WhenFull_PausesTheSequence) {
   options.ring_tokens = 32;
   start_with_model();
   daemon.send(dispatch({1, 1}, 1000));
   while (committed.size() < 32) commit(daemon.find<wire::Tokens>(), {1, 1}, false);
   std::uint64_t tokens = 0;
-  for (;;) {  // until it stands still
+  for (;;) {  // until the count stands still
     const std::uint64_t now = daemon.find<wire::WorkerStats>().tokens;
     if (now == tokens && tokens > 0) break;
     tokens = now;
@@ -202,11 +202,11 @@ TEST_F(WorkerLink, FullRingStopsTheSequence) {
   EXPECT_EQ(committed, expected_ids(1000));
 }
 
-TEST_F(WorkerLink, OlderDaemonIsRefused) {
+TEST_F(WorkerLink, Daemon_WhenEpochIsOlder_IsRefused) {
   start_worker();
   greet(7);
   ASSERT_EQ(load_model(load()).state, "ready");
-  wire::Dispatch old = dispatch({6, 9}, 10);  // an older epoch than the WELCOME
+  wire::Dispatch old = dispatch({6, 9}, 10);  // of an older epoch than the WELCOME
   old.request_id = "old";
   daemon.send(old);
   daemon.send(dispatch({7, 1}, 4000));
@@ -216,11 +216,11 @@ TEST_F(WorkerLink, OlderDaemonIsRefused) {
   greet(6);
   daemon.send(wire::Drop{"r", 0, "not yours to say"});
   const wire::Hello hello = daemon.find<wire::Hello>();
-  EXPECT_EQ(hello.epoch_seen, 7u);
+  EXPECT_EQ(hello.last_epoch, 7u);
   EXPECT_EQ(hello.active.size(), 1u) << "the work is kept for the true daemon";
 }
 
-TEST_F(WorkerLink, NewerDispatchStampsTheRingAnew) {
+TEST_F(WorkerLink, Dispatch_WithNewerFence_RestampsTheRing) {
   start_with_model();
   daemon.send(dispatch({1, 1}, 200));
   commit(daemon.find<wire::Tokens>(), {1, 1}, false);
@@ -232,7 +232,7 @@ TEST_F(WorkerLink, NewerDispatchStampsTheRingAnew) {
   EXPECT_EQ(committed, expected_ids(200));
 }
 
-TEST_F(WorkerLink, WhatCannotRunIsReturnedOrEnded) {
+TEST_F(WorkerLink, Dispatch_WhenItCannotRun_IsReturnedOrEnded) {
   start_with_model();
   wire::Dispatch d = dispatch({1, 1}, 10);
   d.load_id = "other";
@@ -258,7 +258,7 @@ TEST_F(WorkerLink, WhatCannotRunIsReturnedOrEnded) {
   EXPECT_NE(returned.reason.find("rate_limited"), std::string::npos);
 }
 
-TEST_F(WorkerLink, LoadsFailWithAReasonAndUnload) {
+TEST_F(WorkerLink, Load_WhenItFailsOrIsUnloaded_ReportsItsState) {
   start_worker();
   greet(1);
   wire::LoadedModel model = load_model(load(R"({"fail_load":"weights missing"})"));
@@ -276,7 +276,7 @@ TEST_F(WorkerLink, LoadsFailWithAReasonAndUnload) {
   EXPECT_EQ(daemon.find<wire::StateReport>().model.state, "unloaded");
 }
 
-TEST_F(WorkerLink, DrainingFinishesAndHandsBack) {
+TEST_F(WorkerLink, Drain_WhenTimeEnds_ReturnsUnfinishedWork) {
   options.drain_ms = 50;
   start_with_model();
   daemon.send(dispatch({1, 1}, 8000));
@@ -287,26 +287,26 @@ TEST_F(WorkerLink, DrainingFinishesAndHandsBack) {
   late.choice = 1;
   daemon.send(late);
   bool refused = false;
-  bool handed_back = false;
-  while (!refused || !handed_back) {
+  bool work_returned = false;
+  while (!refused || !work_returned) {
     const auto returned = daemon.find<wire::Returned>();
     ASSERT_FALSE(returned.request_id.empty());
-    (returned.choice == 1 ? refused : handed_back) = true;
+    (returned.choice == 1 ? refused : work_returned) = true;
   }
   daemon.find<wire::Drained>();
   thread.join();
 }
 
-TEST_F(WorkerLink, OrphanEndsWhenIdle) {
+TEST_F(WorkerLink, OrphanedWorker_WhenIdle_Exits) {
   options.orphan_ms = 100;
   start_with_model();
   daemon.send(dispatch({1, 1}, 300));
   daemon.find<wire::Tokens>();
   daemon.stop();
-  thread.join();  // by itself, after its work
+  thread.join();  // ends by itself, after its work
 }
 
-TEST(ModelFile, ChangedFilesAreRefused_WithTheSameSizeAndTimeToo) {
+TEST(ModelFile, ModelFile_WhenChangedWithSameSizeAndTime_IsRefused) {
   const std::string path = ::testing::TempDir() + "holdfast-model-file";
   std::ofstream(path) << "12345";
   wire::Load l;
@@ -317,18 +317,18 @@ TEST(ModelFile, ChangedFilesAreRefused_WithTheSameSizeAndTimeToo) {
   l.size = 5;
   l.mtime_ns = 1;
   EXPECT_NE(check_model_file(l).error().what.find("changed"), std::string::npos);
-  // Another content under the same size and time of change: only the hash can tell, and it is
-  // looked at where place or time of the last change of anything differ.
-  l.mtime_ns = hf::stamp_of(path)->mtime_ns;
-  l.model_sha = *hf::sha256_of(path);
+  // Another content with the same size and mtime: only the hash shows it, and it is checked where
+  // the file's place or ctime differs.
+  l.mtime_ns = huggingface::stamp_of(path)->mtime_ns;
+  l.model_sha = *huggingface::sha256_of(path);
   l.identity = "another place";
   ASSERT_TRUE(check_model_file(l).has_value());
-  const hf::Stamp before = *check_model_file(l);
+  const huggingface::Stamp before = *check_model_file(l);
   EXPECT_TRUE(check_unchanged(l, before).has_value());
   const auto time = std::filesystem::last_write_time(path);
   std::ofstream(path) << "54321";
   std::filesystem::last_write_time(path, time);
-  ASSERT_EQ(hf::stamp_of(path)->mtime_ns, l.mtime_ns);
+  ASSERT_EQ(huggingface::stamp_of(path)->mtime_ns, l.mtime_ns);
   l.identity = before.identity;
   ASSERT_FALSE(check_model_file(l).has_value());
   EXPECT_NE(check_model_file(l).error().what.find("other content"), std::string::npos);

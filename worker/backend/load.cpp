@@ -1,4 +1,4 @@
-// Which backend a device name means. A backend that is not built answers for itself.
+// Selects the backend that a device name means. A backend that is not built gives its own error.
 
 #include "worker/backend/cpu/load.h"
 #include "worker/backend/backend.h"
@@ -9,7 +9,7 @@ namespace holdfast::backend {
 
 namespace {
 
-/// What of a model no device computes; null: nothing.
+/// The feature of a model that only the cpu backend computes; null: there is none.
 const char* cpu_alone(const model::Program& program) {
   if (program.shape.latent > 0) return "latent attention";
   const plan::Family* family = program.details.family;

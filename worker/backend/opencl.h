@@ -13,34 +13,34 @@ namespace holdfast::opencl {
 
 /// One memory of a device, or of several that a load is divided over.
 struct FoundMemory {
-  std::string key;  // tells it from the others of this machine
+  std::string key;  // unique among the memories of this machine
   std::uint64_t bytes = 0;
-  bool of_host = false;  // it is the machine's
+  bool of_host = false;  // it is the host's memory
 };
 
-/// What a device says of itself and what was tried on it. docs/gpu.md explains the tiers.
+/// A device's own description and the results of trying it. docs/inside/gpu.md explains the tiers.
 struct Found {
   std::string device;  // "opencl:0"
   std::string name;
   std::string driver;
   bool gpu = false;                   // else a processor, or something else
-  std::uint64_t memory_bytes = 0;     // that loads may take; HOLDFAST_OPENCL_MEMORY lowers it
-  std::vector<FoundMemory> memories;  // where they are
+  std::uint64_t memory_bytes = 0;     // for loads; HOLDFAST_OPENCL_MEMORY lowers it
+  std::vector<FoundMemory> memories;  // that memory_bytes are divided over
   std::uint64_t max_alloc_bytes = 0;
-  std::string tier;      // the best that the device can: "t0" to "t3"
-  std::string why;       // what it has and what it lacks
+  std::string tier;      // best tier of the device: "t0" to "t3"
+  std::string why;       // features that it has and lacks
   double copy_gb_s = 0;  // read and written bytes of a copy on the device; 0 = not measured
-  std::string unusable;  // why nothing can be loaded on it; empty: it can
+  std::string unusable;  // the reason why nothing can be loaded on it; empty: it can
 };
 
 /// Every OpenCL device of this machine in the order of their numbers. `measure` also times a copy
-/// (some tenths of a second a device). kUnsupported: not built in, no loader, no device; says
-/// which.
+/// (some tenths of a second a device). kUnsupported: OpenCL is not built in, no loader, or no
+/// device; the error says which.
 Result<std::vector<Found>> find_devices(bool measure);
 
-/// What a device's name stands for; of several the sum: memory together (with "+cpu" this machine's
-/// too), names one behind the other. `cache`: the folder of kept programs, or empty.
-/// kUnsupported: one of them is not there or cannot be used.
+/// The device that a name stands for. Several devices give one sum: memory together (with "+cpu"
+/// this machine's too), names one after the other. `cache`: the folder of cached programs, or
+/// empty. kUnsupported: a device is not there or cannot be used.
 Result<Found> find_device(std::string_view device, const std::string& cache);
 
 /// Packs the weights, builds the kernels or takes them from options.cache_dir, takes all memory.

@@ -14,7 +14,7 @@ namespace holdfast::engine {
 
 using TokenId = std::int32_t;
 
-/// What a list of banned texts means for one vocabulary. Immutable.
+/// The banned texts of a request, prepared for one vocabulary. Immutable.
 class BannedTexts {
  public:
   /// Cost: a search through the bytes of the vocabulary.

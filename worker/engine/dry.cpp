@@ -34,7 +34,7 @@ void Dry::penalise(std::span<const TokenId> all, const sampling::SamplingExtra& 
   }
   const auto n = static_cast<std::int32_t>(tokens.size());
   const auto from_end = [&](std::int32_t i) { return tokens[static_cast<std::size_t>(n - 1 - i)]; };
-  std::int32_t reach = 0;  // tokens behind the last breaker
+  std::int32_t reach = 0;  // tokens after the last breaker
   while (reach < n && reach < kLengthMax + extra.dry_allowed_length &&
          !std::binary_search(breakers.begin(), breakers.end(), from_end(reach))) {
     ++reach;
@@ -42,7 +42,7 @@ void Dry::penalise(std::span<const TokenId> all, const sampling::SamplingExtra& 
   const auto allowed =
       static_cast<std::int32_t>(std::clamp<std::int64_t>(extra.dry_allowed_length, 1, n + 1));
   if (reach < allowed) return;
-  // common_[i]: how many tokens before place i from the end equal the last ones.
+  // common_[i]: how many tokens before position i from the end equal the last ones.
   common_.assign(static_cast<std::size_t>(n), 0);
   const auto z = [&](std::int32_t i) -> std::int32_t& {
     return common_[static_cast<std::size_t>(i)];

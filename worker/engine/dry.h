@@ -19,13 +19,13 @@ using TokenId = std::int32_t;
 std::vector<TokenId> breaker_tokens(const grammar::TokenTable& table,
                                     const std::vector<std::string>& breakers);
 
-/// Not thread-safe; keeps its memory between calls.
+/// The DRY penalty. Not thread-safe; reuses its memory between calls.
 class Dry {
  public:
-  /// tokens: prompt, then generated; logits: [vocab], changed. For each earlier place whose last m
-  /// tokens are the last m of all (m at most up to the last breaker), with m >= allowed_length: the
-  /// token that followed there loses multiplier x base^(m - allowed_length), for its longest m.
-  /// Cost: linear in the tokens looked back at.
+  /// Lowers `logits` [vocab]; `tokens`: prompt, then generated. For each earlier position whose
+  /// last m tokens are the last m of all (m at most up to the last breaker), with m >=
+  /// allowed_length, the token that followed there loses multiplier x base^(m - allowed_length),
+  /// for its longest m. Cost: linear in the tokens looked back at.
   void penalise(std::span<const TokenId> tokens, const sampling::SamplingExtra& extra,
                 std::span<const TokenId> breakers, std::span<float> logits);
 

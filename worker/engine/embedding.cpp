@@ -68,7 +68,7 @@ Result<void> Engine::add_embedding(EmbedSpec spec) {
                "add sequence " + std::to_string(spec.key) + ": this engine makes no embeddings"};
 }
 
-/// As other servers do: the last token of a decoder has seen the whole text.
+/// The pooling that other servers use: the last token of a decoder has seen the whole text.
 plan::Pooling ModelEngine::usual_pooling() const {
   return config_.causal ? plan::Pooling::kLast : plan::Pooling::kMean;
 }
@@ -80,7 +80,7 @@ Result<void> ModelEngine::add_embedding(EmbedSpec spec) {
   SequenceSpec checked;
   checked.key = spec.key;
   checked.prompt = spec.tokens;
-  HF_CHECKED(
+  HOLDFAST_CHECKED(
       check_spec(checked, config_.vocabulary, config_.vocab, config_.context, config_.pages));
   const std::int32_t needed = pages_for(static_cast<std::int64_t>(spec.tokens.size()));
   if (needed > config_.pages) {
@@ -88,19 +88,19 @@ Result<void> ModelEngine::add_embedding(EmbedSpec spec) {
                                              " KV pages, the pool has " +
                                              std::to_string(config_.pages)};
   }
-  HF_TRY(Slot * slot, claim(spec.key));
+  HOLDFAST_TRY(Slot * slot, claim(spec.key));
   slot->tokens.assign(spec.tokens.begin(), spec.tokens.end());
   slot->prompt_n = slot->length();
   slot->priority = spec.priority;
-  slot->reads = executor_->reads_apart();
+  slot->prefill_heavy = executor_->has_prefill_kernels();
   slot->pooler = std::make_unique<Pooler>(pooling, spec.normalize, config_.width);
   return {};
 }
 
-/// A request for one vector, which was made before if anything of it is committed.
-Result<void> ModelEngine::add_vector(SequenceSpec spec, const sampling::EmbeddingWish& wish) {
+/// Adds a request for one vector, which was made before if anything of it is committed.
+Result<void> ModelEngine::add_vector(SequenceSpec spec, const sampling::EmbeddingOptions& options) {
   if (!spec.committed.empty()) {
-    HF_TRY(Slot * slot, claim(spec.key));
+    HOLDFAST_TRY(Slot * slot, claim(spec.key));
     slot->tokens.assign(spec.committed.begin(), spec.committed.end());
     slot->finish = wire::FinishReason::kStop;
     return {};
@@ -109,11 +109,11 @@ Result<void> ModelEngine::add_vector(SequenceSpec spec, const sampling::Embeddin
   embed.key = spec.key;
   embed.tokens = std::move(spec.prompt);
   embed.priority = spec.priority;
-  embed.normalize = wish.normalize;
+  embed.normalize = options.normalize;
   if (config_.pooling == plan::Pooling::kNone) embed.pooling = usual_pooling();
-  if (wish.pooling == "mean") embed.pooling = plan::Pooling::kMean;
-  if (wish.pooling == "cls") embed.pooling = plan::Pooling::kCls;
-  if (wish.pooling == "last") embed.pooling = plan::Pooling::kLast;
+  if (options.pooling == "mean") embed.pooling = plan::Pooling::kMean;
+  if (options.pooling == "cls") embed.pooling = plan::Pooling::kCls;
+  if (options.pooling == "last") embed.pooling = plan::Pooling::kLast;
   return add_embedding(std::move(embed));
 }
 

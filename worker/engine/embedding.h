@@ -1,5 +1,5 @@
 #pragma once
-// From the last layer's rows of a text to its vector.
+// Pooling: makes a text's vector of the last layer's rows.
 
 #include <cstdint>
 #include <memory>
@@ -10,20 +10,20 @@
 
 namespace holdfast::engine {
 
-/// Takes the rows that its way of pooling needs, in the order of their positions, and pools them in
+/// Takes the rows that its pooling needs, in the order of their positions, and pools them in
 /// float64, so that the result does not depend on the chunks in which they come.
 class Pooler {
  public:
   Pooler(plan::Pooling pooling, bool normalize, std::int64_t width);
-  /// Says which rows of a segment it needs; `last`: it is the text's last one.
+  /// Requests the rows of a segment that it needs; `last`: the segment is the text's last one.
   void want(backend::Segment& segment, bool last) const;
-  /// Those rows of a segment whose tokens are the batch's from `first` on.
+  /// Takes the requested rows of a segment whose first token is the batch's `first`.
   void take(const backend::Executor& executor, const backend::Segment& segment, std::int32_t first);
-  /// Into `out.embedding` and `out.vectors`; at least one row was taken.
+  /// Writes `out.embedding` and `out.vectors`; at least one row was taken (CHECKed).
   void finish(Produced& out) const;
 
  private:
-  void restart();  // the text's first segment: again, if it was preempted
+  void restart();  // at the text's first segment, also after a preemption
   void take_row(const float* row);
   void append(const double* sum, double divisor, std::vector<float>& out) const;
 

@@ -1,5 +1,5 @@
 // The fake engine: real sequences, slots, pages and endings, no model. For tests and load runs of
-// everything that stands around an engine.
+// everything around an engine.
 
 #include <algorithm>
 #include <atomic>
@@ -11,15 +11,15 @@
 #include "shared/base/log.h"
 #include "shared/base/progress.h"
 #include "shared/grammar/request.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 #include "shared/plan/plan.h"
 #include "shared/sampling/extra.h"
 #include "shared/wire/prompt_scores.h"
-#include "worker/engine/end_rule.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/fake_options.h"
 #include "worker/engine/fake_stamp.h"
 #include "worker/engine/philox.h"
+#include "worker/engine/stop_condition.h"
 #include "worker/engine/thinking.h"
 
 namespace holdfast::engine {
@@ -27,7 +27,7 @@ namespace holdfast::engine {
 namespace {
 
 void pause_for(double us) {
-  constexpr double kSliceUs = 100'000;  // a long step is not a stuck one
+  constexpr double kSliceUs = 100'000;  // longer steps report progress in between
   for (; us > kSliceUs; us -= kSliceUs) {
     std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(kSliceUs));
     note_progress();
@@ -45,7 +45,7 @@ std::uint64_t mix(std::uint64_t h, std::uint64_t v) {
 
 struct FakeSequence {
   SequenceSpec spec;
-  EndRule rule;
+  StopCondition stop_condition;
   std::optional<ThinkingBound> thinking;
   std::uint64_t hash = 0;   // of prompt and generated ids
   std::int64_t length = 0;  // prompt and generated
@@ -54,7 +54,7 @@ struct FakeSequence {
   std::uint64_t age = 0;
   bool paused = false;
   bool embeds = false;                         // ends with a vector of its hash
-  const std::vector<TokenId>* said = nullptr;  // what the script has for it
+  const std::vector<TokenId>* said = nullptr;  // the script's answer to it
   wire::FinishReason finish = wire::FinishReason::kNone;
 };
 
@@ -72,9 +72,10 @@ class FakeEngine final : public Engine {
   }
 
   Result<void> add(SequenceSpec spec) override {
-    HF_CHECKED(check_spec(spec, vocabulary_, options_.vocab, options_.context, options_.pages));
-    HF_TRY(const auto extra, sampling::parse_extra(spec.sampling.extra, options_.vocab));
-    HF_TRY(const auto grammar, grammar::read_extra(spec.sampling.extra));
+    HOLDFAST_CHECKED(
+        check_spec(spec, vocabulary_, options_.vocab, options_.context, options_.pages));
+    HOLDFAST_TRY(const auto extra, sampling::parse_extra(spec.sampling.extra, options_.vocab));
+    HOLDFAST_TRY(const auto grammar, grammar::read_extra(spec.sampling.extra));
     if (grammar && script_.empty()) {
       return Error{Errc::kUnsupported, "add sequence: the fake engine knows no grammars"};
     }
@@ -86,22 +87,22 @@ class FakeEngine final : public Engine {
                                            std::to_string(options_.slots) + " slots are taken"};
     }
     FakeSequence s;
-    if (extra.thinking && vocabulary_.tokenizer) {  // hash tokens mean nothing to be bounded
-      HF_TRY(s.thinking, ThinkingBound::make(*extra.thinking, *vocabulary_.tokenizer));
+    if (extra.thinking && vocabulary_.tokenizer) {  // hash tokens have no reasoning to bound
+      HOLDFAST_TRY(s.thinking, ThinkingBound::make(*extra.thinking, *vocabulary_.tokenizer));
     }
-    s.rule = EndRule(&vocabulary_, spec.stops, generated_max(spec, options_.context),
-                     spec.sampling.ignore_eos);
-    s.finish = wants_scores(spec) ? wire::FinishReason::kNone : s.rule.start();
+    s.stop_condition = StopCondition(
+        &vocabulary_, spec.stops, generated_max(spec, options_.context), spec.sampling.ignore_eos);
+    s.finish = wants_scores(spec) ? wire::FinishReason::kNone : s.stop_condition.start();
     s.age = ++ages_;
     s.embeds = extra.embedding.has_value();
     if (!script_.empty() && !s.embeds && spec.max_tokens > 0) {
-      HF_TRY(s.said, script_.answer(spec.prompt, *vocabulary_.tokenizer));
+      HOLDFAST_TRY(s.said, script_.answer(spec.prompt, *vocabulary_.tokenizer));
     }
     if (s.embeds && !spec.committed.empty()) s.finish = wire::FinishReason::kStop;
     for (const TokenId id : spec.prompt) s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
     for (const TokenId id : spec.committed) {
       s.hash = mix(s.hash, static_cast<std::uint64_t>(id));
-      if (s.finish == wire::FinishReason::kNone) s.finish = s.rule.feed(id);
+      if (s.finish == wire::FinishReason::kNone) s.finish = s.stop_condition.feed(id);
       if (s.thinking) s.thinking->feed(id);
     }
     s.generated = static_cast<std::int64_t>(spec.committed.size());
@@ -137,8 +138,8 @@ class FakeEngine final : public Engine {
   wire::LoadedModel describe() const override {
     wire::LoadedModel m;
     m.model_sha = sha_;
-    const std::string rule = script_.empty() ? "hash/r1" : "script/" + script_.name();
-    m.numerics_class = "fake/" + rule + "/" + (sha_.empty() ? "-" : sha_) + "/none/single";
+    const std::string script_class = script_.empty() ? "hash/r1" : "script/" + script_.name();
+    m.numerics_class = "fake/" + script_class + "/" + (sha_.empty() ? "-" : sha_) + "/none/single";
     m.state = "ready";
     m.slots = options_.slots;
     m.pages_total = options_.pages;
@@ -175,7 +176,8 @@ class FakeEngine final : public Engine {
   Usage usage_;
 };
 
-/// Pages go to the sequences in rank order (priority, then age); who gets none loses what it has.
+/// Gives pages to sequences in rank order (priority, then age); one that gets none loses what it
+/// has.
 void FakeEngine::grant_pages() {
   granted_.clear();
   std::vector<FakeSequence*> order;
@@ -204,7 +206,7 @@ TokenId FakeEngine::token_of(const FakeSequence& s) const {
   if (options_.stamp_ids) return stamp_id(system_clock().monotonic_us());
   if (s.said != nullptr) {
     const auto at = static_cast<std::size_t>(s.generated);
-    return at < s.said->size() ? (*s.said)[at] : options_.eos;  // behind an end that was ignored
+    return at < s.said->size() ? (*s.said)[at] : options_.eos;  // after an ignored end
   }
   const wire::Sampling& p = s.spec.sampling;
   const std::uint64_t bits =
@@ -219,7 +221,7 @@ TokenId FakeEngine::token_of(const FakeSequence& s) const {
   return id;
 }
 
-/// Of length 1, the same for the same prompt.
+/// A vector of length 1, the same for the same prompt.
 std::vector<float> FakeEngine::vector_of(const FakeSequence& s) const {
   std::vector<float> vector;
   double squares = 0;
@@ -231,7 +233,7 @@ std::vector<float> FakeEngine::vector_of(const FakeSequence& s) const {
   return vector;
 }
 
-/// The same for the same prompt; those of a token depend on the tokens up to it alone.
+/// Scores, the same for the same prompt; a token's depend on the tokens up to it alone.
 wire::PromptScores FakeEngine::scores_of(const FakeSequence& s) const {
   wire::PromptScores scores;
   scores.ids = s.spec.prompt;
@@ -283,7 +285,7 @@ void FakeEngine::sample(FakeSequence& s) {
                                        ": a logit is not finite (asked for by nan_on_token)"};
   } else {
     p.ids.push_back(id);
-    s.finish = p.finish = s.rule.feed(id);
+    s.finish = p.finish = s.stop_condition.feed(id);
     if (s.thinking) s.thinking->feed(id);
     if (s.spec.sampling.logprobs >= 0) p.extra.emplace_back("{\"logprob\":0,\"top\":[]}");
     if (first) {
@@ -330,7 +332,7 @@ const std::vector<Produced>& FakeEngine::step() {
     }
   }
   if (!granted_.empty()) {
-    // The step takes its time before anybody can see its tokens.
+    // The step takes its time before its tokens can be seen.
     pause_for(static_cast<double>(options_.step_us + options_.step_us_per_sequence * decoding +
                                   options_.step_us_per_1k_context * context / 1000 +
                                   options_.prefill_us_per_token * prefilled) /
@@ -349,7 +351,7 @@ const std::vector<Produced>& FakeEngine::step() {
   return produced_;
 }
 
-/// Loads of this process, for the faults that meet the n-th of them.
+/// The number of loads that this process has begun, for the faults that hit the n-th of them.
 std::atomic<std::int32_t> loads_so_far{0};
 
 Result<void> load_weights(const FakeOptions& o, const FakeDevice& device,
@@ -383,26 +385,27 @@ Result<std::unique_ptr<Engine>> open_fake_engine(std::string_view options_json,
                                                  const EngineOptions& options,
                                                  const FakeDevice& device,
                                                  const std::string& model) {
-  HF_TRY(FakeOptions o, parse_fake_options(options_json, options));
+  HOLDFAST_TRY(FakeOptions o, parse_fake_options(options_json, options));
   if (o.pages == 0) o.pages = o.slots * pages_for(o.context);
   if (o.vocab < 2 || o.slots < 1 || o.pages < 1 || o.context < 1 || o.prefill_chunk < 1) {
     return Error{Errc::kInvalidRequest,
                  "open fake engine: vocab, slots, pages, context, prefill_chunk must be positive"};
   }
-  HF_CHECKED(load_weights(o, device, options));
+  HOLDFAST_CHECKED(load_weights(o, device, options));
   Vocabulary vocabulary{nullptr, o.eos};
   FakeScript script;
   if (o.tokenizer.empty() && !o.script.empty()) o.tokenizer = model;
   if (!o.tokenizer.empty()) {
-    HF_TRY(const auto file, hf::open_model(o.tokenizer, hf::Contents::kShapes));
-    HF_TRY(vocabulary.tokenizer, text::Tokenizer::load(*file));
+    HOLDFAST_TRY(const auto file,
+                 huggingface::open_model(o.tokenizer, huggingface::Contents::kShapes));
+    HOLDFAST_TRY(vocabulary.tokenizer, text::Tokenizer::load(*file));
     o.vocab = vocabulary.tokenizer->vocab_size();
     o.eos = vocabulary.tokenizer->eos();
   } else if (!o.script.empty()) {
     return Error{Errc::kInvalidRequest, "open fake engine: a script needs a tokenizer"};
   }
   if (!o.script.empty()) {
-    HF_TRY(script, FakeScript::make(o.script, *vocabulary.tokenizer));
+    HOLDFAST_TRY(script, FakeScript::make(o.script, *vocabulary.tokenizer));
   }
   return std::unique_ptr<Engine>(std::make_unique<FakeEngine>(
       std::move(o), std::move(vocabulary), std::move(script), options.model_sha, device.speed));

@@ -26,7 +26,7 @@ Error invalid(const std::string& what) {
   return {Errc::kInvalidRequest, "open fake engine: " + what};
 }
 
-/// "abort", "segv", "kill", "oom", "hang", "exit:N".
+/// Reads "abort", "segv", "kill", "oom", "hang", "exit:N".
 Result<FakeFault> parse_fault(const std::string& text) {
   using Kind = FakeFault::Kind;
   static constexpr std::pair<const char*, Kind> kKinds[] = {{"abort", Kind::kAbort},
@@ -48,8 +48,8 @@ Result<FakeFault> parse_fault(const std::string& text) {
   return invalid("crash \"" + text + "\": expected abort, segv, kill, oom, hang or exit:0 to 255");
 }
 
-/// A real out-of-memory kill needs a limit: without one the machine would be filled, and the kernel
-/// might choose somebody else.
+/// Dies of memory. A real out-of-memory kill needs a limit: without one the machine would be
+/// filled, and the kernel might choose another process.
 [[noreturn]] void run_out_of_memory() {
   if (group_memory().limit == 0) {
     log::warn("fake engine: no memory limit on this control group; SIGKILL instead of an OOM kill");
@@ -109,9 +109,9 @@ Result<FakeOptions> parse_fake_options(std::string_view text, const EngineOption
   } catch (const json::exception& e) {
     return invalid(std::string("options: ") + e.what());
   }
-  HF_TRY(o.crash, parse_fault(crash));
+  HOLDFAST_TRY(o.crash, parse_fault(crash));
   if (j.contains("script")) {
-    HF_TRY(o.script, parse_script(j["script"]));
+    HOLDFAST_TRY(o.script, parse_script(j["script"]));
   }
   return o;
 }

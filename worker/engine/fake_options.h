@@ -1,5 +1,6 @@
 #pragma once
-// What the fake engine and its pretended device are told to do. docs/fake-engine.md has the tables.
+// Options of the fake engine and of its pretended device. docs/contribute/fake-engine.md has the
+// tables.
 
 #include <cstdint>
 #include <string>
@@ -11,7 +12,7 @@
 
 namespace holdfast::engine {
 
-/// A way to fail, of the process.
+/// The way in which a process fails.
 struct FakeFault {
   enum class Kind : std::uint8_t { kAbort, kSegv, kKill, kExit, kOutOfMemory, kHang };
   Kind kind = Kind::kAbort;
@@ -48,17 +49,17 @@ struct FakeOptions {
   TokenId nan_on_token = -1;
 };
 
-/// kInvalidRequest for a field of another type or an unknown fault. What `options_json` says
-/// outranks `load`.
+/// Reads `options_json`, which outranks `load`. kInvalidRequest for a field of another type or an
+/// unknown fault.
 Result<FakeOptions> parse_fake_options(std::string_view options_json, const EngineOptions& load);
 
-/// {"name": "gpu-a", "memory_bytes": …, "speed": 2.0}, all optional.
+/// Reads {"name": "gpu-a", "memory_bytes": …, "speed": 2.0}, all optional.
 Result<FakeDevice> parse_fake_device(std::string_view json);
 
-/// Loads that this process has begun; fail_load_nth and crash_on_load count in them.
+/// The number of loads that this process has begun; fail_load_nth and crash_on_load count in them.
 std::int32_t fake_loads_so_far();
 
-/// Carries the fault out. Returns never; a hang lasts until the process is killed.
+/// Carries the fault out. Never returns; a hang lasts until the process is killed.
 [[noreturn]] void commit_fault(const FakeFault& fault);
 
 }  // namespace holdfast::engine

@@ -13,7 +13,7 @@ using nlohmann::json;
 using text::TokenId;
 using text::Tokenizer;
 
-constexpr std::size_t kShown = 200;  // bytes of a prompt that an error shows
+constexpr std::size_t kPromptTailBytes = 200;  // bytes of a prompt that an error shows
 
 Error bad_turn(std::size_t index, const std::string& what) {
   return {Errc::kInvalidRequest,
@@ -37,50 +37,51 @@ Result<ScriptTurn> parse_turn(const json& j, std::size_t index) {
   return turn;
 }
 
-/// The tokens of a text without special tokens, by a tokenizer that puts a space in front of it: it
-/// gets a line end to put it in front of, and both are taken off again.
+/// Appends the tokens of a text without special tokens, by a tokenizer that puts a space in front
+/// of it: the text gets a line end for that space, and both are taken off again.
 Result<void> encode_run(const std::string& run, const Tokenizer& tokenizer,
                         std::vector<TokenId>* out) {
   if (run.empty()) return {};
-  HF_TRY(const std::vector<TokenId> ids,
-         tokenizer.encode("\n" + run, {.add_special = false, .parse_special = false}));
+  HOLDFAST_TRY(const std::vector<TokenId> ids,
+               tokenizer.encode("\n" + run, {.add_special = false, .parse_special = false}));
   std::string front;
   std::size_t taken = 0;
   while (taken < ids.size() && front.find('\n') == std::string::npos) {
-    front += tokenizer.piece(ids[taken++]);
+    front += tokenizer.token_bytes(ids[taken++]);
   }
   out->insert(out->end(), ids.begin() + static_cast<std::ptrdiff_t>(taken), ids.end());
   return {};
 }
 
-/// As encode() with special tokens by their names, but as a model writes: no space that is not in
-/// the text stands at its beginning or behind a special token.
+/// Encodes a text with special tokens by their names, as a model writes: no space that is not in
+/// the text stands at its beginning or after a special token.
 Result<std::vector<TokenId>> encode_unprefixed(const std::string& say, const Tokenizer& tokenizer) {
   std::vector<TokenId> ids;
   std::string run;
   for (std::size_t at = 0; at < say.size();) {
     bool open = false;
     const TokenId special = tokenizer.special_at(say, at, &open);
-    const std::string_view name = special < 0 ? "" : tokenizer.piece(special, true);
+    const std::string_view name = special < 0 ? "" : tokenizer.token_bytes(special, true);
     if (name.empty()) {
       run.push_back(say[at++]);
       continue;
     }
-    HF_CHECKED(encode_run(std::exchange(run, {}), tokenizer, &ids));
+    HOLDFAST_CHECKED(encode_run(std::exchange(run, {}), tokenizer, &ids));
     ids.push_back(special);
     at += name.size();
   }
-  HF_CHECKED(encode_run(run, tokenizer, &ids));
+  HOLDFAST_CHECKED(encode_run(run, tokenizer, &ids));
   return ids;
 }
 
-/// The tokens of a text that goes on behind others.
+/// The tokens of a text that follows others.
 Result<std::vector<TokenId>> encode_said(const std::string& say, const Tokenizer& tokenizer,
                                          std::size_t index) {
   text::EncodeOptions options;
   options.add_special = false;
-  HF_TRY(std::vector<TokenId> ids, tokenizer.adds_space_prefix() ? encode_unprefixed(say, tokenizer)
-                                                                 : tokenizer.encode(say, options));
+  HOLDFAST_TRY(std::vector<TokenId> ids, tokenizer.adds_space_prefix()
+                                             ? encode_unprefixed(say, tokenizer)
+                                             : tokenizer.encode(say, options));
   const std::string back = text::decode(tokenizer, ids, true, false);
   if (back == say) return ids;
   return Error{Errc::kUnsupported, "open fake engine: script: turn " + std::to_string(index) +
@@ -95,7 +96,7 @@ Result<std::vector<ScriptTurn>> parse_script(const json& turns) {
   }
   std::vector<ScriptTurn> script;
   for (std::size_t i = 0; i < turns.size(); ++i) {
-    HF_TRY(ScriptTurn turn, parse_turn(turns[i], i));
+    HOLDFAST_TRY(ScriptTurn turn, parse_turn(turns[i], i));
     script.push_back(std::move(turn));
   }
   return script;
@@ -109,7 +110,7 @@ Result<FakeScript> FakeScript::make(const std::vector<ScriptTurn>& turns,
   }
   FakeScript script;
   for (std::size_t i = 0; i < turns.size(); ++i) {
-    HF_TRY(std::vector<TokenId> ids, encode_said(turns[i].say, tokenizer, i));
+    HOLDFAST_TRY(std::vector<TokenId> ids, encode_said(turns[i].say, tokenizer, i));
     if (ids.empty() || !tokenizer.is_end(ids.back())) ids.push_back(tokenizer.eos());
     script.turns_.push_back({turns[i].when, std::move(ids)});
   }
@@ -125,9 +126,10 @@ Result<const std::vector<TokenId>*> FakeScript::answer(const std::vector<TokenId
                     [&](const std::string& part) { return text.find(part) != std::string::npos; });
     if (fits) return &turn->ids;
   }
-  return Error{Errc::kInvalidRequest,
-               "no turn of the script fits a prompt that ends with \"" +
-                   text.substr(text.size() > kShown ? text.size() - kShown : 0) + "\""};
+  return Error{
+      Errc::kInvalidRequest,
+      "no turn of the script fits a prompt that ends with \"" +
+          text.substr(text.size() > kPromptTailBytes ? text.size() - kPromptTailBytes : 0) + "\""};
 }
 
 std::string FakeScript::name() const {

@@ -1,6 +1,6 @@
 #pragma once
-// What a fake engine says where it is told: texts by turn, as the tokens of the model's own
-// tokenizer. docs/fake-engine.md.
+// The script of a fake engine: answers by turn, as the tokens of the model's own tokenizer.
+// docs/contribute/fake-engine.md.
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
@@ -13,15 +13,16 @@
 namespace holdfast::engine {
 
 struct ScriptTurn {
-  std::vector<std::string> when;  // all of them stand in the prompt; none: any prompt
+  std::vector<std::string> when;  // all of them occur in the prompt; none: any prompt
   std::string say;
 };
 
-/// [{"when": TEXT or [TEXT, …], "say": TEXT}, …]. kInvalidRequest names the turn that is none.
+/// Reads [{"when": TEXT or [TEXT, …], "say": TEXT}, …]. kInvalidRequest names the turn that is
+/// none.
 Result<std::vector<ScriptTurn>> parse_script(const nlohmann::json& turns);
 
-/// Immutable. What is said is a function of the prompt's ids alone, so that a sequence that is
-/// resumed goes on with the token that it would have had.
+/// A script's answers as tokens. Immutable. An answer is a function of the prompt's ids alone, so
+/// that a resumed sequence goes on with the token that it would have had.
 class FakeScript {
  public:
   FakeScript() = default;
@@ -30,11 +31,11 @@ class FakeScript {
                                  const text::Tokenizer& tokenizer);
 
   bool empty() const { return turns_.empty(); }
-  /// What the last turn of the list that fits the prompt says, its end token included. Valid as
-  /// long as the script. kInvalidRequest if none fits.
+  /// Returns the answer of the last turn of the list that fits the prompt, its end token included.
+  /// Valid as long as the script. kInvalidRequest if none fits.
   Result<const std::vector<text::TokenId>*> answer(const std::vector<text::TokenId>& prompt,
                                                    const text::Tokenizer& tokenizer) const;
-  /// Digest of everything that stands in it: two scripts that say the same have the same name.
+  /// A digest of the whole script: two scripts that say the same have the same name.
   std::string name() const;
 
  private:

@@ -12,7 +12,7 @@ constexpr std::chrono::microseconds kWait{500};  // other models of this worker 
 
 GrammarLoader::GrammarLoader(std::shared_ptr<const grammar::TokenTable> table,
                              GrammarCompile compile)
-    : table_(std::move(table)), compile_(std::move(compile)), kept_(table_) {}
+    : table_(std::move(table)), compile_(std::move(compile)), cache_(table_) {}
 
 GrammarLoader::~GrammarLoader() {
   {
@@ -26,7 +26,7 @@ GrammarLoader::~GrammarLoader() {
 GrammarLoader::JobPtr GrammarLoader::start(const grammar::GrammarRequest& request) {
   auto job = std::make_shared<Job>(Job{request, std::nullopt});
   const std::lock_guard lock(mutex_);
-  if (Masks masks = kept_.kept(request)) {
+  if (Masks masks = cache_.lookup(request)) {
     job->result.emplace(std::move(masks));
     return job;
   }
@@ -47,25 +47,25 @@ void GrammarLoader::wait() {
 }
 
 Result<GrammarLoader::Masks> GrammarLoader::make(const grammar::GrammarRequest& request) const {
-  HF_TRY(grammar::GrammarPtr compiled, compile_(request));
-  HF_TRY(Masks masks, grammar::TokenMasks::make(std::move(compiled), table_));
+  HOLDFAST_TRY(grammar::GrammarPtr compiled, compile_(request));
+  HOLDFAST_TRY(Masks masks, grammar::TokenMasks::make(std::move(compiled), table_));
   if (request.finish) masks->shortest();
   return masks;
 }
 
-/// A job stays at the head of the queue while it is worked at.
+/// Compiles job after job; a job stays at the head of the queue until it is done.
 void GrammarLoader::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
     wakes_.wait(lock, [&] { return stopping_ || !todo_.empty(); });
     if (stopping_) return;
     const JobPtr job = todo_.front();
-    Result<Masks> found = kept_.kept(job->request);  // one before may have been the same
+    Result<Masks> found = cache_.lookup(job->request);  // an earlier job may be the same
     if (*found == nullptr) {
       lock.unlock();
       found = make(job->request);
       lock.lock();
-      if (found) kept_.keep(job->request, *found);
+      if (found) cache_.insert(job->request, *found);
     }
     job->result.emplace(std::move(found));
     todo_.pop_front();

@@ -1,6 +1,6 @@
 #pragma once
-// Compiles grammars beside the compute thread: a schema takes tens of milliseconds, in which nobody
-// else's tokens shall wait. Which grammar a text has depends on its request alone, never on when it
+// Compiles grammars off the compute thread: a schema takes tens of milliseconds, in which no other
+// sequence's tokens may wait. The grammar of a text depends on its request alone, never on when it
 // was ready.
 
 #include <condition_variable>
@@ -17,8 +17,8 @@ namespace holdfast::engine {
 
 using GrammarCompile = std::function<Result<grammar::GrammarPtr>(const grammar::GrammarRequest&)>;
 
-/// Its thread begins with the first grammar that is not kept, and ends with it; that may wait for
-/// a compilation (bounded, see GrammarLimits).
+/// Owns the thread that compiles. It begins with the first grammar that is not cached, and ends
+/// with the loader, which may wait for a compilation (bounded, see GrammarLimits).
 class GrammarLoader {
  public:
   using Masks = std::shared_ptr<grammar::TokenMasks>;
@@ -31,11 +31,11 @@ class GrammarLoader {
   GrammarLoader(std::shared_ptr<const grammar::TokenTable> table, GrammarCompile compile);
   ~GrammarLoader();
 
-  /// A grammar that is kept is there at once. Whoever loses interest drops the job.
+  /// Queues a grammar; a cached one is there at once. A caller that loses interest drops the job.
   JobPtr start(const grammar::GrammarRequest& request);
-  /// What came of it; null while it is being compiled.
+  /// The result of a job; null while it is being compiled.
   const Result<Masks>* result(const Job& job) const;
-  /// Until a job has a result, or a short time is over.
+  /// Waits until a job has a result, or a short time is over.
   void wait();
 
  private:
@@ -46,7 +46,7 @@ class GrammarLoader {
   const GrammarCompile compile_;
   mutable std::mutex mutex_;  // guards what follows, and the results of jobs
   std::condition_variable wakes_, done_;
-  grammar::GrammarCache kept_;
+  grammar::GrammarCache cache_;
   std::deque<JobPtr> todo_;
   bool stopping_ = false;
   std::thread thread_;

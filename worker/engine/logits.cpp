@@ -23,16 +23,16 @@ class Neighbours {
     while (live_ < n_) {
       SequenceSpec spec;
       spec.key = kProbeKey + 1 + started_;
-      const std::int64_t room = engine_.config().context - 1;
+      const std::int64_t prompt_max = engine_.config().context - 1;
       const auto length = static_cast<std::int64_t>(1 + draw() % 150);
-      for (std::int64_t i = 0; i < std::min(length, room); ++i) {
+      for (std::int64_t i = 0; i < std::min(length, prompt_max); ++i) {
         const auto vocab = static_cast<std::uint64_t>(engine_.config().vocab);
         spec.prompt.push_back(static_cast<TokenId>(draw() % vocab));
       }
       spec.max_tokens = static_cast<std::int64_t>(1 + draw() % 100);
       spec.sampling.seed = draw();
       spec.sampling.ignore_eos = true;
-      HF_CHECKED(engine_.add(std::move(spec)));
+      HOLDFAST_CHECKED(engine_.add(std::move(spec)));
       ++live_;
       ++started_;
     }
@@ -52,7 +52,7 @@ class Neighbours {
   std::int64_t drawn_ = 0;
 };
 
-/// One step; true when the probe has ended.
+/// Runs one step; true when the probe has ended.
 Result<bool> step_once(ModelEngine& engine, Neighbours& neighbours) {
   bool done = false;
   for (const Produced& p : engine.step()) {
@@ -70,21 +70,21 @@ Result<bool> step_once(ModelEngine& engine, Neighbours& neighbours) {
 
 Result<void> run_probe(ModelEngine& engine, Probe probe, std::int32_t n_neighbours) {
   Neighbours neighbours(engine, n_neighbours);
-  HF_CHECKED(neighbours.fill());
+  HOLDFAST_CHECKED(neighbours.fill());
   for (int i = 0; i < 3 && n_neighbours > 0; ++i) {  // so that some decode already
-    HF_TRY(const bool done, step_once(engine, neighbours));
+    HOLDFAST_TRY(const bool done, step_once(engine, neighbours));
     CHECK(!done);
-    HF_CHECKED(neighbours.fill());
+    HOLDFAST_CHECKED(neighbours.fill());
   }
-  HF_CHECKED(engine.add_probe(kProbeKey, std::move(probe)));
+  HOLDFAST_CHECKED(engine.add_probe(kProbeKey, std::move(probe)));
   for (;;) {
-    HF_TRY(const bool done, step_once(engine, neighbours));
+    HOLDFAST_TRY(const bool done, step_once(engine, neighbours));
     if (done) return {};
-    HF_CHECKED(neighbours.fill());
+    HOLDFAST_CHECKED(neighbours.fill());
   }
 }
 
-/// Leaves the engine as it was found, whatever happened.
+/// Leaves the engine as it was found, also after an error.
 void clear(ModelEngine& engine, std::int32_t chunk, std::int32_t chunk_busy) {
   engine.cancel_all();
   engine.set_prefill_chunk(chunk, chunk_busy);
@@ -136,9 +136,9 @@ Result<std::vector<std::vector<float>>> compute_logits(Engine& engine,
   const auto* model = dynamic_cast<const ModelEngine*>(&engine);
   const std::size_t vocab = model != nullptr ? static_cast<std::size_t>(model->config().vocab) : 0;
   std::vector<std::vector<float>> rows(positions.size());
-  HF_CHECKED(visit_logits(engine, tokens, positions, options, [&](std::size_t i, const float* row) {
-    rows[i].assign(row, row + vocab);
-  }));
+  HOLDFAST_CHECKED(
+      visit_logits(engine, tokens, positions, options,
+                   [&](std::size_t i, const float* row) { rows[i].assign(row, row + vocab); }));
   return rows;
 }
 

@@ -10,7 +10,7 @@ namespace holdfast::engine {
 
 namespace {
 
-constexpr int kSamplersMost = 4;  // each keeps five rows
+constexpr int kSamplersMost = 4;  // each has buffers of several rows
 
 std::vector<TokenId> end_ids(const Vocabulary& vocabulary, std::int32_t vocab) {
   std::vector<TokenId> ids;
@@ -54,21 +54,21 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
       chunk_max_(std::max(config_.prefill_chunk, config_.prefill_chunk_busy)),
       executor_(std::move(executor)),
       pool_(config_.pages),
-      cache_(pool_, config_.slots, config_.recurrent ? plan::kept_states_of(config_.slots) : 0),
+      cache_(pool_, config_.slots, config_.recurrent ? plan::snapshot_states_of(config_.slots) : 0),
       sampler_(config_.vocab, end_ids(config_.vocabulary, config_.vocab)),
       slots_(static_cast<std::size_t>(config_.slots)),
-      pace_(config_.gap_us) {
+      step_time_model_(config_.gap_us) {
   CHECK(config_.slots > 0 && config_.pages > 0 && config_.context > 0 && config_.vocab > 0);
   CHECK(config_.prefill_chunk > 0 && config_.prefill_chunk_busy > 0);
   CHECK(config_.drafts >= 0 && config_.drafts <= kDraftsMax);
-  CHECK(!config_.assume_prompts || !config_.prefix_cache);  // nobody else shall read such pages
+  CHECK(!config_.assume_prompts || !config_.prefix_cache);  // no other sequence may read such pages
   if (config_.recurrent) config_.assume_prompts = false;
   config_.logit_rows = std::max(config_.logit_rows, config_.slots + config_.drafts);
   const std::size_t pages = static_cast<std::size_t>(pages_for(config_.context));
   if (config_.recurrent) {
     for (Slot& slot : slots_) slot.at = static_cast<std::int32_t>(&slot - slots_.data());
-    spare_before_ = config_.slots + plan::kept_states_of(config_.slots);
-    spare_behind_ = spare_before_ + 1;
+    spare_before_ = config_.slots + plan::snapshot_states_of(config_.slots);
+    spare_after_ = spare_before_ + 1;
   }
   for (Slot& slot : slots_) {
     slot.tokens.reserve(static_cast<std::size_t>(config_.context));
@@ -79,10 +79,10 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   planned_.reserve(slots_.size());
   segments_.reserve(slots_.size());
   produced_.reserve(slots_.size());
-  ahead_.reserve(slots_.size());
+  sampled_in_parallel_.reserve(slots_.size());
   const int samplers = std::min({executor_->workers(), config_.slots, kSamplersMost});
   for (int i = 1; i < samplers; ++i) {
-    more_samplers_.emplace_back(config_.vocab, end_ids(config_.vocabulary, config_.vocab));
+    worker_samplers_.emplace_back(config_.vocab, end_ids(config_.vocabulary, config_.vocab));
   }
   single_.reserve(1);
   usage_.pages_total = config_.pages;
@@ -117,7 +117,7 @@ Result<ModelEngine::Slot*> ModelEngine::claim(SequenceKey key) {
                key_text(key) + "all " + std::to_string(config_.slots) + " slots are taken"};
 }
 
-/// The state of its grammar after the committed ids (before them if they are replayed).
+/// Makes the grammar's state after the committed ids (before them if they are replayed).
 Result<void> ModelEngine::make_matcher(Slot& slot, const Result<GrammarLoader::Masks>& masks) {
   if (!masks) return masks.error();
   slot.matcher = std::make_unique<grammar::Matcher>(*masks);
@@ -130,7 +130,7 @@ Result<void> ModelEngine::make_matcher(Slot& slot, const Result<GrammarLoader::M
   return {};
 }
 
-/// Sequences whose grammar has come may go on. Whether others still wait for theirs.
+/// Lets sequences go on whose grammar has come. True if others still wait for theirs.
 bool ModelEngine::take_grammars() {
   bool waits = false;
   for (Slot& slot : slots_) {
@@ -147,7 +147,7 @@ bool ModelEngine::take_grammars() {
   return waits;
 }
 
-/// What its extra sampling needs beside the numbers.
+/// Prepares the parts of extra sampling that are more than numbers.
 void ModelEngine::prepare_extra(Slot& slot, const SequenceSpec& spec) {
   const SamplingExtra& extra = slot.extra;
   if (!extra.banned_strings.empty()) {
@@ -156,7 +156,7 @@ void ModelEngine::prepare_extra(Slot& slot, const SequenceSpec& spec) {
     }
     slot.banned = last_banned_;
     if (extra.mirostat == 0) {
-      for (const TokenId id : spec.committed) keep_tail(slot, id);
+      for (const TokenId id : spec.committed) append_tail(slot, id);
     }
   }
   if (extra.dry_multiplier > 0 && table_) {
@@ -173,28 +173,29 @@ void ModelEngine::prepare_extra(Slot& slot, const SequenceSpec& spec) {
   slot.mu = first_mu(extra);
 }
 
-/// Whether one of the next tokens may be forced, so that their rows are needed as a whole.
+/// True if one of the next tokens may be forced, so that their rows are needed as a whole.
 bool ModelEngine::is_bound(const Slot& slot) {
   return slot.thinking && slot.thinking->free_tokens() <= kDraftsMax + 1;
 }
 
-void ModelEngine::keep_tail(Slot& slot, TokenId id) {
+void ModelEngine::append_tail(Slot& slot, TokenId id) {
   if (!slot.banned) return;
   slot.tail += table_->bytes(id);
-  const std::size_t kept = slot.banned->tail_bytes();
-  if (slot.tail.size() > kept) slot.tail.erase(0, slot.tail.size() - kept);
+  const std::size_t limit = slot.banned->tail_bytes();
+  if (slot.tail.size() > limit) slot.tail.erase(0, slot.tail.size() - limit);
 }
 
 Result<void> ModelEngine::add(SequenceSpec spec) {
-  HF_TRY(SamplingExtra extra, sampling::parse_extra(spec.sampling.extra, config_.vocab));
+  HOLDFAST_TRY(SamplingExtra extra, sampling::parse_extra(spec.sampling.extra, config_.vocab));
   if (extra.embedding) return add_vector(std::move(spec), *extra.embedding);
   if (!config_.causal) return encoder_error(spec.key);
-  HF_CHECKED(check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
+  HOLDFAST_CHECKED(
+      check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
   if (!extra.banned_strings.empty() && !table_) {
     return Error{Errc::kUnsupported, key_text(spec.key) + "banned strings need a tokenizer"};
   }
-  HF_TRY(const PrefixRoot prefix, PrefixRoot::from(spec.prefix_root));
-  HF_TRY(const auto request, grammar::read_extra(spec.sampling.extra));
+  HOLDFAST_TRY(const PrefixRoot prefix, PrefixRoot::from(spec.prefix_root));
+  HOLDFAST_TRY(const auto request, grammar::read_extra(spec.sampling.extra));
   if (request && !grammars_) {
     return Error{Errc::kUnsupported, key_text(spec.key) + "a grammar needs a tokenizer"};
   }
@@ -203,32 +204,33 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
     if (!config_.vocabulary.tokenizer) {
       return Error{Errc::kUnsupported, key_text(spec.key) + "a thinking budget needs a tokenizer"};
     }
-    HF_TRY(thinking, ThinkingBound::make(*extra.thinking, *config_.vocabulary.tokenizer));
+    HOLDFAST_TRY(thinking, ThinkingBound::make(*extra.thinking, *config_.vocabulary.tokenizer));
   }
-  HF_TRY(Slot * slot, claim(spec.key));
+  HOLDFAST_TRY(Slot * slot, claim(spec.key));
   slot->thinking = std::move(thinking);
-  // Behind a complete text nothing is allowed but an end token, so that is the end.
+  // After a complete text nothing is allowed but an end token, so that is the end.
   const bool ignore_eos = spec.sampling.ignore_eos && !request;
   slot->generated_max = generated_max(spec, config_.context);
   slot->finishes = request && request->finish && extra.mirostat == 0;  // ingress refuses both
-  slot->rule = EndRule(&config_.vocabulary, std::move(spec.stops), slot->generated_max, ignore_eos);
+  slot->stop_condition =
+      StopCondition(&config_.vocabulary, std::move(spec.stops), slot->generated_max, ignore_eos);
   if (request) slot->grammar = grammars_->start(*request);
   const bool scores = wants_scores(spec);
-  slot->finish = scores ? wire::FinishReason::kNone : slot->rule.start();
+  slot->finish = scores ? wire::FinishReason::kNone : slot->stop_condition.start();
   for (const TokenId id : spec.committed) {  // the choice may have ended with what was committed
     if (slot->finish != wire::FinishReason::kNone) break;
-    slot->finish = slot->rule.feed(id);
+    slot->finish = slot->stop_condition.feed(id);
   }
   slot->extra = std::move(extra);
   prepare_extra(*slot, spec);
   slot->tokens.assign(spec.prompt.begin(), spec.prompt.end());
-  if (slot->extra.mirostat != 0) {  // its state is in the logits of each token that was picked
+  if (slot->extra.mirostat != 0) {  // its state depends on the logits of every token
     slot->replayed = std::move(spec.committed);
   } else {
     slot->tokens.insert(slot->tokens.end(), spec.committed.begin(), spec.committed.end());
   }
   slot->prompt_n = static_cast<std::int64_t>(spec.prompt.size());
-  slot->reads = reads_mostly(spec, executor_->read_for_written());
+  slot->prefill_heavy = is_prefill_heavy(spec, executor_->prefill_heavy_ratio());
   slot->prefix = prefix;
   slot->sampling = std::move(spec.sampling);
   if (scores) want_scores(*slot);
@@ -242,7 +244,8 @@ Result<void> ModelEngine::add_probe(SequenceKey key, Probe probe) {
   SequenceSpec spec;  // for the checks only
   spec.key = key;
   spec.prompt = probe.tokens;
-  HF_CHECKED(check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
+  HOLDFAST_CHECKED(
+      check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
   const auto n = static_cast<std::int64_t>(probe.tokens.size());
   if (pages_for(n) > config_.pages) {
     return Error{Errc::kMemoryExhausted, key_text(key) + "needs " + std::to_string(pages_for(n)) +
@@ -258,7 +261,7 @@ Result<void> ModelEngine::add_probe(SequenceKey key, Probe probe) {
     }
     before = p;
   }
-  HF_TRY(Slot * slot, claim(key));
+  HOLDFAST_TRY(Slot * slot, claim(key));
   slot->tokens.assign(probe.tokens.begin(), probe.tokens.begin() + (probe.decode ? 1 : n));
   slot->prompt_n = slot->length();
   slot->priority = 0;
@@ -279,13 +282,13 @@ void ModelEngine::release(Slot& slot) {
   slot.tokens.clear();
   slot.drafter.restart();
   slot.state = State::kFree;
-  slot.rule = EndRule();
+  slot.stop_condition = StopCondition();
   slot.grammar.reset();
   slot.matcher.reset();
   slot.thinking.reset();
   slot.finishes = false;
   slot.generated_max = 0;
-  slot.reads = false;
+  slot.prefill_heavy = false;
   slot.prefix = PrefixRoot();
   slot.cached = Slot::kNotLookedUp;
   slot.sampling = wire::Sampling();
@@ -329,7 +332,7 @@ Usage ModelEngine::usage() const {
   Usage u = usage_;
   u.running = static_cast<std::int32_t>(std::count_if(
       slots_.begin(), slots_.end(), [](const Slot& s) { return s.state != State::kFree; }));
-  u.pages_used = pool_.total() - available();  // what the cache alone holds is free for the asking
+  u.pages_used = pool_.total() - available();  // what the cache alone holds can be evicted
   u.allocations += executor_->allocations();
   u.barriers = executor_->barriers();
   return u;
@@ -346,7 +349,7 @@ wire::LoadedModel ModelEngine::describe() const {
   m.context = config_.context;
   const backend::Memory memory = executor_->memory();
   if (memory.found_packed) m.reason = "weights were packed already";
-  if (memory.on_device) m.memory.taken = -1;  // nothing of it is seen in this process
+  if (memory.on_device) m.memory.taken = -1;  // not visible in this process
   m.memory.weights = static_cast<std::int64_t>(memory.weights);
   m.memory.kv = static_cast<std::int64_t>(memory.kv);
   m.memory.scratch = static_cast<std::int64_t>(memory.scratch);
@@ -354,7 +357,7 @@ wire::LoadedModel ModelEngine::describe() const {
   return m;
 }
 
-/// Sequences that were over when they came.
+/// Reports sequences that had ended before they were added.
 void ModelEngine::produce_ended() {
   for (Slot& slot : slots_) {
     if (slot.state == State::kFree || slot.finish == wire::FinishReason::kNone) continue;
@@ -376,31 +379,31 @@ const std::vector<Produced>& ModelEngine::step() {
   if (!planned_.empty()) {
     const std::int64_t start_us = config_.clock->monotonic_us();
     run();
-    pace_.learn(work_, config_.clock->monotonic_us() - start_us);
+    step_time_model_.learn(work_, config_.clock->monotonic_us() - start_us);
   } else if (waits && produced_.empty()) {
-    grammars_->wait();  // as nothing else is to be done
+    grammars_->wait();  // nothing else is to be done
   }
   return produced_;
 }
 
-/// All segments in one forward. If it fails, each one alone: a sequence whose numbers went wrong
-/// must not take its neighbours with it (what they wrote is written again, bit for bit).
+/// Runs all segments in one forward. If it fails, runs each one alone: a sequence whose numbers
+/// went wrong must not take its neighbours with it (what they wrote is written again, bit for bit).
 void ModelEngine::run() {
   ++usage_.steps;
   auto all = executor_->forward(segments_);
-  // A guess may lead where the text never goes, and where numbers are no longer finite. The states
-  // of the others have moved on; that of who guesses has not.
+  // A draft may lead where the text never goes, and where numbers are no longer finite. The states
+  // of the other sequences have moved on; that of the sequence with the draft has not.
   if (!all.has_value() && all.error().code != Errc::kModelFailed && drop_drafts() &&
       (!config_.recurrent || planned_.size() == 1)) {
     all = executor_->forward(segments_);
   }
   if (all.has_value()) {
-    pick_ahead(*all);
+    sample_in_parallel(*all);
     return collect_all(*all);
   }
   if (all.error().code == Errc::kModelFailed) return lose_device(all.error());
   if (planned_.size() == 1) {
-    drop_keeping(planned_[0]);
+    drop_snapshot(planned_[0]);
     return fail(*planned_[0].slot, all.error());
   }
   for (const Planned& planned : planned_) {
@@ -408,20 +411,21 @@ void ModelEngine::run() {
   }
 }
 
-/// The forward that failed has moved the state on: all that was before the segment once more.
+/// Computes everything before the segment once more, as the forward that failed has moved the state
+/// on.
 Result<void> ModelEngine::restore_state(const Planned& planned) {
   backend::Segment before = planned.segment;
   before.n_logits = before.top = 0;
-  before.best = before.more = before.hidden = false;
-  before.from = before.keep_as = -1;
-  before.keep = 0;
+  before.best = before.deferred_logits = before.hidden = false;
+  before.from = before.snapshot_state = -1;
+  before.snapshot_after = 0;
   for (std::int64_t at = 0; at < planned.segment.start; at += before.n) {
     before.tokens = planned.slot->tokens.data() + at;
     before.start = at;
     before.n =
         static_cast<std::int32_t>(std::min<std::int64_t>(chunk_max_, planned.segment.start - at));
     single_.assign(1, before);
-    HF_CHECKED(executor_->forward(single_));
+    HOLDFAST_CHECKED(executor_->forward(single_));
   }
   return {};
 }
@@ -438,11 +442,12 @@ void ModelEngine::run_alone(const Planned& planned) {
   }
   if (one.has_value()) return collect(planned, *one, 0, 0);
   if (one.error().code == Errc::kModelFailed) return lose_device(one.error());
-  drop_keeping(planned);
+  drop_snapshot(planned);
   fail(*planned.slot, one.error());
 }
 
-/// First who has rows here, then who asks for more: those take their place.
+/// Collects sequences with rows of this forward first, then those that request more rows, which
+/// overwrite these.
 void ModelEngine::collect_all(const float* rows) {
   for (const bool scores : {false, true}) {
     std::int32_t row = 0, first = 0;
@@ -454,7 +459,7 @@ void ModelEngine::collect_all(const float* rows) {
   }
 }
 
-/// `row`, `first`: the segment's first row of the logits and first token of the batch.
+/// Takes in one segment. `row`, `first`: its first row of the logits and first token of the batch.
 void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_t row,
                           std::int32_t first) {
   Slot& slot = *planned.slot;
@@ -463,41 +468,41 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
     usage_.prefill_tokens += static_cast<std::uint64_t>(segment.n);
   }
   slot.computed = segment.start + segment.n - planned.drafts;
-  slot.behind = 0;
+  slot.state_lag = 0;
   if (config_.recurrent && planned.drafts > 0) std::swap(slot.at, spare_before_);
   if (slot.from >= 0) cache_.unpin(std::exchange(slot.from, -1));
   if (slot.pooler) return advance_embedding(slot, segment, first);
   if (slot.probe) return advance_probe(slot, segment, row_at(rows, row).at);
-  keep_prefix(slot);
-  if (planned.keeps()) keep_state(planned);
+  insert_prefix(slot);
+  if (planned.caches_snapshot()) insert_snapshot(planned);
   if (config_.recurrent) forget_marks(slot);
   if (slot.scores) return advance_scores(slot, segment, first);
   if (slot.pending() == 0) sample_row(planned, rows, row);
-  if (planned.drafts > 0) take_guessed(planned, rows, row);
+  if (planned.drafts > 0) verify_drafts(planned, rows, row);
 }
 
-/// Goes on over the rows behind guesses as long as those are what was picked.
-void ModelEngine::take_guessed(const Planned& planned, const float* rows, std::int32_t row) {
+/// Goes on over the rows after draft tokens as long as those are what was sampled.
+void ModelEngine::verify_drafts(const Planned& planned, const float* rows, std::int32_t row) {
   Slot& slot = *planned.slot;
   const SequenceKey key = slot.key;
-  const TokenId* guesses = planned.segment.tokens + planned.segment.n - planned.drafts;
-  std::int32_t right = 0;
-  while (right < planned.drafts && slot.state == State::kRunning && slot.key == key &&
-         slot.tokens.back() == guesses[right]) {
-    ++right;
+  const TokenId* draft_tokens = planned.segment.tokens + planned.segment.n - planned.drafts;
+  std::int32_t accepted = 0;
+  while (accepted < planned.drafts && slot.state == State::kRunning && slot.key == key &&
+         slot.tokens.back() == draft_tokens[accepted]) {
+    ++accepted;
     ++slot.computed;
-    keep_prefix(slot);
-    sample_row(planned, rows, row + right);
+    insert_prefix(slot);
+    sample_row(planned, rows, row + accepted);
   }
   usage_.drafts += static_cast<std::uint64_t>(planned.drafts);
-  usage_.drafts_right += static_cast<std::uint64_t>(right);
+  usage_.drafts_accepted += static_cast<std::uint64_t>(accepted);
   if (slot.state != State::kRunning || slot.key != key) return;
-  slot.drafter.learn(planned.drafts, right);
+  slot.drafter.learn(planned.drafts, accepted);
   if (!config_.recurrent) return;
-  if (right == planned.drafts) {
-    std::swap(slot.at, spare_behind_);
+  if (accepted == planned.drafts) {
+    std::swap(slot.at, spare_after_);
   } else {
-    slot.behind = right;
+    slot.state_lag = accepted;
   }
 }
 
@@ -507,21 +512,21 @@ LogitRow ModelEngine::row_at(const float* rows, std::int32_t row) const {
 
 void ModelEngine::sample_row(const Planned& planned, const float* rows, std::int32_t row) {
   if (planned.segment.best) return produce(*planned.slot, executor_->best(row), nullptr);
-  if (planned.segment.top > 0) return sample_few(*planned.slot, planned.segment.top, row);
+  if (planned.segment.top > 0) return sample_top(*planned.slot, planned.segment.top, row);
   sample(*planned.slot, row_at(rows, row), &planned);
 }
 
-/// From the first `n` of the row's total order.
-void ModelEngine::sample_few(Slot& slot, std::int32_t n, std::int32_t row) {
+/// Samples from the first `n` of the row's total order.
+void ModelEngine::sample_top(Slot& slot, std::int32_t n, std::int32_t row) {
   const backend::Ranked* first = executor_->top(row);
-  few_.clear();
-  for (std::int32_t i = 0; i < n; ++i) few_.push_back({first[i].logit, first[i].id});
+  top_candidates_.clear();
+  for (std::int32_t i = 0; i < n; ++i) top_candidates_.push_back({first[i].logit, first[i].id});
   SampleInput in;
   plain_input(slot, in);
-  produce(slot, sampler_.pick_of(few_, in), nullptr);
+  produce(slot, sampler_.sample_candidates(top_candidates_, in), nullptr);
 }
 
-/// Nothing of it counts any more, so nobody's results do, and nothing is tried on it again.
+/// Fails all sequences: no result of a lost device counts, and nothing is tried on it again.
 void ModelEngine::lose_device(const Error& error) {
   device_error_ = error;
   for (Slot& slot : slots_) {
@@ -539,7 +544,7 @@ void ModelEngine::fail(Slot& slot, const Error& error) {
   release(slot);
 }
 
-/// What does not depend on the text so far.
+/// Fills in what does not depend on the text so far.
 void ModelEngine::plain_input(Slot& slot, SampleInput& in) {
   in.sampling = &slot.sampling;
   in.extra = &slot.extra;
@@ -551,7 +556,7 @@ void ModelEngine::plain_input(Slot& slot, SampleInput& in) {
   if (slot.breakers) in.breakers = *slot.breakers;
 }
 
-/// False if the grammar gives no mask.
+/// Fills in everything. False if the grammar gives no mask.
 bool ModelEngine::fill_input(Slot& slot, SampleInput& in) {
   plain_input(slot, in);
   if (slot.banned) {
@@ -568,7 +573,7 @@ bool ModelEngine::fill_input(Slot& slot, SampleInput& in) {
   return true;
 }
 
-/// Leaves the token that ends the reasoning alone, if it is due and nothing else forbids it.
+/// Allows only the token that ends the reasoning, if it is due and nothing else forbids it.
 void ModelEngine::force(const Slot& slot, SampleInput& in) {
   const TokenId id = slot.thinking->forced();
   if (id < 0) return;
@@ -584,13 +589,13 @@ void ModelEngine::force(const Slot& slot, SampleInput& in) {
   in.only_end = false;
 }
 
-/// `picked` if behind it enough tokens are left to complete the text. Else one of those of a single
-/// byte for which that holds: where it held so far there is one, as a byte of the shortest way
-/// leaves one byte less to go and costs one token. `picked` again where it never held.
+/// Returns `sampled` if enough tokens are left after it to complete the text. Else a token of a
+/// single byte for which that holds: where it held so far there is one, as a byte of the shortest
+/// way leaves one byte less to go and costs one token. `sampled` again where it never held.
 std::optional<TokenId> ModelEngine::in_time(Slot& slot, const LogitRow& row, SampleInput& in,
-                                            TokenId picked) {
+                                            TokenId sampled) {
   const std::int64_t left = slot.generated_max - slot.generated() - 1;
-  if (slot.matcher->ends_within(picked, left)) return picked;
+  if (slot.matcher->ends_within(sampled, left)) return sampled;
   bool any = false;
   bool only_end = true;
   for (std::size_t word = 0; word < mask_.size(); ++word) {
@@ -607,20 +612,20 @@ std::optional<TokenId> ModelEngine::in_time(Slot& slot, const LogitRow& row, Sam
       only_end = only_end && is_end;
     }
   }
-  if (!any) return picked;
+  if (!any) return sampled;
   in.mask = short_mask_;
   in.only_end = only_end;
-  return sampler_.pick(row, in);
+  return sampler_.sample(row, in);
 }
 
-/// `picked`: who may have picked ahead from this row.
-void ModelEngine::sample(Slot& slot, const LogitRow& row, const Planned* picked) {
+/// Samples the next token from `row`; `planned` may have sampled it in parallel from the same row.
+void ModelEngine::sample(Slot& slot, const LogitRow& row, const Planned* planned) {
   SampleInput in;
   if (!fill_input(slot, in)) return fail(slot, grammar_error(slot.generated()));
   const bool replays = slot.replayed_n < slot.replayed.size();
   if (replays) in.forced = slot.replayed[slot.replayed_n];
-  const bool is_picked = picked != nullptr && picked->picked_from.at == row.at;
-  std::optional<TokenId> id = is_picked ? picked->picked : sampler_.pick(row, in);
+  const bool is_sampled = planned != nullptr && planned->sampled_from.at == row.at;
+  std::optional<TokenId> id = is_sampled ? planned->sampled : sampler_.sample(row, in);
   if (id.has_value() && slot.finishes) id = in_time(slot, row, in, *id);
   if (!id.has_value()) {
     const std::string at = "sample token " + std::to_string(slot.generated());
@@ -633,7 +638,7 @@ void ModelEngine::sample(Slot& slot, const LogitRow& row, const Planned* picked)
   if (slot.matcher && !slot.matcher->accept(*id)) {
     return fail(slot, grammar_error(slot.generated()));
   }
-  keep_tail(slot, *id);
+  append_tail(slot, *id);
   if (replays) {
     if (slot.thinking) slot.thinking->feed(*id);
     slot.tokens.push_back(*id);
@@ -643,7 +648,7 @@ void ModelEngine::sample(Slot& slot, const LogitRow& row, const Planned* picked)
   produce(slot, *id, &row);
 }
 
-/// The next token of a sequence. `row`: its logits, or null where nothing of them is told.
+/// Reports the next token of a sequence. `row`: its logits, or null where no logprobs are reported.
 void ModelEngine::produce(Slot& slot, TokenId id, const LogitRow* row) {
   Produced p;
   p.key = slot.key;
@@ -654,10 +659,10 @@ void ModelEngine::produce(Slot& slot, TokenId id, const LogitRow* row) {
     p.extra.push_back(sampler_.logprobs_json(*row, id, slot.sampling.logprobs));
   }
   if (slot.scores) p.extra = {scores_into(slot, p.extra.empty() ? "" : std::move(p.extra[0]))};
-  p.finish = slot.rule.feed(id);
+  p.finish = slot.stop_condition.feed(id);
   if (slot.thinking) slot.thinking->feed(id);
   ++usage_.tokens;
-  CHECK(slot.tokens.size() < slot.tokens.capacity());  // the end rule knows the context
+  CHECK(slot.tokens.size() < slot.tokens.capacity());  // the stop condition knows the context
   slot.tokens.push_back(id);
   const bool ended = p.finish != wire::FinishReason::kNone;
   produced_.push_back(std::move(p));

@@ -1,4 +1,4 @@
-// From a file to an engine that has already run once.
+// Opens a model file as an engine that has already run once.
 
 #include <future>
 #include <nlohmann/json.hpp>
@@ -6,7 +6,7 @@
 #include "shared/base/json_text.h"
 #include "shared/base/log.h"
 #include "shared/gguf/read_guard.h"
-#include "shared/hf/folder.h"
+#include "shared/huggingface/folder.h"
 #include "shared/plan/plan.h"
 #include "worker/engine/model_engine.h"
 #include "worker/model/program.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kGapMostMs = 60'000;
 
-/// One prefill and one decode, so that a load which cannot compute fails here, and the first
+/// Runs one prefill and one decode, so that a load which cannot compute fails here, and the first
 /// request meets warm caches. The first page is written; its next owner writes before it reads.
 Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
                      std::int64_t context) {
@@ -30,16 +30,16 @@ Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
   segment.n = std::max(1, static_cast<std::int32_t>(tokens.size()) - 1);
   segment.pages = &page;
   segment.n_logits = shape.causal ? 1 : 0;
-  segment.hidden = !shape.causal;  // who wants nothing has no last layer
+  segment.hidden = !shape.causal;  // a segment without outputs has no last layer
   segment.top = shape.causal ? std::min(executor.top_most(), vocab) : 0;
-  HF_CHECKED(executor.rehearse({segment}));
+  HOLDFAST_CHECKED(executor.rehearse({segment}));
   if (tokens.size() < 2 || !shape.causal) return {};
   segment.tokens = tokens.data() + segment.n;
   segment.start = segment.n;
   segment.n = 1;
   segment.top = 0;
   segment.best = executor.gives_best();
-  HF_CHECKED(executor.rehearse({segment}));
+  HOLDFAST_CHECKED(executor.rehearse({segment}));
   return {};
 }
 
@@ -48,10 +48,10 @@ struct Words {
   std::shared_ptr<const grammar::TokenTable> table;
 };
 
-/// A large vocabulary takes a quarter of a second of one thread.
+/// Reads the tokenizer and its table: a quarter of a second of one thread for a large vocabulary.
 Result<Words> read_words(const gguf::File& file) {
   Words words;
-  HF_TRY(words.tokenizer, text::Tokenizer::load(file));
+  HOLDFAST_TRY(words.tokenizer, text::Tokenizer::load(file));
   words.table = grammar::TokenTable::make(*words.tokenizer);
   return words;
 }
@@ -68,14 +68,14 @@ Result<void> check_options(const EngineOptions& o, const std::string& path) {
 
 /// The numbers of a load: what was asked for, else the envelope's, which the daemon reserved.
 ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& o) {
-  plan::LoadWish wish;
-  wish.context = o.context;
-  wish.slots = o.slots;
-  wish.pool_tokens = static_cast<std::int64_t>(o.pages) * plan::kPageTokens;
-  wish.kv_type = o.kv_type;
-  wish.prefill_chunk = o.prefill_chunk;
-  wish.threads = o.threads;
-  const plan::Envelope envelope = plan::memory_envelope(shape, wish);
+  plan::LoadRequest load_request;
+  load_request.context = o.context;
+  load_request.slots = o.slots;
+  load_request.pool_tokens = static_cast<std::int64_t>(o.pages) * plan::kPageTokens;
+  load_request.kv_type = o.kv_type;
+  load_request.prefill_chunk = o.prefill_chunk;
+  load_request.threads = o.threads;
+  const plan::Envelope envelope = plan::memory_envelope(shape, load_request);
   ModelEngineConfig c;
   c.vocab = static_cast<std::int32_t>(shape.vocab);
   c.context = envelope.context;
@@ -84,7 +84,7 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
   c.prefill_chunk = static_cast<std::int32_t>(envelope.prefill_chunk);
   c.prefill_chunk_busy = o.prefill_chunk_busy > 0 ? o.prefill_chunk_busy : c.prefill_chunk;
   if (o.prefill_chunk_busy == 0) {
-    c.gap_us = o.gap_ms < 0 ? Pace::kEven : std::int64_t{o.gap_ms} * 1000;
+    c.gap_us = o.gap_ms < 0 ? StepTimeModel::kEven : std::int64_t{o.gap_ms} * 1000;
   }
   c.prefix_cache = o.prefix_cache;
   c.assume_prompts = o.assume_prompts;
@@ -98,7 +98,8 @@ ModelEngineConfig configure(const plan::ModelShape& shape, const EngineOptions& 
   return c;
 }
 
-/// Longrope factors are chosen by the loaded context, so it is part of the class.
+/// The plan in the numerics class: the loaded context chooses longrope factors, so it is a part of
+/// it.
 std::string plan_name(const model::Program& program, std::int64_t context) {
   for (const model::Rope& rope : program.ropes) {
     if (!rope.inv_freq_long.empty() && context > rope.long_from) return "single-long";
@@ -106,33 +107,33 @@ std::string plan_name(const model::Program& program, std::int64_t context) {
   return "single";
 }
 
-/// All of open_engine but for what a file that is cut meanwhile does to it.
+/// Opens the engine, without regard to a file that is cut meanwhile.
 Result<std::unique_ptr<Engine>> open_guarded(const std::string& path,
                                              const EngineOptions& options) {
-  HF_TRY(const auto file, hf::open_model(path));
+  HOLDFAST_TRY(const auto file, huggingface::open_model(path));
   for (const std::string& note : plan::notes_of(*file)) {
     log::info("load model", {{"model", path}, {"note", note}});
   }
-  HF_TRY(const plan::ModelShape shape, plan::read_shape(*file));
+  HOLDFAST_TRY(const plan::ModelShape shape, plan::read_shape(*file));
   ModelEngineConfig config = configure(shape, options);
-  std::future<Result<Words>> reading;  // beside the weights
+  std::future<Result<Words>> reading;  // while the weights load
   if (shape.has_tokenizer) {
     reading = std::async(std::launch::async, [&file] { return read_words(*file); });
   }
-  HF_TRY(const model::Program program, model::build_program(*file, shape));
+  HOLDFAST_TRY(const model::Program program, model::build_program(*file, shape));
   if (program.details.pooling_named) config.pooling = program.details.pooling;
   backend::LoadOptions load;
   load.limits = limits_for(config, options.kv_type);
   load.threads = options.threads;
   load.kernels = options.kernels;
   load.progress = options.progress;
-  load.images = options.images;
-  load.image_key = options.model_sha;
+  load.weight_cache = options.weight_cache;
+  load.weight_cache_key = options.model_sha;
   load.cache_dir = options.cache_dir;
-  HF_TRY(auto executor, backend::load(options.device, program, load));
-  HF_CHECKED(warm_up(*executor, shape, config.context));
+  HOLDFAST_TRY(auto executor, backend::load(options.device, program, load));
+  HOLDFAST_CHECKED(warm_up(*executor, shape, config.context));
   if (reading.valid()) {
-    HF_TRY(Words words, reading.get());
+    HOLDFAST_TRY(Words words, reading.get());
     const std::string_view warning = words.tokenizer->warning();
     if (!warning.empty()) log::warn("load tokenizer", {{"model", path}, {"warning", warning}});
     config.vocabulary.tokenizer = std::move(words.tokenizer);
@@ -181,7 +182,7 @@ Result<void> read_options(std::string_view options_json, EngineOptions& options)
 }
 
 Result<std::unique_ptr<Engine>> open_engine(const std::string& path, const EngineOptions& options) {
-  HF_CHECKED(check_options(options, path));
+  HOLDFAST_CHECKED(check_options(options, path));
   const gguf::ReadGuard guard;
   Result<std::unique_ptr<Engine>> engine = open_guarded(path, options);
   if (!guard.lost()) return engine;

@@ -11,8 +11,8 @@ namespace holdfast::engine {
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key);
 
-/// What a random number is for; numbers of different purposes are independent. Values are part of
-/// the numerics contract and never change.
+/// The purpose of a random number; numbers of different purposes are independent. Values are part
+/// of the numerics contract and never change.
 enum class RandomPurpose : std::uint32_t { kSample = 0, kFake = 1, kNeighbour = 2, kXtc = 3 };
 
 /// 64 random bits of (seed, choice, index, purpose).

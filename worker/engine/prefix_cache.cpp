@@ -40,7 +40,7 @@ Result<PrefixRoot> PrefixRoot::from(std::string_view scope) {
 std::size_t PrefixCache::bucket(const PrefixRoot& root, std::span<const TokenId> tokens,
                                 std::int32_t parent) const {
   std::uint64_t h = 1469598103934665603u ^ static_cast<std::uint32_t>(parent);
-  if (parent == kNoParent) h ^= root.scope[0] + (root.reads ? 1 : 0);
+  if (parent == kNoParent) h ^= root.scope[0] + (root.prefill_heavy ? 1 : 0);
   for (const TokenId id : tokens) h = (h ^ static_cast<std::uint32_t>(id)) * 1099511628211u;
   return static_cast<std::size_t>((h ^ h >> 32) % buckets_.size());
 }
@@ -71,7 +71,7 @@ void PrefixCache::find(const PrefixRoot& root, std::span<const TokenId> tokens, 
   }
 }
 
-/// Pages up to the last one behind which there is a state, which is `page`.
+/// The number of pages up to the last one after which there is a state, which is `page`.
 std::int32_t PrefixCache::deepest_state(const PrefixRoot& root, std::span<const TokenId> tokens,
                                         std::int32_t most, std::int32_t& page) const {
   std::int32_t parent = kNoParent, deepest = 0;
@@ -86,8 +86,8 @@ std::int32_t PrefixCache::deepest_state(const PrefixRoot& root, std::span<const 
   return deepest;
 }
 
-std::int32_t PrefixCache::state_known(const PrefixRoot& root, std::span<const TokenId> tokens,
-                                      std::int32_t most) const {
+std::int32_t PrefixCache::match_state_pages(const PrefixRoot& root, std::span<const TokenId> tokens,
+                                            std::int32_t most) const {
   std::int32_t page = -1;
   return deepest_state(root, tokens, most, page);
 }
@@ -149,8 +149,8 @@ void PrefixCache::unpin(std::int32_t state) {
   --state_at(state).pins;
 }
 
-std::int32_t PrefixCache::known(const PrefixRoot& root, std::span<const TokenId> tokens,
-                                std::int32_t most) const {
+std::int32_t PrefixCache::match_pages(const PrefixRoot& root, std::span<const TokenId> tokens,
+                                      std::int32_t most) const {
   std::int32_t parent = kNoParent;
   for (std::int32_t i = 0; i < most; ++i) {
     parent = look_up(root, tokens.subspan(static_cast<std::size_t>(i) * kPage, kPage), parent);
@@ -159,14 +159,14 @@ std::int32_t PrefixCache::known(const PrefixRoot& root, std::span<const TokenId>
   return most;
 }
 
-std::int32_t PrefixCache::keep(const PrefixRoot& root, std::span<const TokenId> tokens,
-                               std::int32_t parent, std::int32_t page) {
+std::int32_t PrefixCache::insert(const PrefixRoot& root, std::span<const TokenId> tokens,
+                                 std::int32_t parent, std::int32_t page) {
   CHECK(tokens.size() == kPage);
   CHECK(parent < 0 || entries_[static_cast<std::size_t>(parent)].used);
-  const std::int32_t known = look_up(root, tokens, parent);
-  if (known >= 0) {
-    entries_[static_cast<std::size_t>(known)].last_use = ++now_;
-    return known;
+  const std::int32_t existing = look_up(root, tokens, parent);
+  if (existing >= 0) {
+    entries_[static_cast<std::size_t>(existing)].last_use = ++now_;
+    return existing;
   }
   Entry& entry = entries_[static_cast<std::size_t>(page)];
   CHECK(!entry.used);
@@ -205,7 +205,7 @@ bool PrefixCache::evict() {
 }
 
 std::int32_t PrefixCache::evictable() const {
-  // Whoever holds a page holds its parents, so the children of a page of the cache alone are too.
+  // A holder of a page holds its parents, so below a page that the cache alone holds are only such.
   std::int32_t n = 0;
   for (std::int32_t page = 0; page < pool_.total(); ++page) {
     n += entries_[static_cast<std::size_t>(page)].used && pool_.holders(page) == 1;

@@ -1,7 +1,7 @@
 #pragma once
 // KV pages whose content is known, for sequences that begin with the same tokens. A full page holds
 // nothing but what its tokens and those before it make of it, bit for bit (numerics contract), so
-// whoever begins with them may read it; it is never written again.
+// any sequence that begins with them may read it; it is never written again.
 
 #include <array>
 #include <cstdint>
@@ -14,26 +14,26 @@
 
 namespace holdfast::engine {
 
-/// Names a tree of pages. Sequences of different roots never share a page, so that how long a
-/// prompt takes tells nothing of the prompts of those who are in another sharing group.
+/// The name of a tree of pages. Sequences of different roots never share a page, so that how long a
+/// prompt takes tells nothing of the prompts of other sharing groups.
 struct PrefixRoot {
   /// Bytes that the daemon derives from the sharing group under a secret; all zero: one group.
   std::array<std::uint64_t, 2> scope{};
-  bool reads = false;  // pages have other bits for these (backend::Segment::reads)
+  bool prefill_heavy = false;  // pages have other bits for these (backend::Segment)
   bool operator==(const PrefixRoot&) const = default;
 
-  /// `scope` is at most 16 bytes; kInvalidRequest for more.
+  /// Makes a root of at most 16 bytes of `scope`; kInvalidRequest for more.
   static Result<PrefixRoot> from(std::string_view scope);
 };
 
-/// Where layers carry a state, only a page behind which it is known is of use: a beginning ends
-/// there. States are numbers, too, of which the cache has some; take_state() gives one to be made,
-/// and set_state() says what it has become.
-///
 /// Trees of pages: a page's parent holds the tokens before its own. Each root has a tree of its own
-/// (PrefixRoot): nobody finds a page below another root. The cache is one of the holders
-/// of each of its pages, and gives pages back, the longest unused first, when the pool has none
-/// left. All memory is taken in the constructor. Not thread-safe.
+/// (PrefixRoot): no lookup finds a page below another root. The cache is one of the holders of each
+/// of its pages, and gives pages back, the longest unused first, when the pool has none left. All
+/// memory is taken in the constructor. Not thread-safe.
+///
+/// Where layers carry a state, a cached prefix is of use only up to a page after which there is a
+/// state snapshot. States are numbers, too, of which the cache has some: take_state() gives one to
+/// be written, and set_state() says what it has become.
 class PrefixCache {
  public:
   using TokenId = std::int32_t;
@@ -41,42 +41,43 @@ class PrefixCache {
   /// States [first_state, first_state + states) are the cache's.
   explicit PrefixCache(PagePool& pool, std::int32_t first_state = 0, std::int32_t states = 0);
 
-  /// What stands in place of a parent for the first page of a sequence.
+  /// Stands in place of a parent for the first page of a sequence.
   static constexpr std::int32_t kNoParent = -1;
 
-  /// The pages of the longest beginning of `tokens` known behind `root`, at most `most`; the caller
-  /// becomes a holder of each.
+  /// Appends to `out` the pages of the longest prefix of `tokens` that is cached under `root`, at
+  /// most `most`; the caller becomes a holder of each.
   void find(const PrefixRoot& root, std::span<const TokenId> tokens, std::int32_t most,
             std::vector<std::int32_t>& out);
-  /// The same up to the last of these pages behind which the state is known, which is pinned and
+  /// Does the same up to the last of these pages after which there is a state, which is pinned and
   /// returned; -1 if there is none.
   std::int32_t find_state(const PrefixRoot& root, std::span<const TokenId> tokens,
                           std::int32_t most, std::vector<std::int32_t>& out);
-  /// How many pages find_state() would give.
-  std::int32_t state_known(const PrefixRoot& root, std::span<const TokenId> tokens,
-                           std::int32_t most) const;
-  /// A state that says nothing, pinned: one that is free, else the one that was longest unused and
-  /// is not pinned; -1 if there is none.
+  /// Returns how many pages find_state() would give.
+  std::int32_t match_state_pages(const PrefixRoot& root, std::span<const TokenId> tokens,
+                                 std::int32_t most) const;
+  /// Returns a state without content, pinned: a free one, else the longest unused one that is not
+  /// pinned; -1 if there is none.
   std::int32_t take_state();
-  /// The one behind `page` is taken from it and pinned; -1 if it has none, or it is pinned.
+  /// Takes the state after `page` away from it and pins it; -1 if there is none, or it is pinned.
   std::int32_t take_state_of(std::int32_t page);
-  /// A pinned state is what comes behind `page`, which is in the cache. False if that has one: it
-  /// is free then.
+  /// Makes a pinned state the one after `page`, which is in the cache. False if the page has one:
+  /// the state is free then.
   bool set_state(std::int32_t page, std::int32_t state);
-  /// A pinned state that nothing came of.
+  /// Frees a pinned state that nothing came of.
   void drop_state(std::int32_t state);
-  /// Nobody is about to read it any more.
+  /// Ends one pin of a state: its reader is done.
   void unpin(std::int32_t state);
 
-  /// As find() without taking them.
-  std::int32_t known(const PrefixRoot& root, std::span<const TokenId> tokens,
-                     std::int32_t most) const;
-  /// Page `page`, held by the caller, is full of `tokens` (a page's worth) behind page `parent`,
-  /// which is in the cache and held by the caller, or behind `root` (kNoParent). Returns the page
-  /// that the cache has for them: `page`, or another one of the same content that was there before.
-  std::int32_t keep(const PrefixRoot& root, std::span<const TokenId> tokens, std::int32_t parent,
-                    std::int32_t page);
-  /// Gives back one page that nobody else holds; false if there is none.
+  /// Returns how many pages find() would give.
+  std::int32_t match_pages(const PrefixRoot& root, std::span<const TokenId> tokens,
+                           std::int32_t most) const;
+  /// Inserts page `page`, held by the caller and full of `tokens` (a page's worth), after page
+  /// `parent`, which is in the cache and held by the caller, or under `root` (kNoParent). Returns
+  /// the page that the cache has for them: `page`, or another one of the same content that was
+  /// there before.
+  std::int32_t insert(const PrefixRoot& root, std::span<const TokenId> tokens, std::int32_t parent,
+                      std::int32_t page);
+  /// Gives back one page that has no other holder; false if there is none.
   bool evict();
   /// Pages that evict() could give back, one after the other.
   std::int32_t evictable() const;
@@ -89,10 +90,10 @@ class PrefixCache {
     std::int32_t children = 0;
     std::uint64_t last_use = 0;
     std::int32_t state = -1;
-    PrefixRoot root;  // a first page's: below it the parents say whose the page is
+    PrefixRoot root;  // of a first page; the others' follows from their parents
   };
   struct State {
-    std::int32_t page = -1;  // behind which it comes; -1: none
+    std::int32_t page = -1;  // after which it comes; -1: none
     std::int32_t pins = 0;
     std::uint64_t last_use = 0;
   };

@@ -1,5 +1,5 @@
-// Log-probabilities of the prompt: the part of ModelEngine that keeps what each row of a prompt's
-// prefill says of the token behind it, until the first token goes out with them.
+// Log-probabilities of the prompt: the part of ModelEngine that collects what each row of a
+// prompt's prefill says of the next token, until the first token goes out with them.
 
 #include <algorithm>
 
@@ -16,9 +16,9 @@ void ModelEngine::want_scores(Slot& slot) {
   slot.scores->alternatives.reserve(n * static_cast<std::size_t>(slot.scores->top));
 }
 
-/// Asks for the row behind each token of the segment, in slices of as many as there is room for:
-/// each foretells the next token of the prompt, the last one is sampled from. What was scored
-/// before the pages were given back is not asked for again.
+/// Requests the row after each token of the segment, in slices of as many as there are logit rows:
+/// each predicts the next token of the prompt, the last one is sampled from. What was scored before
+/// the pages were given back is not requested again.
 void ModelEngine::advance_scores(Slot& slot, const backend::Segment& segment, std::int32_t first) {
   const bool samples = slot.pending() == 0 && slot.generated_max > 0;
   const std::int64_t end = samples ? slot.computed : std::min(slot.computed, slot.prompt_n - 1);
@@ -26,7 +26,7 @@ void ModelEngine::advance_scores(Slot& slot, const backend::Segment& segment, st
   for (std::int64_t p = slot.scored(); p < end;) {
     const auto n = static_cast<std::int32_t>(std::min<std::int64_t>(end - p, config_.logit_rows));
     const auto rows =
-        executor_->more_logits(first + static_cast<std::int32_t>(p - segment.start), n);
+        executor_->compute_deferred_logits(first + static_cast<std::int32_t>(p - segment.start), n);
     if (!rows.has_value()) {
       return rows.error().code == Errc::kModelFailed ? lose_device(rows.error())
                                                      : fail(slot, rows.error());
@@ -38,7 +38,7 @@ void ModelEngine::advance_scores(Slot& slot, const backend::Segment& segment, st
   if (slot.pending() == 0 && !samples) give_scores(slot);
 }
 
-/// The row behind the token at `position`. False: the sequence has ended, or failed.
+/// Scores the row after the token at `position`. False: the sequence has ended, or failed.
 bool ModelEngine::take_row(Slot& slot, std::int64_t position, const LogitRow& row) {
   if (position == slot.prompt_n - 1) {
     sample(slot, row);
@@ -59,7 +59,7 @@ std::string ModelEngine::scores_into(Slot& slot, std::string extra) {
   return wire::with_prompt_scores(std::move(extra), *scores);
 }
 
-/// Where no token is wanted behind them.
+/// Reports the scores alone, where no token is requested after them.
 void ModelEngine::give_scores(Slot& slot) {
   Produced p;
   p.key = slot.key;

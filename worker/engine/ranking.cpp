@@ -16,7 +16,7 @@ using backend::kBlockIds;
 
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
-/// Rises where the logit falls. Both zeros are one logit.
+/// A key that rises where the logit falls. Both zeros are one logit.
 std::uint32_t falling_key(float logit) {
   const auto bits = std::bit_cast<std::uint32_t>(logit + 0.0f);
   return bits >> 31 != 0 ? bits : bits ^ 0x7fffffffu;
@@ -44,7 +44,8 @@ TokenId Ranking::first_with(const LogitRow& row, float max) const {
   return static_cast<TokenId>(id - row.at);
 }
 
-/// Ids with a logit above `least`, and the first `equal` of those with that one, in their order.
+/// Collects ids with a logit above `least`, and the first `equal` of those with that one, in their
+/// order.
 void Ranking::collect(const LogitRow& row, float least, std::int32_t equal,
                       std::vector<Candidate>& out) {
   out.clear();
@@ -53,7 +54,7 @@ void Ranking::collect(const LogitRow& row, float least, std::int32_t equal,
     if (row.maxima[block] < least || row.maxima[block] == kExcluded) continue;
     out.resize(n + kBlockIds);
     const TokenId first = block * kBlockIds, end = first + ids_in(block);
-    for (TokenId id = first; id < end; ++id) {  // without branches: half of them may be wanted
+    for (TokenId id = first; id < end; ++id) {  // without branches: half of them may match
       const float logit = row.at[id];
       const bool level = (logit == least) & (equal > 0);
       out[n] = {logit, id};
@@ -69,12 +70,13 @@ void Ranking::at_least(const LogitRow& row, float least, std::vector<Candidate>&
   sort(out);
 }
 
-/// Where k blocks have a logit of at least some value, k ids have.
+/// Blocks bound the k-th logit: where k blocks have a logit of at least some value, k ids have.
 void Ranking::first(const LogitRow& row, std::int32_t k, std::vector<Candidate>& out) {
   float least = kExcluded;
   if (k < vocab_) {
-    const bool few = k <= blocks_;
-    values_.assign(few ? row.maxima : row.at, few ? row.maxima + blocks_ : row.at + vocab_);
+    const bool by_blocks = k <= blocks_;
+    values_.assign(by_blocks ? row.maxima : row.at,
+                   by_blocks ? row.maxima + blocks_ : row.at + vocab_);
     const auto kth = values_.begin() + (k - 1);
     std::nth_element(values_.begin(), kth, values_.end(), std::greater<>());
     least = *kth;
@@ -84,11 +86,11 @@ void Ranking::first(const LogitRow& row, std::int32_t k, std::vector<Candidate>&
   if (out.size() > static_cast<std::size_t>(k)) out.resize(static_cast<std::size_t>(k));
 }
 
-/// Sums of weights by how far below the greatest logit they are, in steps of an eighth of T. Which
-/// step a logit is in never rises with the logit, so whole steps are a beginning of the order.
+/// Sums weights by how far below the greatest logit they are, in steps of an eighth of T. The step
+/// of a logit never rises with the logit, so whole steps are a beginning of the order.
 float Ranking::least_for(const LogitRow& row, const float* weights, float max, float temperature,
-                         double wanted) {
-  constexpr int kSteps = 256, kParts = 4;  // in turn: additions to one sum wait for each other
+                         double target_mass) {
+  constexpr int kSteps = 256, kParts = 4;  // several: additions to one sum wait for each other
   std::array<std::array<double, kSteps>, kParts> mass{};
   const float scale = 8.0f / temperature;
   for (std::int32_t id = 0; id < vocab_; ++id) {
@@ -99,17 +101,17 @@ float Ranking::least_for(const LogitRow& row, const float* weights, float max, f
   double sum = 0;
   for (std::size_t step = 0; step + 1 < kSteps; ++step) {
     for (const auto& part : mass) sum += part[step];
-    if (sum < wanted * (1 + 1e-9)) continue;  // whoever adds in another order has less
+    if (sum < target_mass * (1 + 1e-9)) continue;  // a sum in another order may be less
     // Rounded: a step further, which is too many rather than too few.
     return max - static_cast<float>(step + 2) / scale;
   }
   return kExcluded;
 }
 
-/// By 11 bits of the key at a time, from the lowest on: ids stay in order where logits are alike.
+/// Sorts by 11 bits of the key at a time, from the lowest on: equal logits leave ids in order.
 void Ranking::sort(std::vector<Candidate>& list) {
-  constexpr std::size_t kFew = 256;
-  if (list.size() < kFew) return std::sort(list.begin(), list.end(), before);
+  constexpr std::size_t kRadixSortMin = 256;
+  if (list.size() < kRadixSortMin) return std::sort(list.begin(), list.end(), before);
   constexpr int kBits = 11;
   std::array<std::array<std::uint32_t, 1 << kBits>, 3> counts{};
   const auto digit = [](const Candidate& c, std::size_t turn) {

@@ -1,7 +1,7 @@
 #pragma once
-// Which ids come first in the total order (logit descending, id ascending) of a row, by looking
-// only where the greatest logits of its blocks say that there may be one. Excluded ids, whose logit
-// is minus infinity, are nowhere among them.
+// Finds the ids that come first in the total order (logit descending, id ascending) of a row, by
+// looking only where the greatest logits of its blocks say that there may be one. Excluded ids,
+// whose logit is minus infinity, are never among them.
 
 #include <cstdint>
 #include <vector>
@@ -22,20 +22,21 @@ inline bool before(const Candidate& a, const Candidate& b) {
   return a.logit > b.logit || (a.logit == b.logit && a.id < b.id);
 }
 
-/// Wants rows whose maxima are known. Not thread-safe; keeps its memory between calls.
+/// Ranks rows whose maxima are known. Not thread-safe; reuses its memory between calls.
 class Ranking {
  public:
   explicit Ranking(std::int32_t vocab);
-  /// The lowest id with the logit `max`, which is the greatest of the row.
+  /// Returns the lowest id with the logit `max`, which is the greatest of the row.
   TokenId first_with(const LogitRow& row, float max) const;
-  /// The first k, fewer where others are excluded.
+  /// Finds the first k ids, fewer where others are excluded.
   void first(const LogitRow& row, std::int32_t k, std::vector<Candidate>& out);
-  /// All ids with a logit of at least `least`.
+  /// Finds all ids with a logit of at least `least`.
   void at_least(const LogitRow& row, float least, std::vector<Candidate>& out);
-  /// A logit such that the ids with at least that one have `wanted` of all weights, or a little
-  /// more; minus infinity if all ids are needed for that. `weights`: by id, e^((logit - max) / T).
+  /// Returns a logit such that the ids with at least that one have `target_mass` of the weights, or
+  /// a little more; minus infinity if all ids are needed for that. `weights`: by id, e^((logit -
+  /// max) / T).
   float least_for(const LogitRow& row, const float* weights, float max, float temperature,
-                  double wanted);
+                  double target_mass);
 
  private:
   std::int32_t ids_in(std::int32_t block) const;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kLanes = 16;  // partial results, joined in order: a sum is one fixed expression
 
-HF_WIDE_BODY bool finite_body(const float* x, std::int64_t n) {
+HOLDFAST_WIDE_BODY bool finite_body(const float* x, std::int64_t n) {
   std::uint32_t bad[kLanes] = {};
   std::int64_t i = 0;
   const auto is_bad = [](float v) {
@@ -26,7 +26,7 @@ HF_WIDE_BODY bool finite_body(const float* x, std::int64_t n) {
   return bad[0] == 0;
 }
 
-HF_WIDE_BODY float max_body(const float* x, std::int32_t n) {
+HOLDFAST_WIDE_BODY float max_body(const float* x, std::int32_t n) {
   float lanes[kLanes];
   for (float& lane : lanes) lane = -std::numeric_limits<float>::infinity();
   std::int32_t i = 0;
@@ -38,32 +38,33 @@ HF_WIDE_BODY float max_body(const float* x, std::int32_t n) {
   return lanes[0];
 }
 
-HF_WIDE_BODY void maxima_body(const float* x, std::int32_t n, float* maxima) {
+HOLDFAST_WIDE_BODY void maxima_body(const float* x, std::int32_t n, float* maxima) {
   for (std::int32_t i = 0; i < n; i += backend::kBlockIds) {
     *maxima++ = max_body(x + i, std::min(backend::kBlockIds, n - i));
   }
 }
 
-HF_WIDE_BODY double sum_body(const float* x, std::int32_t n, double* all) {
-  double lanes[kLanes], own[kLanes] = {};
+HOLDFAST_WIDE_BODY double sum_body(const float* x, std::int32_t n, double* all) {
+  double lanes[kLanes], row_lanes[kLanes] = {};
   for (int j = 0; j < kLanes; ++j) lanes[j] = all[j];
   std::int32_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     for (int j = 0; j < kLanes; ++j) {
       lanes[j] += static_cast<double>(x[i + j]);
-      own[j] += static_cast<double>(x[i + j]);
+      row_lanes[j] += static_cast<double>(x[i + j]);
     }
   }
   for (; i < n; ++i) {
     lanes[0] += static_cast<double>(x[i]);
-    own[0] += static_cast<double>(x[i]);
+    row_lanes[0] += static_cast<double>(x[i]);
   }
   for (int j = 0; j < kLanes; ++j) all[j] = lanes[j];
-  for (int j = 1; j < kLanes; ++j) own[0] += own[j];
-  return own[0];
+  for (int j = 1; j < kLanes; ++j) row_lanes[0] += row_lanes[j];
+  return row_lanes[0];
 }
 
-HF_WIDE_BODY std::int32_t count_body(const float* x, std::int32_t n, float value, bool equal) {
+HOLDFAST_WIDE_BODY std::int32_t count_body(const float* x, std::int32_t n, float value,
+                                           bool equal) {
   std::int32_t lanes[kLanes] = {};
   std::int32_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
@@ -76,33 +77,33 @@ HF_WIDE_BODY std::int32_t count_body(const float* x, std::int32_t n, float value
   return lanes[0];
 }
 
-HF_WIDE(finite_body, bool, (const float* x, std::int64_t n), (x, n))
-HF_WIDE(max_body, float, (const float* x, std::int32_t n), (x, n))
-HF_WIDE(maxima_body, void, (const float* x, std::int32_t n, float* maxima), (x, n, maxima))
-HF_WIDE(sum_body, double, (const float* x, std::int32_t n, double* all), (x, n, all))
-HF_WIDE(count_body, std::int32_t, (const float* x, std::int32_t n, float value, bool equal),
-        (x, n, value, equal))
+HOLDFAST_WIDE(finite_body, bool, (const float* x, std::int64_t n), (x, n))
+HOLDFAST_WIDE(max_body, float, (const float* x, std::int32_t n), (x, n))
+HOLDFAST_WIDE(maxima_body, void, (const float* x, std::int32_t n, float* maxima), (x, n, maxima))
+HOLDFAST_WIDE(sum_body, double, (const float* x, std::int32_t n, double* all), (x, n, all))
+HOLDFAST_WIDE(count_body, std::int32_t, (const float* x, std::int32_t n, float value, bool equal),
+              (x, n, value, equal))
 
 std::int32_t count(const float* x, std::int32_t n, float value, bool equal) {
-  HF_WIDE_CALL(count_body, x, n, value, equal);
+  HOLDFAST_WIDE_CALL(count_body, x, n, value, equal);
 }
 
 }  // namespace
 
 bool all_finite(const float* x, std::int64_t n) {
-  HF_WIDE_CALL(finite_body, x, n);
+  HOLDFAST_WIDE_CALL(finite_body, x, n);
 }
 
 float max_of(const float* x, std::int32_t n) {
-  HF_WIDE_CALL(max_body, x, n);
+  HOLDFAST_WIDE_CALL(max_body, x, n);
 }
 
 void block_maxima(const float* x, std::int32_t n, float* maxima) {
-  HF_WIDE_CALL(maxima_body, x, n, maxima);
+  HOLDFAST_WIDE_CALL(maxima_body, x, n, maxima);
 }
 
 double Sum::add(const float* x, std::int32_t n) {
-  HF_WIDE_CALL(sum_body, x, n, lanes_);
+  HOLDFAST_WIDE_CALL(sum_body, x, n, lanes_);
 }
 
 double Sum::total() const {

@@ -15,13 +15,13 @@ namespace {
 constexpr float kGreedyBelow = 1e-6f;
 constexpr float kExcluded = -std::numeric_limits<float>::infinity();
 
-/// Whether an order of steps leaves this one out.
+/// True if the order of steps has this one.
 bool has_step(const SamplingExtra* extra, sampling::Step step) {
   return extra == nullptr || extra->order.empty() ||
          std::find(extra->order.begin(), extra->order.end(), step) != extra->order.end();
 }
 
-// What changes a row before anything is picked.
+// Changes of a row that come before sampling.
 bool has_bias(const SamplingExtra* extra) {
   return extra != nullptr && !extra->logit_bias.empty();
 }
@@ -121,14 +121,15 @@ bool Sampler::takes_greatest(const wire::Sampling& s, const SamplingExtra* extra
   return is_greedy(s, extra) && takes_as_is(s, extra, generated_n);
 }
 
-std::int32_t Sampler::candidates_wanted(const wire::Sampling& s, const SamplingExtra* extra,
-                                        std::int64_t generated_n) const {
-  const bool chain = extra != nullptr && extra->needs_chain();
-  const bool few = s.top_k > 0 && s.top_k < vocab_;
-  return few && !chain && !is_greedy(s, extra) && takes_as_is(s, extra, generated_n) ? s.top_k : 0;
+std::int32_t Sampler::candidate_count(const wire::Sampling& s, const SamplingExtra* extra,
+                                      std::int64_t generated_n) const {
+  const bool chain = extra != nullptr && extra->needs_sampler_chain();
+  const bool has_top_k = s.top_k > 0 && s.top_k < vocab_;
+  return has_top_k && !chain && !is_greedy(s, extra) && takes_as_is(s, extra, generated_n) ? s.top_k
+                                                                                           : 0;
 }
 
-/// The row with its maxima, which are found here where nobody told them.
+/// The row with its maxima, which are computed here where the executor gave none.
 LogitRow Sampler::with_maxima(const LogitRow& row) {
   if (row.maxima != nullptr) return row;
   block_maxima(row.at, vocab_, maxima_.data());
@@ -175,7 +176,7 @@ void Sampler::renew_maxima() {
   }
 }
 
-/// weights_ and their sum. A part at a time, whose weights are added from the nearest cache.
+/// Sets weights_ and returns their sum, by parts whose weights are added from the nearest cache.
 double Sampler::weigh_all(const LogitRow& row, float max, float temperature) {
   Sum sum;
   TokenId id = 0;
@@ -189,8 +190,9 @@ double Sampler::weigh_all(const LogitRow& row, float max, float temperature) {
   return sum.total();
 }
 
-/// Where the running sum of weights_ exceeds `target`. From sums of parts, which are rounded in
-/// another way than a sum from the first id on would be: nullopt where that might matter.
+/// The id where the running sum of weights_ exceeds `target`. It is found from sums of parts, which
+/// are rounded in another way than a sum from the first id on would be: nullopt where that might
+/// matter.
 std::optional<TokenId> Sampler::draw_near(double target, double all) const {
   const double unsure = 1e-9 * all;  // 2^18 additions are off by 2^-35 of all, at most
   double sum = 0;
@@ -248,8 +250,8 @@ std::size_t Sampler::cut(const LogitRow& row, float max, const wire::Sampling& s
   if (const auto remain = cut_candidates(max, s, all)) return *remain;
   float least = kExcluded;
   if (s.top_p < 1.0f) {
-    const double wanted = all * static_cast<double>(s.top_p);
-    least = ranking_.least_for(row, weights_.data(), max, s.temperature, wanted);
+    const double target_mass = all * static_cast<double>(s.top_p);
+    least = ranking_.least_for(row, weights_.data(), max, s.temperature, target_mass);
   }
   if (s.min_p > 0) {
     const auto far = static_cast<float>(-model::exact_log(static_cast<double>(s.min_p)));
@@ -257,13 +259,13 @@ std::size_t Sampler::cut(const LogitRow& row, float max, const wire::Sampling& s
   }
   ranking_.at_least(row, least, candidates_);
   if (const auto remain = cut_candidates(max, s, all)) return *remain;
-  // None is cut off: these are all that have a weight, or what is rounded off was too much.
+  // Nothing is cut off: these are all that have a weight, or the rounding error was too large.
   ranking_.at_least(row, kExcluded, candidates_);
   return cut_candidates(max, s, all).value_or(candidates_.size());
 }
 
-/// Sets ranked_weights_ of candidates_. How many remain; nullopt: all, and others might too.
-/// `all`: the weight of all ids, where top_k has not chosen the candidates.
+/// Sets ranked_weights_ of candidates_ and returns how many remain; nullopt: all, and others might
+/// too. `all`: the weight of all ids, where top_k has not chosen the candidates.
 std::optional<std::size_t> Sampler::cut_candidates(float max, const wire::Sampling& s, double all) {
   const std::size_t k = candidates_.size();
   ranked_weights_.clear();
@@ -274,19 +276,19 @@ std::optional<std::size_t> Sampler::cut_candidates(float max, const wire::Sampli
   if (s.top_k > 0 && s.top_k < vocab_) {
     for (std::size_t i = 0; i < k; ++i) total += static_cast<double>(ranked_weights_[i]);
   }
-  const double wanted = s.top_p < 1.0f ? total * static_cast<double>(s.top_p)
-                                       : std::numeric_limits<double>::infinity();
+  const double target_mass = s.top_p < 1.0f ? total * static_cast<double>(s.top_p)
+                                            : std::numeric_limits<double>::infinity();
   double cumulated = 0;
   for (std::size_t i = 0; i < k; ++i) {
     const float w = ranked_weights_[i];
     if (w == 0 || w < s.min_p) return i;  // all later ones too
     cumulated += static_cast<double>(w);
-    if (cumulated >= wanted) return i + 1;
+    if (cumulated >= target_mass) return i + 1;
   }
   return std::nullopt;
 }
 
-TokenId Sampler::pick_of(std::span<const Candidate> first, const SampleInput& in) {
+TokenId Sampler::sample_candidates(std::span<const Candidate> first, const SampleInput& in) {
   const wire::Sampling& s = *in.sampling;
   candidates_.assign(first.begin(), first.end());
   const auto remain = cut_candidates(first.front().logit, s, 0);
@@ -294,7 +296,7 @@ TokenId Sampler::pick_of(std::span<const Candidate> first, const SampleInput& in
                          random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kSample));
 }
 
-std::optional<TokenId> Sampler::pick(const LogitRow& raw, const SampleInput& in) {
+std::optional<TokenId> Sampler::sample(const LogitRow& raw, const SampleInput& in) {
   if (raw.maxima == nullptr && !all_finite(raw.at, vocab_)) return std::nullopt;
   const wire::Sampling& s = *in.sampling;
   const LogitRow row = adjust(with_maxima(raw), in);
@@ -302,10 +304,10 @@ std::optional<TokenId> Sampler::pick(const LogitRow& raw, const SampleInput& in)
   if (max == kExcluded) return end_ids_.empty() ? std::nullopt : std::optional(end_ids_.front());
   if (is_greedy(s, in.extra)) return ranking_.first_with(row, max);
   const double unit = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kSample);
-  if (in.extra != nullptr && in.extra->needs_chain()) {
+  if (in.extra != nullptr && in.extra->needs_sampler_chain()) {
     const double xtc = random_unit(s.seed, in.choice, in.generated_n, RandomPurpose::kXtc);
-    ranking_.at_least(row, Chain::least(max, s.temperature), candidates_);
-    return chain_.pick(candidates_, s, *in.extra, {unit, xtc}, in.mirostat_mu, in.forced);
+    ranking_.at_least(row, SamplerChain::least(max, s.temperature), candidates_);
+    return sampler_chain_.sample(candidates_, s, *in.extra, {unit, xtc}, in.mirostat_mu, in.forced);
   }
   const bool cuts = (s.top_k > 0 && s.top_k < vocab_) || s.top_p < 1.0f || s.min_p > 0.0f;
   if (!cuts) return draw_all(row, max, s.temperature, unit);

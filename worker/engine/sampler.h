@@ -1,6 +1,7 @@
 #pragma once
-// From a row of logits to a token id. A pure function of the row, the parameters, the ids before
-// and (seed, choice, index), so a resumed choice picks what the first one would have picked.
+// Samples a token id from a row of logits. A pure function of the row, the parameters, the ids
+// before and (seed, choice, index), so a resumed choice samples what the first one would have
+// sampled.
 //
 // Order of the steps:
 //  0. a mask of allowed tokens (structured output), and ids that would complete a banned text:
@@ -15,10 +16,10 @@
 //  4. ids in the total order (logit descending, id ascending), weights e^((logit - max) / T):
 //     the first top_k; of those the shortest prefix that holds top_p of their weight (at least
 //     one); of those the ones with at least min_p of the greatest weight;
-//  5. a Philox number in [0, 1) picks by cumulated weight, in the total order, or in the order of
+//  5. a Philox number in [0, 1) selects by cumulated weight, in the total order, or in the order of
 //     ids when nothing was cut off.
-// As vLLM does it: cuts see the probabilities after the temperature. Where one of the steps of
-// chain.h is asked for, or another order, 3 to 5 are done by it.
+// As in vLLM, cuts see the probabilities after the temperature. Where a request has one of the
+// steps of sampler_chain.h, or another order, the chain does 3 to 5.
 
 #include <cstdint>
 #include <optional>
@@ -30,10 +31,10 @@
 #include "shared/base/result.h"
 #include "shared/sampling/extra.h"
 #include "shared/wire/prompt_scores.h"
-#include "worker/engine/chain.h"
 #include "worker/engine/dry.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/ranking.h"
+#include "worker/engine/sampler_chain.h"
 
 namespace holdfast::engine {
 
@@ -45,13 +46,13 @@ struct SampleInput {
   std::int32_t choice = 0;
   const TokenId* tokens = nullptr;  // prompt, then generated
   std::int64_t prompt_n = 0;
-  std::int64_t generated_n = 0;         // = index of the token to pick
+  std::int64_t generated_n = 0;         // = index of the token to sample
   std::span<const std::uint64_t> mask;  // bit i of word i / 64: token i may come; empty: all may
   bool only_end = false;                // the mask leaves nothing but end tokens
-  std::span<const TokenId> excluded;    // may not come, beside the mask
+  std::span<const TokenId> excluded;    // may not come, in addition to the mask
   std::span<const TokenId> breakers;    // of dry: breaker_tokens()
   float* mirostat_mu = nullptr;         // state of mirostat, begins as first_mu()
-  TokenId forced = -1;                  // picked before: only the state is moved
+  TokenId forced = -1;                  // sampled before: only the state is moved
 };
 
 /// The state of mirostat before the first token.
@@ -59,31 +60,33 @@ inline float first_mu(const SamplingExtra& extra) {
   return 2 * extra.mirostat_tau;
 }
 
-/// Takes its memory once, for a vocabulary. Not thread-safe.
+/// Samples tokens of one vocabulary. Takes its memory once. Not thread-safe.
 class Sampler {
  public:
   Sampler(std::int32_t vocab, std::vector<TokenId> end_ids);
-  /// nullopt if a logit is NaN or infinite. If all is excluded: an end token where the model has
-  /// one (a text that may not go on), else nullopt. Where the row's maxima are known few of its
-  /// logits are looked at, unless all of them have a share in the token.
-  std::optional<TokenId> pick(const LogitRow& row, const SampleInput& input);
-  /// Whether pick() would take the lowest id with the greatest logit of the row as it is, whatever
-  /// the row, from the token of index `generated_n` on; nothing of it is masked or excluded.
+  /// Samples a token; nullopt if a logit is NaN or infinite. If all is excluded: an end token where
+  /// the model has one (a text that may not go on), else nullopt. Where the row's maxima are known,
+  /// only some of its logits are looked at, unless all of them have a share in the token.
+  std::optional<TokenId> sample(const LogitRow& row, const SampleInput& input);
+  /// True if sample() would take the lowest id with the greatest logit of the row as it is,
+  /// whatever the row, from the token of index `generated_n` on; nothing of it is masked or
+  /// excluded.
   bool takes_greatest(const wire::Sampling& sampling, const SamplingExtra* extra,
                       std::int64_t generated_n) const;
-  /// How many of the first ids of the total order pick() would look at, whatever the row, from the
-  /// token of index `generated_n` on; 0: at others too, or it takes_greatest().
-  std::int32_t candidates_wanted(const wire::Sampling& sampling, const SamplingExtra* extra,
-                                 std::int64_t generated_n) const;
-  /// pick() of a row of which these are the first candidates_wanted(), in the total order.
-  TokenId pick_of(std::span<const Candidate> first, const SampleInput& input);
-  /// {"logprob":x,"top":[[id,lp],…]} of the unmodified logits (natural logarithm), `top` in the
-  /// total order. Wants finite logits.
+  /// The number of first ids of the total order that sample() would look at, whatever the row, from
+  /// the token of index `generated_n` on; 0: at others too, or it takes_greatest().
+  std::int32_t candidate_count(const wire::Sampling& sampling, const SamplingExtra* extra,
+                               std::int64_t generated_n) const;
+  /// Does what sample() does with a row of which these are the first candidate_count(), in the
+  /// total order.
+  TokenId sample_candidates(std::span<const Candidate> first, const SampleInput& input);
+  /// Returns {"logprob":x,"top":[[id,lp],…]} of the unmodified logits (natural logarithm), `top` in
+  /// the total order. The logits must be finite.
   std::string logprobs_json(const LogitRow& row, TokenId id, std::int32_t top);
   /// Adds what a row of finite logits says of the token that came next: as logprobs_json, with its
   /// rank in the total order and the first scores.top of that.
   void score(const LogitRow& row, TokenId id, wire::PromptScores& scores);
-  /// log sum e^logit of a row of finite logits.
+  /// Returns log sum e^logit of a row of finite logits.
   double log_sum_exp(const LogitRow& row);
 
  private:
@@ -116,7 +119,7 @@ class Sampler {
   std::vector<float> ranked_weights_;   // of candidates_; capacity vocab
   std::vector<std::int32_t> counts_;    // [vocab], zero between calls
   Ranking ranking_;
-  Chain chain_;
+  SamplerChain sampler_chain_;
   Dry dry_;
 };
 

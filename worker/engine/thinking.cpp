@@ -10,8 +10,8 @@ using sampling::TokenId;
 
 Result<ThinkingBound> ThinkingBound::make(const sampling::ThinkingBudget& budget,
                                           const text::Tokenizer& tokenizer) {
-  HF_TRY(std::vector<TokenId> end,
-         tokenizer.encode(budget.marks.force, {.add_special = false, .parse_special = true}));
+  HOLDFAST_TRY(std::vector<TokenId> end,
+               tokenizer.encode(budget.marks.force, {.add_special = false, .parse_special = true}));
   const bool ends =
       std::any_of(end.begin(), end.end(), [&](TokenId id) { return tokenizer.is_end(id); });
   if (end.empty() || ends) {
@@ -31,7 +31,7 @@ ThinkingBound::ThinkingBound(const sampling::ThinkingBudget& budget,
 void ThinkingBound::feed(TokenId id) {
   const bool forced = id == this->forced();
   written_ = forced ? (written_ + 1) % end_.size() : 0;
-  meter_.feed(tokenizer_->piece(id, /*special=*/true));
+  meter_.feed(tokenizer_->token_bytes(id, /*special=*/true));
 }
 
 TokenId ThinkingBound::forced() const {
@@ -41,7 +41,7 @@ TokenId ThinkingBound::forced() const {
 std::int64_t ThinkingBound::free_tokens() const {
   if (written_ > 0) return 0;
   if (meter_.over()) return INT64_MAX;
-  // Outside of it a token for the mark comes first.
+  // Outside the reasoning a token for the mark comes first.
   return meter_.inside() ? std::max<std::int64_t>(0, tokens_ - meter_.tokens()) : tokens_ + 1;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// A bound on how long a model may reason: behind so many tokens the end of it is the only thing
-// that may come. A function of the tokens alone, so a choice that is taken up elsewhere ends its
+// A bound on how long a model may reason: after so many tokens nothing but the end of the reasoning
+// may come. A function of the tokens alone, so a choice that is resumed elsewhere ends its
 // reasoning at the same token.
 
 #include <cstdint>
@@ -13,17 +13,17 @@
 
 namespace holdfast::engine {
 
-/// Not thread-safe. The tokenizer outlives it.
+/// The thinking budget of one sequence. Not thread-safe. The tokenizer outlives it.
 class ThinkingBound {
  public:
   /// kUnsupported: the vocabulary has no way to write the end, or it would end the answer.
   static Result<ThinkingBound> make(const sampling::ThinkingBudget& budget,
                                     const text::Tokenizer& tokenizer);
-  /// The next token of the answer, whoever picked it.
+  /// Takes the next token of the answer, sampled or forced.
   void feed(sampling::TokenId id);
   /// The token that has to come next; -1: any may.
   sampling::TokenId forced() const;
-  /// So many tokens can be picked before one is forced, at least.
+  /// Returns how many tokens can be sampled before one is forced, at least.
   std::int64_t free_tokens() const;
 
  private:
@@ -34,7 +34,7 @@ class ThinkingBound {
   const text::Tokenizer* tokenizer_;
   std::int64_t tokens_;
   std::vector<sampling::TokenId> end_;
-  std::size_t written_ = 0;  // of end_
+  std::size_t written_ = 0;  // tokens of end_
   chat::ThinkingMeter meter_;
 };
 

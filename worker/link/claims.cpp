@@ -28,7 +28,8 @@ std::string default_path() {
   return "/tmp/holdfast-loads-" + std::to_string(geteuid());
 }
 
-/// Field 22 of /proc/PID/stat: two processes with one number never began at the same time.
+/// The start time of a process, field 22 of /proc/PID/stat: two processes with one number never
+/// have the same.
 std::string start_of(std::int64_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string text;
@@ -48,7 +49,7 @@ struct Claim {
   std::int64_t bytes = 0;
 };
 
-/// Claims of processes that live; what cannot be read is left out.
+/// Claims of live processes; what cannot be read is left out.
 std::vector<Claim> read_claims(int fd) {
   std::string text(kFileMost, '\0');
   const ssize_t n = pread(fd, text.data(), text.size(), 0);
@@ -67,18 +68,18 @@ void write_claims(int fd, const std::vector<Claim>& claims) {
     text +=
         std::to_string(c.pid) + " " + c.start + " " + c.pool + " " + std::to_string(c.bytes) + "\n";
   }
-  // Shorter first: a reader that dies between the two finds whole lines.
+  // Truncated first: a process that dies between the two leaves no mixture of old and new lines.
   if (ftruncate(fd, 0) == 0) (void)!pwrite(fd, text.data(), text.size(), 0);
 }
 
 }  // namespace
 
 Claims::Claims(const std::string& path) {
-  const std::string place = path.empty() ? default_path() : path;
-  fd_ = open(place.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
+  const std::string file_path = path.empty() ? default_path() : path;
+  fd_ = open(file_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY, 0600);
   struct stat st {};
   if (fd_ < 0 || (fstat(fd_, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid())) return;
-  close(fd_);  // laid there by somebody else
+  close(fd_);  // another user's, or no regular file
   fd_ = -1;
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 // Loads in progress of all workers on this machine, whichever daemon they belong to, in a file that
-// they share: memory that one of them is about to take is not there for another, though the kernel
+// they share: memory that one load is about to take is not free for another, though the kernel
 // still calls it available.
 
 #include <cstdint>
@@ -12,20 +12,22 @@
 
 namespace holdfast::worker {
 
-/// The file, opened once, before the process is confined. Without one (nowhere to put it, or it is
-/// somebody else's) every claim is granted: the daemon's own books still hold.
+/// The file, opened once, before the process is confined. Without one (it cannot be made, or it is
+/// another user's) every claim is granted: the daemon's own accounting still holds. Not
+/// thread-safe.
 class Claims {
  public:
-  /// `path` empty: the place that all workers of this user share, of this machine for root.
+  /// `path` empty: the default, shared by all workers of this user; for root, of this machine.
   explicit Claims(const std::string& path = "");
   ~Claims();
   Claims(const Claims&) = delete;
   Claims& operator=(const Claims&) = delete;
 
-  /// Before a load takes `bytes` of `pools`. kMemoryExhausted with the numbers, if they are not
-  /// there beside what others are about to take. Waits for others for two seconds at most.
+  /// Claims `bytes` of each of `pools` before a load takes them. kMemoryExhausted with the numbers,
+  /// if they are not available besides what other loads are about to take. Waits for the file's
+  /// lock for two seconds at most, then grants the claim.
   Result<void> claim(std::int64_t bytes, const std::vector<MemoryPool>& pools);
-  /// The load is over: what it took is missing in what is available.
+  /// Ends the claim after the load: its memory is missing in what is available by then.
   void release();
 
  private:

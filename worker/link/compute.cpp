@@ -10,14 +10,14 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/progress.h"
-#include "shared/hf/stamp.h"
+#include "shared/huggingface/stamp.h"
 #include "worker/link/host.h"
 
 namespace holdfast::worker {
 namespace {
 
-// Steps that wait for the I/O thread. More, and the engines stop: a ring can overshoot its limit by
-// no more than this.
+// The most events that wait for the I/O thread. The engines stop at this bound, so a ring can
+// overshoot its limit by no more than this.
 constexpr std::size_t kEventsMax = 64;
 constexpr double kProgressStep = 0.05;
 
@@ -30,14 +30,14 @@ wire::LoadedModel model_state(const wire::Load& load, std::string state, std::st
   return model;
 }
 
-/// What only grows: it must go on growing when an engine is gone.
+/// Adds counts that only grow: they must go on growing when an engine is gone.
 void add_counts(engine::Usage& sum, const engine::Usage& u) {
   sum.steps += u.steps;
   sum.tokens += u.tokens;
   sum.prefill_tokens += u.prefill_tokens;
   sum.preemptions += u.preemptions;
   sum.drafts += u.drafts;
-  sum.drafts_right += u.drafts_right;
+  sum.drafts_accepted += u.drafts_accepted;
   sum.allocations = std::max(sum.allocations, u.allocations);  // counted per process
 }
 
@@ -57,7 +57,7 @@ Compute::~Compute() {
   }
   compute_wakes_.notify_all();
   loader_wakes_.notify_all();
-  room_.notify_all();
+  events_not_full_.notify_all();
   compute_.join();
   loader_.join();
 }
@@ -114,7 +114,7 @@ std::vector<ComputeEvent> Compute::take_events() {
     const std::lock_guard lock(mutex_);
     out.swap(events_);
   }
-  room_.notify_all();
+  events_not_full_.notify_all();
   return out;
 }
 
@@ -128,7 +128,7 @@ ComputeStatus Compute::status() const {
 void Compute::emit(ComputeEvent event) {
   {
     std::unique_lock lock(mutex_);
-    room_.wait(lock, [&] { return stopping_ || events_.size() < kEventsMax; });
+    events_not_full_.wait(lock, [&] { return stopping_ || events_.size() < kEventsMax; });
     events_.push_back(std::move(event));
   }
   wake_.notify();
@@ -212,8 +212,8 @@ void Compute::step_one(const std::string& load_id, engine::Engine& engine) {
   emit(ProducedBatch{produced});
 }
 
-/// A device that fails in a step fails no request: this process ends before anything of the step is
-/// told, and what it worked on goes on elsewhere.
+/// Ends this process if a device failed in a step, before anything of the step is reported: the
+/// failure fails no request, and the work goes on elsewhere.
 void Compute::end_with_device(const std::string& load_id,
                               const std::vector<engine::Produced>& produced) {
   for (const engine::Produced& p : produced) {
@@ -268,8 +268,8 @@ void Compute::load_one(const wire::Load& load) {
   wire::LoadedModel model;
   if (opened.has_value()) {
     model = opened.value()->describe();
-    malloc_trim(0);  // what only the load needed
-    // An engine that only pretends to take memory says itself what it took.
+    malloc_trim(0);  // frees what only the load needed
+    // A fake engine reports the memory that it pretends to take.
     if (model.memory.taken == 0) {
       model.memory.taken = std::max<std::int64_t>(process_bytes() - before, 0);
     }
@@ -277,8 +277,9 @@ void Compute::load_one(const wire::Load& load) {
     model.model_sha = load.model_sha;
     model.state = "ready";
     model.progress = 1;
-    // Read whole and found as registered (worker/main.cpp); next time nobody needs to look again.
-    if (const auto stamp = hf::stamp_of(load.path)) model.identity = stamp->identity;
+    // The file was read whole and found as registered (worker/main.cpp); the next load need not
+    // hash it.
+    if (const auto stamp = huggingface::stamp_of(load.path)) model.identity = stamp->identity;
   } else {
     const Error& error = opened.error();
     log::warn("load failed", {{"load", load.load_id}, {"reason", error.what}});
@@ -286,7 +287,7 @@ void Compute::load_one(const wire::Load& load) {
   }
   bool unwanted = false;
   {
-    // One lock for both: an unload comes either before (and is seen) or after the engine's place.
+    // One lock for both: an unload comes before (and is seen) or after the engine is in place.
     const std::lock_guard lock(mutex_);
     loading_.clear();
     unwanted = std::erase(unloaded_while_loading_, load.load_id) > 0;
@@ -294,13 +295,13 @@ void Compute::load_one(const wire::Load& load) {
       auto engine = std::make_shared<EnginePtr>(std::move(opened).value());
       compute_tasks_.push_back([this, model, engine] {
         engines_[model.load_id] = std::move(*engine);
-        emit(LoadChanged{model});  // now a dispatch that comes at once finds it
+        emit(LoadChanged{model});  // from here on a dispatch finds the engine
       });
     }
   }
   compute_wakes_.notify_one();
   if (unwanted) {
-    opened = Error{Errc::kCancelled, ""};  // frees the engine before that is told
+    opened = Error{Errc::kCancelled, ""};  // frees the engine before that is reported
     emit(LoadChanged{model_state(load, "unloaded", "unloaded while it was loading")});
   } else if (!opened.has_value()) {
     emit(LoadChanged{std::move(model)});

@@ -1,6 +1,6 @@
 #pragma once
-// The compute thread: steps the engines in turn. A loader thread beside it opens models, so that a
-// load does not stop what runs. Everything passes through two queues; no state is shared.
+// The compute thread steps the engines in turn; a loader thread opens models, so that a load does
+// not stop what runs. Everything passes through two queues; no other state is shared.
 
 #include <atomic>
 #include <condition_variable>
@@ -40,19 +40,20 @@ using ComputeEvent = std::variant<ProducedBatch, AddFailed, LoadChanged>;
 
 struct ComputeStatus {
   engine::Usage usage;             // sums over the engines
-  double step_ms = 0;              // recent mean
+  double step_ms = 0;              // recent mean of a step
   std::int64_t step_since_us = 0;  // start of the step that is running (monotonic), 0 = none
 };
 
+/// Owns the engines and both threads; its destructor stops and joins them.
 class Compute {
  public:
-  /// `wake` is notified when events wait; it must outlive this. `journal`: where the step that runs
-  /// is noted for whoever reaps us; nullptr = nowhere.
+  /// `wake` is notified when events wait; it must outlive this. `journal`: notes the running step
+  /// for the process that reaps this one; nullptr = none.
   Compute(EngineFactory factory, const wire::WakeUp& wake,
           std::shared_ptr<StepJournal> journal = nullptr);
   ~Compute();
 
-  // I/O thread.
+  // Called on the I/O thread.
   void order(std::vector<Order> orders);
   void load(wire::Load load);
   void unload(std::string load_id);
@@ -79,7 +80,7 @@ class Compute {
   const wire::WakeUp& wake_;
 
   mutable std::mutex mutex_;  // guards the fields up to the next blank line
-  std::condition_variable compute_wakes_, loader_wakes_, room_;
+  std::condition_variable compute_wakes_, loader_wakes_, events_not_full_;
   std::deque<Task> compute_tasks_;
   std::deque<wire::Load> loads_;
   std::vector<std::string> unloaded_while_loading_;
@@ -88,9 +89,9 @@ class Compute {
   bool stopping_ = false;
 
   std::atomic<std::int64_t> step_since_us_{0};
-  std::map<std::string, EnginePtr> engines_;  // by load; compute thread only
-  engine::Usage ended_;                       // counts of engines that are gone; the same
-  std::map<std::string, std::map<engine::SequenceKey, std::uint64_t>> marks_;  // the same
+  std::map<std::string, EnginePtr> engines_;  // by load id; compute thread only
+  engine::Usage ended_;                       // counts of engines that are gone; as above
+  std::map<std::string, std::map<engine::SequenceKey, std::uint64_t>> marks_;  // as above
   const std::shared_ptr<StepJournal> journal_;
   std::string loading_;  // guarded by mutex_
   std::thread compute_, loader_;

@@ -12,8 +12,8 @@
 #include "shared/base/bytes.h"
 #include "shared/base/clock.h"
 #include "shared/base/host_memory.h"
-#include "shared/hf/stamp.h"
-#include "shared/images/idle.h"
+#include "shared/huggingface/stamp.h"
+#include "shared/weight_cache/idle.h"
 
 namespace holdfast::worker {
 namespace {
@@ -22,15 +22,15 @@ constexpr std::size_t kShaHex = 64;
 
 }  // namespace
 
-wire::MemoryReport host_memory(const std::string& images_path) {
+wire::MemoryReport host_memory(const std::string& weight_cache_path) {
   wire::MemoryReport report;
   report.at_us = system_clock().monotonic_us();
   report.pools = host_memory_pools();
-  const std::int64_t idle = images::idle_bytes(images_path);
+  const std::int64_t idle = weight_cache::idle_bytes(weight_cache_path);
   for (MemoryPool& pool : report.pools) {
     if (pool.available >= 0) pool.available = std::min(pool.available + idle, pool.total);
   }
-  // What the kernel would kill us for is not memory that a load may have.
+  // Memory for which the kernel would kill this process is not memory that a load may have.
   for (const MemoryPool& pool : report.pools) {
     report.total = report.total == 0 ? pool.total : std::min(report.total, pool.total);
   }
@@ -67,19 +67,19 @@ std::vector<MemoryPool> device_pools(const std::vector<DeviceMemoryOf>& memories
     all.key += (all.key.back() == '/' ? "" : "+") + memory.name;
     if (memory.of_host) {
       for (MemoryPool pool : host) {
-        // HOLDFAST_OPENCL_MEMORY and what a driver says bound this device alone.
+        // HOLDFAST_OPENCL_MEMORY and a driver's limit apply to this device alone.
         pool.part = divided;
         pools.push_back(std::move(pool));
       }
     } else {
-      MemoryPool own;
-      own.key = host_key() + "/" + memory.name;
-      own.total = memory.bytes;
-      own.part = divided;
-      pools.push_back(std::move(own));
+      MemoryPool device_pool;
+      device_pool.key = host_key() + "/" + memory.name;
+      device_pool.total = memory.bytes;
+      device_pool.part = divided;
+      pools.push_back(std::move(device_pool));
     }
   }
-  // Its own bound also where the machine's memory is a larger one.
+  // The device has a bound of its own even where the machine's memory is larger.
   const bool lent = memories.size() == 1 && memories[0].of_host;
   if (divided || lent) pools.push_back(std::move(all));
   return pools;
@@ -91,10 +91,10 @@ std::string random_incarnation() {
   return to_hex(bytes);
 }
 
-Result<hf::Stamp> check_model_file(const wire::Load& load) {
-  if (load.path.empty()) return hf::Stamp{};
+Result<huggingface::Stamp> check_model_file(const wire::Load& load) {
+  if (load.path.empty()) return huggingface::Stamp{};
   const std::string what = "load " + load.path + ": ";
-  const auto stamp = hf::stamp_of(load.path);
+  const auto stamp = huggingface::stamp_of(load.path);
   if (!stamp) return Error{stamp.error().code, "load " + stamp.error().what};
   if (access(load.path.c_str(), R_OK) != 0) return Error{Errc::kIo, what + std::strerror(errno)};
   if (load.size != 0 && stamp->size != load.size) {
@@ -106,19 +106,19 @@ Result<hf::Stamp> check_model_file(const wire::Load& load) {
     return Error{Errc::kFileInvalid,
                  what + "was changed since it was registered; add the model again"};
   }
-  if (load.size == 0 || load.model_sha.size() != kShaHex) return *stamp;  // of no registered file
+  if (load.size == 0 || load.model_sha.size() != kShaHex) return *stamp;  // not a registered file
   if (!load.identity.empty() && stamp->identity == load.identity) return *stamp;
-  // Moved, copied, or touched since: only its content can tell.
-  HF_TRY(const std::string sha, hf::sha256_of(load.path));
+  // Moved, copied, or touched since: only its content decides.
+  HOLDFAST_TRY(const std::string sha, huggingface::sha256_of(load.path));
   if (sha == load.model_sha) return *stamp;
   return Error{Errc::kFileInvalid,
                what + "has other content than when it was registered (SHA-256 " + sha +
                    ", registered was " + load.model_sha + "); add the model again"};
 }
 
-Result<void> check_unchanged(const wire::Load& load, const hf::Stamp& before) {
+Result<void> check_unchanged(const wire::Load& load, const huggingface::Stamp& before) {
   if (load.path.empty()) return {};
-  const auto now = hf::stamp_of(load.path);
+  const auto now = huggingface::stamp_of(load.path);
   if (now && *now == before) return {};
   return Error{Errc::kFileInvalid,
                "load " + load.path + ": was changed while it was read; add the model again"};

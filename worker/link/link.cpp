@@ -21,7 +21,7 @@ constexpr int kRetryMs = 2;
 constexpr std::int64_t kLateUs = 20'000;
 constexpr std::int64_t kHelloAgainUs = 1'000'000;
 constexpr std::int64_t kStatsEveryUs = 1'000'000;
-// After handing back: time for the last frames to leave and the last acknowledgements to come.
+// After work was handed back: time for the last frames to leave and the last acks to come.
 constexpr std::int64_t kFarewellUs = 300'000;
 constexpr std::size_t kTokensPerMessage = 32'768;  // well below 1 MiB of CBOR
 constexpr int kMessagesPerTurn = 256;
@@ -47,20 +47,20 @@ void Link::request_stop() {
 
 Result<void> Link::open() {
   wire::SocketOptions options;
-  // A daemon of this host that ends closes the socket; one that is only starved must not lose us.
+  // A daemon of this host that ends closes the socket; a starved one must not lose this worker.
   options.heartbeat_interval_ms = options_.heartbeat_timeout_ms / 3;
   options.heartbeat_timeout_ms = options_.heartbeat_timeout_ms;
   options.message_bytes_max = 64 << 20;  // DISPATCH carries prompt and committed ids
   // A full queue would hold back the daemon's heartbeats; what can arrive is bounded by the slots.
   options.receive_high_water = 0;
-  HF_TRY(auto socket, wire::Socket::open(context_, wire::SocketKind::kDealer, options));
+  HOLDFAST_TRY(auto socket, wire::Socket::open(context_, wire::SocketKind::kDealer, options));
   socket_ = std::make_unique<wire::Socket>(std::move(socket));
-  HF_CHECKED(socket_->start_monitor(context_));
+  HOLDFAST_CHECKED(socket_->start_monitor(context_));
   return socket_->connect(options_.endpoint);
 }
 
 Result<void> Link::run() {
-  HF_CHECKED(open());
+  HOLDFAST_CHECKED(open());
   alone_since_us_ = now_us_();
   std::vector<wire::WaitItem> items = {{socket_.get(), -1, false}, {nullptr, wake_.fd(), false}};
   if (probe_.fd() >= 0) items.push_back({nullptr, probe_.fd(), false});
@@ -95,10 +95,10 @@ void Link::drain_link_events(std::int64_t now_us) {
   if (phase_ == Phase::kGreeting && now_us - hello_us_ > kHelloAgainUs) send_hello(now_us);
 }
 
-/// Forgets what was sent or waits to be: HELLO says it again, and what follows it.
+/// Forgets what was sent or waits to be sent: HELLO and what follows it say it again.
 void Link::forget_connection() {
   table_.connection_lost();
-  states_unsent_.clear();  // HELLO tells the newest
+  states_unsent_.clear();  // HELLO reports the newest
   returned_unsent_.clear();
   drained_sent_ = drain_announced_ = false;
 }
@@ -117,8 +117,8 @@ void Link::send_hello(std::int64_t now_us) {
   hello.memory = memory();
   for (const auto& [id, model] : loads_) hello.models.push_back(model);
   hello.active = table_.active();
-  hello.epoch_seen = epoch_seen_;
-  if (!send(hello)) return;  // again at the next turn
+  hello.last_epoch = last_epoch_;
+  if (!send(hello)) return;  // tried again later
   hello_us_ = now_us;
   crash_point(CrashPoint::kWorkerHelloSent);
 }
@@ -143,7 +143,7 @@ void Link::on_message(const wire::Message& message, std::int64_t now_us) {
   } else if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
     on_welcome(*welcome, now_us);
   } else if (phase_ != Phase::kWelcome) {
-    // Meant for the connection before, or from a daemon that we did not accept.
+    // Meant for the connection before, or from a daemon that was not accepted.
     log::debug("message before WELCOME ignored", {{"type", wire::message_name(message)}});
   } else if (const auto* ack = std::get_if<wire::Ack>(&message)) {
     crash_point(CrashPoint::kWorkerAckRead);
@@ -170,14 +170,14 @@ void Link::on_message(const wire::Message& message, std::int64_t now_us) {
 }
 
 void Link::on_welcome(const wire::Welcome& welcome, std::int64_t now_us) {
-  if (welcome.epoch < epoch_seen_) {
+  if (welcome.epoch < last_epoch_) {
     log::error("daemon refused: its epoch is older than one seen before; two daemons?",
-               {{"epoch", welcome.epoch}, {"seen", epoch_seen_}});
+               {{"epoch", welcome.epoch}, {"seen", last_epoch_}});
     phase_ = Phase::kGreeting;
     return;
   }
   if (phase_ == Phase::kAlone) return;
-  epoch_seen_ = welcome.epoch;
+  last_epoch_ = welcome.epoch;
   if (welcome.greet_again) {
     log::info("given up while it was silent: greeting again",
               {{"choices", static_cast<std::uint64_t>(table_.size())}});
@@ -193,15 +193,15 @@ void Link::on_welcome(const wire::Welcome& welcome, std::int64_t now_us) {
 }
 
 bool Link::is_stale(const wire::Fence& fence) {
-  if (fence.epoch >= epoch_seen_) return false;
-  log::warn("order of an older epoch refused", {{"epoch", fence.epoch}, {"seen", epoch_seen_}});
+  if (fence.epoch >= last_epoch_) return false;
+  log::warn("order of an older epoch refused", {{"epoch", fence.epoch}, {"seen", last_epoch_}});
   return true;
 }
 
 void Link::on_load(const wire::Load& load) {
-  const auto known = loads_.find(load.load_id);
-  if (known != loads_.end() && known->second.state != "failed") {
-    states_unsent_[load.load_id] = known->second;
+  const auto existing = loads_.find(load.load_id);
+  if (existing != loads_.end() && existing->second.state != "failed") {
+    states_unsent_[load.load_id] = existing->second;
     return;
   }
   wire::LoadedModel& model = loads_[load.load_id];
@@ -216,9 +216,9 @@ void Link::on_load(const wire::Load& load) {
 
 void Link::on_unload(const wire::Unload& unload) {
   crash_point(CrashPoint::kWorkerUnloadRead);
-  table_.hand_back(unload.load_id, "the model is being unloaded");
+  table_.return_unfinished(unload.load_id, "the model is being unloaded");
   if (loads_.find(unload.load_id) != loads_.end()) {
-    compute_->order(table_.take_orders());  // cancels go before the engine does
+    compute_->order(table_.take_orders());  // cancels reach the engine before its end
     compute_->unload(unload.load_id);
     return;
   }
@@ -256,22 +256,24 @@ void Link::on_compute_event(ComputeEvent& event) {
     model.memory.rss = now.rss;
     model.memory.at_us = now.at_us;
     model.memory.pools = now.pools;
-    if (options_.engine == "fake") model.identity.clear();  // it reads no file
+    if (options_.engine == "fake") model.identity.clear();  // a fake engine reads no file
     states_unsent_[model.load_id] = model;
-    model.memory.pools.clear();  // HELLO tells the newest itself
+    model.memory.pools.clear();  // HELLO reports the newest
     if (model.state == "unloaded") {
       loads_.erase(model.load_id);
     } else {
       loads_[model.load_id] = model;
     }
-    // The newest numbers decide about the next load; a keeper gives memory back a moment later.
+    // The newest numbers decide about the next load; the weight cache server gives memory back a
+    // moment later.
     if (model.state != "loading" && model.state != "warming") stats_us_ = 0;
   }
 }
 
-/// A device with memory of its own, or a pretended one, has what its loads leave of it.
+/// The memory for loads. A device with memory of its own, or a pretended one, has what its loads
+/// leave of it.
 wire::MemoryReport Link::memory() const {
-  wire::MemoryReport report = host_memory(options_.images_path);
+  wire::MemoryReport report = host_memory(options_.weight_cache_path);
   if (options_.device_memory_bytes == 0) return report;
   report.total = report.free = options_.device_memory_bytes;
   report.pools = device_pools(options_.device_memories, report.pools);
@@ -290,7 +292,7 @@ void Link::flush() {
   compute_->order(table_.take_orders());
   for (wire::Returned& item : table_.take_returned()) returned_unsent_.push_back(std::move(item));
   if (phase_ != Phase::kWelcome) return;
-  flush_tokens();  // before RETURNED: what was made counts
+  flush_tokens();  // before RETURNED: tokens that were produced count
   while (!returned_unsent_.empty() && send(returned_unsent_.front())) {
     returned_unsent_.erase(returned_unsent_.begin());
   }
@@ -326,11 +328,11 @@ void Link::on_tick(std::int64_t now_us) {
   if (!stop_.load()) return;
   if (stop_since_us_ == 0) {
     stop_since_us_ = now_us;
-    crash_point(CrashPoint::kWorkerStopAsked);
+    crash_point(CrashPoint::kWorkerStopRequested);
   }
-  if (handed_back_us_ == 0 && now_us - stop_since_us_ > options_.drain_ms * 1000) {
-    handed_back_us_ = now_us;
-    table_.hand_back("", "the worker ends");
+  if (returned_us_ == 0 && now_us - stop_since_us_ > options_.drain_ms * 1000) {
+    returned_us_ = now_us;
+    table_.return_unfinished("", "the worker ends");
   }
 }
 
@@ -350,24 +352,24 @@ void Link::send_stats() {
   stats.prefill_tokens = status.usage.prefill_tokens;
   stats.preemptions = status.usage.preemptions;
   stats.draft_tokens = status.usage.drafts;
-  stats.accepted_draft_tokens = status.usage.drafts_right;
+  stats.accepted_draft_tokens = status.usage.drafts_accepted;
   stats.allocations = status.usage.allocations;
   stats.step_ms = status.step_ms;
   send(stats);
 }
 
-/// Nobody can take work away from a stuck thread but the end of its process. The journal says what
-/// was in the step; that counts as a death by it.
+/// Ends the process when a step is stuck: nothing else takes work away from a stuck thread. The
+/// journal says what was in the step; the death is counted against that (blame).
 void Link::watch_step(std::int64_t now_us) {
   const std::int64_t late_us = now_us - watched_us_ - kTickMs * 1000;
   watched_us_ = now_us;
   const std::uint64_t progress = progress_count();
-  if (compute_->status().step_since_us == 0 || progress != progress_seen_) {
-    progress_seen_ = progress;
+  if (compute_->status().step_since_us == 0 || progress != last_progress_) {
+    last_progress_ = progress;
     progress_us_ = now_us;
     return;
   }
-  // If this thread was late (the process was stopped, the machine starved), so was the other one.
+  // If this thread was late (process stopped, machine starved), so was the compute thread.
   if (late_us > kLateUs) progress_us_ += late_us;
   if (now_us - progress_us_ < options_.step_watchdog_ms * 1000) return;
   log::error("step watchdog: no operation of the running step has ended; ending the process",
@@ -378,9 +380,9 @@ void Link::watch_step(std::int64_t now_us) {
 
 bool Link::is_over(std::int64_t now_us) {
   if (stop_.load()) {
-    // Alone nobody can take the work back or acknowledge it; it is done again from the database.
+    // Without a daemon no one takes the work back; it is done again from the database.
     if (table_.empty() || phase_ == Phase::kAlone) return true;
-    return handed_back_us_ != 0 && now_us - handed_back_us_ > kFarewellUs;
+    return returned_us_ != 0 && now_us - returned_us_ > kFarewellUs;
   }
   if (phase_ != Phase::kAlone || !was_welcome_ || table_.is_generating()) return false;
   if (now_us - alone_since_us_ < options_.orphan_ms * 1000) return false;

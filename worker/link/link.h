@@ -1,5 +1,5 @@
 #pragma once
-// The worker's side of the conversation with the daemon: one I/O thread (whoever calls run()), one
+// The worker's side of the conversation with the daemon: one I/O thread (the caller of run()), one
 // DEALER. schema/protocol.md, "Worker".
 
 #include <atomic>
@@ -28,21 +28,22 @@ struct LinkOptions {
   std::int32_t threads = 1;
   std::size_t ring_tokens = 4096;          // unacknowledged tokens of one choice
   std::int64_t orphan_ms = 30'000;         // without a daemon and idle for so long: end
-  std::int64_t drain_ms = 10'000;          // after SIGTERM: then work is handed back
+  std::int64_t drain_ms = 10'000;          // from SIGTERM until unfinished work is handed back
   std::int64_t step_watchdog_ms = 10'000;  // no operation of a step ends for so long: stuck, end
   std::shared_ptr<StepJournal> journal;    // of steps; nullptr = none
-  std::string images_path;                 // of who keeps packed weights; empty = nobody
+  std::string weight_cache_path;           // socket of the weight cache server; empty = none
   int heartbeat_timeout_ms = 0;  // silence of the daemon that ends a connection; 0 = none does
 };
 
+/// The link to the daemon, and the worker's work table and compute threads.
 class Link {
  public:
   Link(LinkOptions options, EngineFactory factory);
   ~Link();
-  /// Until request_stop() has been obeyed or the orphan limit is over. kIo if the socket cannot be
-  /// made; otherwise it never fails: a daemon that is not there is waited for.
+  /// Runs until request_stop() has been obeyed or the orphan limit is over. kIo if the socket
+  /// cannot be made; otherwise it never fails: it waits for a daemon that is not there.
   Result<void> run();
-  /// Drain, hand back what is left, end. Any thread, also a signal handler.
+  /// Asks run() to drain, hand back what is left, and end. Any thread, also a signal handler.
   void request_stop();
 
  private:
@@ -80,7 +81,7 @@ class Link {
   std::map<std::string, wire::LoadedModel> states_unsent_;  // newest only, by load
   std::vector<wire::Returned> returned_unsent_;
   Phase phase_ = Phase::kAlone;
-  std::uint64_t epoch_seen_ = 0;
+  std::uint64_t last_epoch_ = 0;
   bool was_welcome_ = false;
   bool daemon_drains_us_ = false;
   bool drained_sent_ = false;
@@ -88,13 +89,13 @@ class Link {
   std::int64_t hello_us_ = 0;
   std::int64_t alone_since_us_ = 0;
   std::int64_t stats_us_ = 0;
-  std::uint64_t progress_seen_ = 0;
-  std::int64_t progress_us_ = 0;  // when it was seen to have moved
+  std::uint64_t last_progress_ = 0;
+  std::int64_t progress_us_ = 0;  // when last_progress_ changed
   std::int64_t watched_us_ = 0;
   std::int64_t stop_since_us_ = 0;
-  std::int64_t handed_back_us_ = 0;
+  std::int64_t returned_us_ = 0;
   std::atomic<bool> stop_{false};
-  std::unique_ptr<Compute> compute_;  // last: its threads end before the rest goes
+  std::unique_ptr<Compute> compute_;  // declared last: its threads end before the rest goes
 };
 
 }  // namespace holdfast::worker

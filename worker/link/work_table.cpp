@@ -8,11 +8,11 @@
 namespace holdfast::worker {
 namespace {
 
-/// At which a message is sent without more: scores of prompts can be long.
+/// Bytes from which on a message takes no more events: scores of prompts can be long.
 constexpr std::size_t kExtraBytesMax = 8 << 20;
 
-/// Trying again elsewhere or later can help. Everything else would come back for ever: it ends the
-/// choice with its error.
+/// True if trying again elsewhere or later can help. Every other error would come back for ever: it
+/// ends the choice.
 bool is_passing(Errc code) {
   return code == Errc::kRateLimited || code == Errc::kConflict || code == Errc::kNotFound;
 }
@@ -27,7 +27,7 @@ void WorkTable::dispatch(const wire::Dispatch& dispatch, std::int64_t now_us) {
     const auto committed = static_cast<std::int64_t>(dispatch.committed_ids.size());
     const bool usable = it->second.finished() || it->second.load_id == dispatch.load_id;
     if (usable && restamp(it->second, dispatch.fence, committed)) return;
-    forget(it);  // what is committed does not meet our ring: begin again from there
+    forget(it);  // the ring does not meet what is committed: begin again from there
   }
   start(dispatch, now_us);
 }
@@ -59,7 +59,8 @@ void WorkTable::start(const wire::Dispatch& dispatch, std::int64_t now_us) {
   items_[name] = std::move(item);
 }
 
-/// False if the ring does not reach `committed`, from either side.
+/// Gives the item a new fence and sends again from `committed`. False if the ring does not reach
+/// `committed`, from either side.
 bool WorkTable::restamp(Item& item, const wire::Fence& fence, std::int64_t committed) {
   if (committed < item.base || committed > item.next()) return false;
   item.fence = fence;
@@ -73,7 +74,7 @@ bool WorkTable::restamp(Item& item, const wire::Fence& fence, std::int64_t commi
 void WorkTable::adopt(const wire::Adopt& adopt) {
   const auto it = items_.find({adopt.request_id, adopt.choice});
   if (it == items_.end()) {
-    // The daemon believes that we have it: say no, or it would wait for ever.
+    // The daemon believes that this worker has it: without an answer it would wait for ever.
     returned_.push_back({adopt.request_id, adopt.choice, adopt.fence, "not held by this worker"});
     return;
   }
@@ -170,7 +171,7 @@ void WorkTable::expire(std::int64_t now_us) {
   }
 }
 
-void WorkTable::hand_back(const std::string& load_id, const std::string& reason) {
+void WorkTable::return_unfinished(const std::string& load_id, const std::string& reason) {
   for (auto it = items_.begin(); it != items_.end();) {
     const auto here = it++;
     if (here->second.finished()) continue;

@@ -1,7 +1,7 @@
 #pragma once
-// What this worker has in hand: for each choice its fence and the ring of tokens that the daemon
-// has not acknowledged. Pure: no socket, no thread, no clock. It decides what is sent and what the
-// engines are told; the link carries both out. Conversation: schema/protocol.md, "Worker".
+// The work of this worker: for each choice its fence and the ring of tokens that the daemon has not
+// acknowledged. Pure: no socket, no thread, no clock. It decides what is sent and what the engines
+// are told; the link carries both out. Conversation: schema/protocol.md, "Worker".
 
 #include <cstdint>
 #include <map>
@@ -13,53 +13,55 @@
 
 namespace holdfast::worker {
 
-/// Something that an engine has to do.
+/// An instruction to an engine.
 struct Order {
   enum class Kind : std::uint8_t { kAdd, kCancel, kPause, kResume };
   Kind kind = Kind::kAdd;
   std::string load_id;
   engine::SequenceKey key = 0;
   engine::SequenceSpec spec;  // kAdd
-  std::uint64_t mark = 0;     // kAdd: of the choice, for the step journal
+  std::uint64_t mark = 0;     // kAdd: the choice in the step journal
 };
 
+/// The table of choices. Not thread-safe: the I/O thread owns it.
 class WorkTable {
  public:
   /// `ring_tokens`: unacknowledged tokens of one choice at which its sequence is paused.
   explicit WorkTable(std::size_t ring_tokens) : ring_tokens_(ring_tokens) {}
 
-  // What the daemon says. An order with a fence older than the one at hand is ignored.
+  // Messages of the daemon. One with a fence older than the choice's is ignored.
   void dispatch(const wire::Dispatch& dispatch, std::int64_t now_us);
   void adopt(const wire::Adopt& adopt);
   void ack(const wire::AckItem& ack);
   void cancel(const wire::CancelWork& cancel);
   void drop(const wire::Drop& drop);
-  /// Nothing is sent for a choice until the daemon adopts it on the next connection.
+  /// After this, nothing is sent for a choice until the daemon adopts it on the next connection.
   void connection_lost();
 
-  // What the engines say. Keys that are not (any more) in the table are ignored.
+  // Reports of the engines. Keys that are not (any more) in the table are ignored.
   void produced(const engine::Produced& produced);
   void add_failed(engine::SequenceKey key, const Error& error);
 
-  /// Ends what is past its deadline (finish kExpired).
+  /// Ends choices that are past their deadline (finish kExpired).
   void expire(std::int64_t now_us);
-  /// Hands back what is not finished, of one load or (empty) of all.
-  void hand_back(const std::string& load_id, const std::string& reason);
+  /// Hands back unfinished choices, of one load or (empty) of all.
+  void return_unfinished(const std::string& load_id, const std::string& reason);
   void refuse(const wire::Dispatch& dispatch, const std::string& reason);
 
-  // What is to be done.
+  // Output: instructions to the engines, and messages to the daemon.
   std::vector<Order> take_orders() { return std::exchange(orders_, {}); }
-  /// Handed back since the last call; forgotten when the connection is lost (HELLO tells it too).
+  /// Choices handed back since the last call; forgotten when the connection is lost (HELLO tells it
+  /// too).
   std::vector<wire::Returned> take_returned() { return std::exchange(returned_, {}); }
-  /// All that was not sent on this connection, about `tokens_max` tokens at most. Empty events:
-  /// none.
+  /// Everything that was not sent on this connection, about `tokens_max` tokens at most. Empty
+  /// events: there is nothing.
   wire::Tokens unsent(std::size_t tokens_max) const;
   void mark_sent(const wire::Tokens& tokens);
 
   std::vector<wire::ActiveItem> active() const;
   bool empty() const { return items_.empty(); }
   std::size_t size() const { return items_.size(); }
-  /// True while the engines still have something to do for us.
+  /// True while an engine has a choice to go on with, neither finished nor paused.
   bool is_generating() const;
 
  private:
@@ -71,13 +73,13 @@ class WorkTable {
     bool adopted = false;   // on this connection
     std::int64_t base = 0;  // index of ids[0], the first one not acknowledged
     std::vector<engine::TokenId> ids;
-    std::vector<std::string> extra;  // as ids, or empty
+    std::vector<std::string> extra;  // one for each id, or empty
     wire::FinishReason finish = wire::FinishReason::kNone;
     Error error;
     std::int64_t sent_upto = 0;
     bool finish_sent = false;
     bool paused = false;
-    std::optional<std::int64_t> cached_tokens;  // as Produced's, until it is sent
+    std::optional<std::int64_t> cached_tokens;  // Produced::cached_tokens, until it is sent
     std::int64_t deadline_us = -1;
     std::int64_t next() const { return base + static_cast<std::int64_t>(ids.size()); }
     bool finished() const { return finish != wire::FinishReason::kNone; }

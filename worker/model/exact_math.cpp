@@ -19,7 +19,7 @@ double power_of_two(std::int64_t k) {  // -1022 <= k <= 1023
 }
 
 /// e^x for -87 <= x <= 0. Branch-free, so that loops over it vectorise.
-HF_WIDE_BODY float exp_reduced(float x) {
+HOLDFAST_WIDE_BODY float exp_reduced(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   const float k = (x * 1.44269504f + kRound) - kRound;
   const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
@@ -34,14 +34,15 @@ HF_WIDE_BODY float exp_reduced(float x) {
   return p * std::bit_cast<float>(bits);
 }
 
-HF_WIDE_BODY float exp_one(float x, float shift, float scale) {
+HOLDFAST_WIDE_BODY float exp_one(float x, float shift, float scale) {
   const float y = (x - shift) / scale;
   const float clamped = y < -87.0f ? -87.0f : y;
   const float e = exp_reduced(clamped);
   return y < -87.0f ? 0.0f : e;
 }
 
-HF_WIDE_BODY void exp_array_body(const float* x, float shift, float scale, float* out, int n) {
+HOLDFAST_WIDE_BODY void exp_array_body(const float* x, float shift, float scale, float* out,
+                                       int n) {
   int i = 0;
   for (; i + 16 <= n; i += 16) {
     float e[16];  // `out` may be `x`, which would keep the loop from becoming vectors
@@ -51,8 +52,8 @@ HF_WIDE_BODY void exp_array_body(const float* x, float shift, float scale, float
   for (; i < n; ++i) out[i] = exp_one(x[i], shift, scale);
 }
 
-HF_WIDE(exp_array_body, void, (const float* x, float shift, float scale, float* out, int n),
-        (x, shift, scale, out, n))
+HOLDFAST_WIDE(exp_array_body, void, (const float* x, float shift, float scale, float* out, int n),
+              (x, shift, scale, out, n))
 
 }  // namespace
 
@@ -90,7 +91,7 @@ double exact_pow(double a, double b) {
 }
 
 void exact_exp_array(const float* x, float shift, float scale, float* out, int n) {
-  HF_WIDE_CALL(exp_array_body, x, shift, scale, out, n);
+  HOLDFAST_WIDE_CALL(exp_array_body, x, shift, scale, out, n);
 }
 
 }  // namespace holdfast::model

@@ -1,6 +1,7 @@
 #pragma once
 // exp, log and pow from additions and multiplications alone. libm's differ in the last bit between
-// versions and processors, and tokens must not. Pure; need round-to-nearest and no flush to zero.
+// versions and processors, and tokens must not. Pure; the caller must have round-to-nearest and no
+// flush to zero.
 
 namespace holdfast::model {
 
@@ -13,7 +14,7 @@ double exact_log(double x);
 double exact_pow(double a, double b);
 
 /// out[i] = e^((x[i] - shift) / scale) for n values, float32, relative error below 3e-7; exactly 0
-/// where the exponent is below -87. Wants x[i] <= shift and scale > 0. Each value depends on its
+/// where the exponent is below -87. Requires x[i] <= shift and scale > 0. Each value depends on its
 /// own input only. `out` may be `x`.
 void exact_exp_array(const float* x, float shift, float scale, float* out, int n);
 

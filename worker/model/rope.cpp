@@ -1,5 +1,5 @@
-// Rotary frequencies with the ways of stretching them, in float64 and without libm: they enter
-// every token of every answer.
+// Rotary frequencies and the ways to stretch them, in float64 and without libm: they affect every
+// token of every answer.
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +19,7 @@ double round_down(double x) {
   return whole > x ? whole - 1 : whole;
 }
 
-/// Llama 3: short wave lengths as they are, long ones divided, a blend between.
+/// Llama 3: short wave lengths stay, long ones are divided, with a blend in between.
 double llama3(double frequency, const plan::RopeSpec& s) {
   const auto original = static_cast<double>(s.original_context);
   const double wavelength = kTwoPi / frequency;
@@ -29,13 +29,13 @@ double llama3(double frequency, const plan::RopeSpec& s) {
   return (1 - smooth) * frequency / s.factor + smooth * frequency;
 }
 
-/// YaRN (Peng et al. 2023): pairs that turn often are kept, those that turn seldom are divided, a
+/// YaRN (Peng et al. 2023): pairs that turn often stay, those that turn seldom are divided, with a
 /// ramp between the pairs that turn beta_fast and beta_slow times in the original context.
 class Yarn {
  public:
   Yarn(const plan::RopeSpec& spec, std::int64_t dims) : s_(spec) {
-    const auto pair_of = [&](double turns) {
-      const double at = static_cast<double>(s_.original_context) / (turns * kTwoPi);
+    const auto pair_of = [&](double rotations) {
+      const double at = static_cast<double>(s_.original_context) / (rotations * kTwoPi);
       return static_cast<double>(dims) * exact_log(at) / (2 * exact_log(s_.base));
     };
     low_ = pair_of(s_.beta_fast);
@@ -46,8 +46,8 @@ class Yarn {
   }
   double stretch(double frequency, std::int64_t pair) const {
     const double at = (static_cast<double>(pair) - low_) / std::max(0.001, high_ - low_);
-    const double kept = (1 - std::clamp(at, 0.0, 1.0)) * s_.ext_factor;
-    return frequency / s_.factor * (1 - kept) + frequency * kept;
+    const double ramp_mix = (1 - std::clamp(at, 0.0, 1.0)) * s_.ext_factor;
+    return frequency / s_.factor * (1 - ramp_mix) + frequency * ramp_mix;
   }
 
  private:
@@ -58,7 +58,7 @@ class Yarn {
 
 /// Divisors of the frequencies from a tensor, [dims / 2].
 Result<std::vector<float>> divisors(Taker& take, const char* name, std::int64_t pairs) {
-  HF_TRY(const WeightRef ref, take.vector(name, pairs));
+  HOLDFAST_TRY(const WeightRef ref, take.vector(name, pairs));
   const auto refuse = [&](const char* cause) {
     return Error{Errc::kFileInvalid, "build program " + std::string(take.file().name()) +
                                          ": tensor " + name + " " + cause};
@@ -66,8 +66,8 @@ Result<std::vector<float>> divisors(Taker& take, const char* name, std::int64_t 
   std::vector<float> out(static_cast<std::size_t>(pairs));
   const auto bytes = gguf::row_bytes(ref.tensor->type, static_cast<std::uint64_t>(pairs));
   if (!bytes || ref.tensor->data.size() < *bytes) return refuse("has no data");
-  HF_CHECKED(gguf::dequantize_row(ref.tensor->type, ref.tensor->data.data(), out.data(),
-                                  static_cast<std::uint64_t>(pairs)));
+  HOLDFAST_CHECKED(gguf::dequantize_row(ref.tensor->type, ref.tensor->data.data(), out.data(),
+                                        static_cast<std::uint64_t>(pairs)));
   for (const float f : out) {
     if (!(f > 0)) return refuse("holds a factor that is not positive");
   }
@@ -101,12 +101,12 @@ Result<Rope> make_rope(Taker& take, const plan::ModelShape& shape, const plan::R
   if (spec.scaling == plan::RopeScaling::kLongrope) {
     rope.inv_freq_long = f;
     rope.long_from = spec.original_context;
-    HF_TRY(const auto far, divisors(take, "rope_factors_long.weight", pairs));
-    HF_TRY(const auto near, divisors(take, "rope_factors_short.weight", pairs));
+    HOLDFAST_TRY(const auto far, divisors(take, "rope_factors_long.weight", pairs));
+    HOLDFAST_TRY(const auto near, divisors(take, "rope_factors_short.weight", pairs));
     divide(rope.inv_freq_long, far);
     divide(f, near);
   } else if (spec.scaling == plan::RopeScaling::kLlama3 && shape.has_rope_freqs) {
-    HF_TRY(const auto factors, divisors(take, "rope_freqs.weight", pairs));
+    HOLDFAST_TRY(const auto factors, divisors(take, "rope_freqs.weight", pairs));
     divide(f, factors);  // the file's own numbers outrank the formula
   } else if (spec.scaling == plan::RopeScaling::kLlama3) {
     for (double& x : f) x = llama3(x, spec);

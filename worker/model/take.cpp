@@ -52,7 +52,7 @@ Result<WeightRef> Taker::matrix(const std::string& name, std::int64_t rows, std:
 
 Result<WeightRef> Taker::matrix_part(const std::string& name, std::int64_t rows, std::int64_t cols,
                                      std::int64_t first, std::int64_t n) {
-  HF_TRY(WeightRef whole, matrix(name, rows, cols));
+  HOLDFAST_TRY(WeightRef whole, matrix(name, rows, cols));
   CHECK(first >= 0 && n > 0 && first + n <= rows);
   whole.first_row = first;
   whole.rows = n;
@@ -70,7 +70,7 @@ Result<WeightRef> Taker::vectors(const std::string& name, std::int64_t n, std::i
   if (!is(t->dims[0], n) || !is(t->dims[1], matrices) || t->elements() != t->dims[0] * t->dims[1]) {
     return wrong_shape(*t, "[" + std::to_string(n) + "," + std::to_string(matrices) + "]");
   }
-  HF_CHECKED(check_plain(*t));
+  HOLDFAST_CHECKED(check_plain(*t));
   taken_.insert(name);
   return WeightRef{t, n * matrices, 1, 0, matrices};
 }
@@ -83,7 +83,7 @@ Result<WeightRef> Taker::vector_part(const std::string& name, std::int64_t n, st
   if (!is(t->dims[0], n) || t->elements() != t->dims[0]) {
     return wrong_shape(*t, "[" + std::to_string(n) + "]");
   }
-  HF_CHECKED(check_plain(*t));
+  HOLDFAST_CHECKED(check_plain(*t));
   taken_.insert(name);
   // One column a row, so that a part is a run of rows.
   return WeightRef{t, part, 1, first};

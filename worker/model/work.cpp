@@ -10,7 +10,7 @@ bool of_experts(const Op& op) {
   return op.kind == OpKind::kExpertGateUp || op.kind == OpKind::kExpertDownAdd;
 }
 
-/// Of the experts, that one token uses.
+/// The share of the experts that one token uses.
 double expert_share(const Program& program) {
   return static_cast<double>(program.shape.experts_used) /
          static_cast<double>(program.shape.experts);

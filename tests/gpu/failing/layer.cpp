@@ -1,6 +1,6 @@
 // A layer of OpenCL's loader (OPENCL_LAYERS names it) for tests of devices that fail in the middle
-// of a run: when the file that HOLDFAST_TEST_DEVICE_FAILS names is there, the next process that
-// launches a kernel takes it away, and this launch and all later ones of that process fail.
+// of a run: if the file that HOLDFAST_TEST_DEVICE_FAILS names exists, the next process that
+// launches a kernel deletes it, and this launch and all later ones of that process fail.
 
 #include <unistd.h>
 

@@ -6,7 +6,7 @@ import { createOpenAI } from '@ai-sdk/openai';
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { APICallError, embedMany, generateObject, generateText, stepCountIs, streamObject,
   streamText, tool } from 'ai';
-import { document, key, messages, model, Place, plain_chat, url } from './house.mjs';
+import { document, key, messages, model, Place, plain_chat, url } from './common.mjs';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 const compatible = createOpenAICompatible(

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Anthropic from '@anthropic-ai/sdk';
-import { key, messages, model, Place, place_schema, plain_chat, sampling, url } from './house.mjs';
+import { key, messages, model, Place, place_schema, plain_chat, sampling, url } from './common.mjs';
 
 const client = new Anthropic({ apiKey: key, baseURL: url, maxRetries: 0 });
 const limits = { timeout: 60_000 };

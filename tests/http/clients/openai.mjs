@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import OpenAI, { toFile } from 'openai';
 import { zodResponseFormat } from 'openai/helpers/zod';
 import { ask_state, document, is_over, key, messages, model, Place, place_schema, plain_chat, poll,
-  sampling, url } from './house.mjs';
+  sampling, url } from './common.mjs';
 
 const client = new OpenAI({ apiKey: key, baseURL: `${url}/v1`, maxRetries: 0 });
 const limits = { timeout: 60_000 };
@@ -235,7 +235,7 @@ test('errors: the class, code and parameter of each', limits, async () => {
     OpenAI.APIConnectionTimeoutError);
 });
 
-// The house gives a client 600 ms to come back (requests.disconnect_grace_ms).
+// The server gives a client 600 ms to come back (requests.disconnect_grace_ms).
 test('abort: the request is cancelled, or goes on if it was asked to', limits, async () => {
   // The one that is cancelled has work for seconds.
   for (const [wish, state, n] of [['cancel', 'cancelled', 64], ['continue', 'succeeded', 2]]) {

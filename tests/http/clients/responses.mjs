@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import OpenAI from 'openai';
 import { zodTextFormat } from 'openai/helpers/zod';
 import { key, messages, model, Place, place_schema, plain_chat, poll, sampling, url }
-  from './house.mjs';
+  from './common.mjs';
 
 const client = new OpenAI({ apiKey: key, baseURL: `${url}/v1`, maxRetries: 0 });
 const limits = { timeout: 60_000 };

@@ -9,55 +9,56 @@ namespace {
 
 constexpr const char* kClasses[] = {"c1", "c2"};
 
-std::string place(const std::string& id, std::int64_t choice, std::int64_t index) {
+std::string describe_position(const std::string& id, std::int64_t choice, std::int64_t index) {
   return id + "/" + std::to_string(choice) + "[" + std::to_string(index) + "]";
 }
 
 }  // namespace
 
-void Auditor::attempted(int wish) {
-  const Wish& w = wishes_[static_cast<std::size_t>(wish)];
-  Known& known = known_[w.submit.request_id];
-  if (known.wish >= 0) return;  // tried again: what is known of it stays
-  known.wish = wish;
-  known.choices.resize(static_cast<std::size_t>(w.choices()));
-  known.variants = variants_of(w);
-  known.moved = w.submit.model == kAlias;  // its queue is not known before it is accepted
+void Auditor::attempted(int request) {
+  const SimRequest& w = requests_[static_cast<std::size_t>(request)];
+  TrackedRequest& tracked = tracked_[w.submit.request_id];
+  if (tracked.request >= 0) return;  // tried again: what is on record of it stays
+  tracked.request = request;
+  tracked.choices.resize(static_cast<std::size_t>(w.choices()));
+  tracked.variants = variants_of(w);
+  tracked.moved = w.submit.model == kAlias;  // its queue is not known before it is accepted
 }
 
-/// Bit 0: numerics class "c1" is possible, bit 1: "c2". Where aliases are: bits 0 and 1 of the
-/// first model, bits 2 and 3 of the second.
-int Auditor::variants_of(const Wish& wish) const {
-  if (!world_.swarm.aliases || wish.submit.model == "m0") return 3;
-  return wish.submit.model == kAlias ? 15 : 12;
+/// The numerics classes that are possible: bit 0 is "c1", bit 1 is "c2". With aliases bits 0 and 1
+/// are of the first model, bits 2 and 3 of the second.
+int Auditor::variants_of(const SimRequest& request) const {
+  if (!world_.swarm.aliases || request.submit.model == "m0") return 3;
+  return request.submit.model == kAlias ? 15 : 12;
 }
 
-bool Auditor::possible(const Known& known, int variant) const {
-  return (known.variants & (1 << variant)) != 0 && (variant % 2 == 0 || world_.swarm.two_classes);
+bool Auditor::possible(const TrackedRequest& tracked, int variant) const {
+  return (tracked.variants & (1 << variant)) != 0 && (variant % 2 == 0 || world_.swarm.two_classes);
 }
 
 /// I15: the model that a request is told with, or that its row has, is the one whose tokens it has.
-void Auditor::check_model(const std::string& id, const Known& known, const std::string& model) {
+void Auditor::check_model(const std::string& id, const TrackedRequest& tracked,
+                          const std::string& model) {
   if (!world_.swarm.aliases) return;
-  const bool first = (known.variants & 3) != 0;
-  const bool second = (known.variants & 12) != 0;
+  const bool first = (tracked.variants & 3) != 0;
+  const bool second = (tracked.variants & 12) != 0;
   if ((model == "m0" && first) || (model == "m1" && second)) return;
   world_.fail("I15 " + id + " is said to be of model " + model +
               (first ? ", its tokens are of m0" : ", its tokens are of m1"));
 }
 
-Auditor::Known* Auditor::find(const std::string& id, const char* where) {
-  const auto it = known_.find(id);
-  if (it != known_.end() && it->second.wish >= 0) return &it->second;
+Auditor::TrackedRequest* Auditor::find(const std::string& id, const char* where) {
+  const auto it = tracked_.find(id);
+  if (it != tracked_.end() && it->second.request >= 0) return &it->second;
   world_.fail("I1 " + std::string(where) + " names request " + id + " that nobody submitted");
   return nullptr;
 }
 
-const Answer& Auditor::answer(int wish, std::int32_t choice, int variant) {
-  const auto key = std::make_tuple(wish, choice, variant);
+const Answer& Auditor::answer(int request, std::int32_t choice, int variant) {
+  const auto key = std::make_tuple(request, choice, variant);
   const auto it = answers_.find(key);
   if (it != answers_.end()) return it->second;
-  const Wish& w = wishes_[static_cast<std::size_t>(wish)];
+  const SimRequest& w = requests_[static_cast<std::size_t>(request)];
   std::string name = kClasses[variant % 2];
   if (world_.swarm.aliases) name += kModelShas[variant / 2];
   Answer& made = answers_[key];
@@ -68,38 +69,38 @@ const Answer& Auditor::answer(int wish, std::int32_t choice, int variant) {
 }
 
 /// Scores of the prompt come with the first token of each choice, and with no other.
-void Auditor::check_scores(const Known& known, const wire::Event& m) {
-  const Wish& wish = wishes_[static_cast<std::size_t>(known.wish)];
+void Auditor::check_scores(const TrackedRequest& tracked, const wire::Event& m) {
+  const SimRequest& request = requests_[static_cast<std::size_t>(tracked.request)];
   for (std::size_t i = 0; i < m.ids.size(); ++i) {
     const auto at = m.start + static_cast<std::int64_t>(i);
-    const bool wanted = at == 0 && wish.submit.sampling.prompt_logprobs >= 0;
+    const bool requested = at == 0 && request.submit.sampling.prompt_logprobs >= 0;
     const std::string got = i < m.extra.size() ? m.extra[i] : "";
-    if (got == (wanted ? reference_scores(wish.prompt) : "")) continue;
-    world_.fail("I2 " + place(m.request_id, m.choice, at) + " has the scores \"" + got + "\"" +
-                (wanted ? ", those of its prompt were wanted" : ", none were wanted"));
+    if (got == (requested ? reference_scores(request.prompt) : "")) continue;
+    world_.fail("I2 " + describe_position(m.request_id, m.choice, at) + " has the scores \"" + got +
+                "\"" + (requested ? ", those of its prompt were wanted" : ", none were wanted"));
   }
 }
 
-/// What is said of [start, start + ids) must be the reference, in one numerics class throughout.
-void Auditor::check_tokens(const std::string& id, Known& known, std::int32_t choice,
+/// The tokens [start, start + ids) must be the reference's, in one numerics class throughout.
+void Auditor::check_tokens(const std::string& id, TrackedRequest& tracked, std::int32_t choice,
                            std::int64_t start, const std::vector<wire::TokenId>& ids,
                            const char* where) {
   int fitting = 0;
   for (int c = 0; c < kVariants; ++c) {
-    if (!possible(known, c)) continue;
-    const Answer& want = answer(known.wish, choice, c);
+    if (!possible(tracked, c)) continue;
+    const Answer& want = answer(tracked.request, choice, c);
     const auto end = start + static_cast<std::int64_t>(ids.size());
     const bool same = end <= static_cast<std::int64_t>(want.ids.size()) &&
                       std::equal(ids.begin(), ids.end(), want.ids.begin() + start);
     if (same) fitting |= 1 << c;
   }
   if (fitting == 0) {
-    world_.fail("I2 " + std::string(where) + " of " + place(id, choice, start) + " (" +
+    world_.fail("I2 " + std::string(where) + " of " + describe_position(id, choice, start) + " (" +
                 std::to_string(ids.size()) + " tokens) is not what the model says");
     return;
   }
-  // What was seen binds the class, also through a power failure.
-  known.variants = fitting;
+  // An observed token binds the numerics class, also through a power failure.
+  tracked.variants = fitting;
 }
 
 // ---- what leaves the daemon
@@ -125,34 +126,34 @@ void Auditor::left(core::PeerId to, const wire::Message& message) {
 }
 
 void Auditor::all_is_durable() {
-  for (auto& [id, known] : known_) {
-    for (Seen& seen : known.choices) seen.durable = seen.emitted;
+  for (auto& [id, tracked] : tracked_) {
+    for (ObservedChoice& observed : tracked.choices) observed.durable = observed.emitted;
   }
 }
 
-/// One that can have been deleted may begin anew: then nothing that was known of it counts.
+/// A request that can have been deleted may begin anew: then no earlier observation of it counts.
 void Auditor::on_submit(const wire::Submit& m) {
-  const auto it = known_.find(m.request_id);
-  if (it == known_.end() || it->second.wish < 0) return;
-  Known& known = it->second;
-  if (!gone_is_lawful(known)) return;
-  known.accepted = known.first_answer = known.lived = known.dispatched = false;
-  known.moved = true;
-  known.fin.reset();
-  known.variants = variants_of(wishes_[static_cast<std::size_t>(known.wish)]);
-  for (Seen& seen : known.choices) {
-    seen.emitted = seen.durable = 0;
-    seen.frozen = -1;
+  const auto it = tracked_.find(m.request_id);
+  if (it == tracked_.end() || it->second.request < 0) return;
+  TrackedRequest& tracked = it->second;
+  if (!gone_is_lawful(tracked)) return;
+  tracked.accepted = tracked.first_answer = tracked.lived = tracked.dispatched = false;
+  tracked.moved = true;
+  tracked.fin.reset();
+  tracked.variants = variants_of(requests_[static_cast<std::size_t>(tracked.request)]);
+  for (ObservedChoice& observed : tracked.choices) {
+    observed.emitted = observed.durable = 0;
+    observed.frozen = -1;
   }
 }
 
 /// One key is one request, until that one can have been deleted.
-void Auditor::check_key(const Wish& wish, const std::string& id) {
-  const auto key = std::make_pair(wish.submit.tenant, wish.submit.idem_key);
+void Auditor::check_key(const SimRequest& request, const std::string& id) {
+  const auto key = std::make_pair(request.submit.tenant, request.submit.idem_key);
   std::string& holder = keys_[key];
   if (!holder.empty() && holder != id) {
     world_.hit(Fault::kKeyFreed);
-    if (!gone_is_lawful(known_[holder])) {
+    if (!gone_is_lawful(tracked_[holder])) {
       world_.fail("I8 key " + key.second + " is request " + holder + " and " + id);
     }
   }
@@ -160,74 +161,74 @@ void Auditor::check_key(const Wish& wish, const std::string& id) {
 }
 
 void Auditor::on_accepted(const wire::Accepted& m) {
-  Known* known = find(m.info.request_id, "ACCEPTED");
-  if (known == nullptr) return;
-  const Wish& wish = wishes_[static_cast<std::size_t>(known->wish)];
-  if (!wish.submit.idem_key.empty()) check_key(wish, m.info.request_id);
+  TrackedRequest* tracked = find(m.info.request_id, "ACCEPTED");
+  if (tracked == nullptr) return;
+  const SimRequest& request = requests_[static_cast<std::size_t>(tracked->request)];
+  if (!request.submit.idem_key.empty()) check_key(request, m.info.request_id);
   if (!m.duplicate) {
-    if (known->first_answer || known->lived) {
+    if (tracked->first_answer || tracked->lived) {
       world_.fail("I8 " + m.info.request_id + " was accepted twice");
     }
-    known->first_answer = true;
-    known->accept_order = ++accepts_;
+    tracked->first_answer = true;
+    tracked->accept_order = ++accepts_;
     all_is_durable();
-  } else if (!known->accepted) {
-    known->accept_order = ++accepts_;
-    known->moved = true;  // its place in the queue is older than this answer
+  } else if (!tracked->accepted) {
+    tracked->accept_order = ++accepts_;
+    tracked->moved = true;  // its position in the queue is older than this answer
   }
-  known->accepted = true;
+  tracked->accepted = true;
   on_info(m.info);
 }
 
-/// Whatever tells of a request: an end that was told stays.
+/// Checks whatever tells of a request: an end that was told stays.
 void Auditor::on_info(const wire::RequestInfo& info) {
-  Known* known = find(info.request_id, "an answer");
-  if (known == nullptr) return;
-  if (info.choices.size() != known->choices.size()) {
+  TrackedRequest* tracked = find(info.request_id, "an answer");
+  if (tracked == nullptr) return;
+  if (info.choices.size() != tracked->choices.size()) {
     world_.fail("I2 " + info.request_id + " is told with " + std::to_string(info.choices.size()) +
                 " choices");
     return;
   }
-  check_model(info.request_id, *known, info.model);
-  if (known->fin && info.state != known->fin->state) {
+  check_model(info.request_id, *tracked, info.model);
+  if (tracked->fin && info.state != tracked->fin->state) {
     world_.fail("I6 " + info.request_id + " ended as " +
-                std::string(wire::state_name(known->fin->state)) + " and is told as " +
+                std::string(wire::state_name(tracked->fin->state)) + " and is told as " +
                 std::string(wire::state_name(info.state)));
   }
-  if (info.state == wire::RequestState::kQuarantined) check_quarantine(info.request_id, *known);
-  if (!wire::is_terminal(info.state)) known->alive_us = world_.now_us;
-  if (wire::is_terminal(info.state) && !known->fin) {
-    check_end(info.request_id, *known, info);
-    known->fin = info;
+  if (info.state == wire::RequestState::kQuarantined) check_quarantine(info.request_id, *tracked);
+  if (!wire::is_terminal(info.state)) tracked->alive_us = world_.now_us;
+  if (wire::is_terminal(info.state) && !tracked->fin) {
+    check_end(info.request_id, *tracked, info);
+    tracked->fin = info;
   }
 }
 
 void Auditor::on_event(const wire::Event& m) {
-  Known* known = find(m.request_id, "EVENT");
-  if (known == nullptr || m.choice < 0 ||
-      static_cast<std::size_t>(m.choice) >= known->choices.size()) {
+  TrackedRequest* tracked = find(m.request_id, "EVENT");
+  if (tracked == nullptr || m.choice < 0 ||
+      static_cast<std::size_t>(m.choice) >= tracked->choices.size()) {
     return world_.fail("I2 EVENT of a choice that " + m.request_id + " does not have");
   }
-  Seen& seen = known->choices[static_cast<std::size_t>(m.choice)];
+  ObservedChoice& observed = tracked->choices[static_cast<std::size_t>(m.choice)];
   const auto end = m.start + static_cast<std::int64_t>(m.ids.size());
-  check_tokens(m.request_id, *known, m.choice, m.start, m.ids, "EVENT");
-  check_scores(*known, m);
-  if (seen.frozen >= 0 && end > seen.frozen) {
-    world_.fail("I9 " + place(m.request_id, m.choice, end - 1) +
-                " was sent after its cancel was answered with " + std::to_string(seen.frozen));
+  check_tokens(m.request_id, *tracked, m.choice, m.start, m.ids, "EVENT");
+  check_scores(*tracked, m);
+  if (observed.frozen >= 0 && end > observed.frozen) {
+    world_.fail("I9 " + describe_position(m.request_id, m.choice, end - 1) +
+                " was sent after its cancel was answered with " + std::to_string(observed.frozen));
   }
-  seen.left(end);
+  observed.left(end);
 }
 
 void Auditor::on_fin(const wire::RequestInfo& info) {
   on_info(info);
-  Known* known = find(info.request_id, "FIN");
-  if (known == nullptr || !known->fin) {
+  TrackedRequest* tracked = find(info.request_id, "FIN");
+  if (tracked == nullptr || !tracked->fin) {
     return world_.fail("I6 FIN of " + info.request_id + ", which has not ended");
   }
   for (std::size_t c = 0; c < info.choices.size(); ++c) {
     const wire::ChoiceInfo& now = info.choices[c];
-    const wire::ChoiceInfo& first = known->fin->choices[c];
+    const wire::ChoiceInfo& first = tracked->fin->choices[c];
     if (now.next_index != first.next_index || now.finish != first.finish) {
       world_.fail("I6 two different FINs of " + info.request_id);
     }
@@ -236,91 +237,94 @@ void Auditor::on_fin(const wire::RequestInfo& info) {
 
 void Auditor::on_status(const wire::StatusReply& m) {
   on_info(m.info);
-  Known* known = find(m.info.request_id, "STATUS_REPLY");
-  if (known == nullptr || m.info.state != wire::RequestState::kCancelled) return;
-  for (std::size_t c = 0; c < m.info.choices.size() && c < known->choices.size(); ++c) {
-    Seen& seen = known->choices[c];
+  TrackedRequest* tracked = find(m.info.request_id, "STATUS_REPLY");
+  if (tracked == nullptr || m.info.state != wire::RequestState::kCancelled) return;
+  for (std::size_t c = 0; c < m.info.choices.size() && c < tracked->choices.size(); ++c) {
+    ObservedChoice& observed = tracked->choices[c];
     const std::int64_t index = m.info.choices[c].next_index;
-    if (seen.frozen >= 0 && seen.frozen != index) {
+    if (observed.frozen >= 0 && observed.frozen != index) {
       world_.fail("I9 the index of " +
-                  place(m.info.request_id, static_cast<std::int64_t>(c), index) +
-                  " was frozen at " + std::to_string(seen.frozen));
+                  describe_position(m.info.request_id, static_cast<std::int64_t>(c), index) +
+                  " was frozen at " + std::to_string(observed.frozen));
     }
-    seen.frozen = index;
+    observed.frozen = index;
   }
 }
 
-/// A new right to compute a choice: always later than every one before it, of any choice.
+/// A new lease of a choice: its fence is always later than every one before it, of any choice.
 void Auditor::on_fence(core::PeerId to, const std::string& id, std::int32_t choice,
                        core::Fence fence) {
-  Known* known = find(id, "a fence");
-  if (known == nullptr) return;
+  TrackedRequest* tracked = find(id, "a fence");
+  if (tracked == nullptr) return;
   if (fence <= newest_fence_) {
     world_.fail("I4 fence " + std::to_string(fence.epoch) + "." + std::to_string(fence.counter) +
-                " of " + place(id, choice, 0) + " is not newer than the last one");
+                " of " + describe_position(id, choice, 0) + " is not newer than the last one");
   }
   newest_fence_ = std::max(newest_fence_, fence);
-  Seen& seen = known->choices.at(static_cast<std::size_t>(choice));
-  seen.fence = fence;
-  seen.worker = to;
-  known->lived = true;
-  known->alive_us = world_.now_us;
-  if (known->fin) world_.fail("I6 " + id + " runs again after its end");
-  if (seen.frozen >= 0) world_.fail("I9 " + id + " runs again after its cancel");
+  ObservedChoice& observed = tracked->choices.at(static_cast<std::size_t>(choice));
+  observed.fence = fence;
+  observed.worker = to;
+  tracked->lived = true;
+  tracked->alive_us = world_.now_us;
+  if (tracked->fin) world_.fail("I6 " + id + " runs again after its end");
+  if (observed.frozen >= 0) world_.fail("I9 " + id + " runs again after its cancel");
 }
 
 void Auditor::on_dispatch(core::PeerId to, const wire::Dispatch& m) {
-  Known* known = find(m.request_id, "DISPATCH");
-  if (known == nullptr) return;
+  TrackedRequest* tracked = find(m.request_id, "DISPATCH");
+  if (tracked == nullptr) return;
   on_fence(to, m.request_id, m.choice, m.fence);
-  Seen& seen = known->choices.at(static_cast<std::size_t>(m.choice));
-  const Wish& wish = wishes_[static_cast<std::size_t>(known->wish)];
-  if (m.prompt_ids != wish.prompt) world_.fail("I2 DISPATCH of " + m.request_id + ": other prompt");
-  if (m.sampling.seed != wish.submit.sampling.seed) {
+  ObservedChoice& observed = tracked->choices.at(static_cast<std::size_t>(m.choice));
+  const SimRequest& request = requests_[static_cast<std::size_t>(tracked->request)];
+  if (m.prompt_ids != request.prompt)
+    world_.fail("I2 DISPATCH of " + m.request_id + ": other prompt");
+  if (m.sampling.seed != request.submit.sampling.seed) {
     world_.fail("I2 DISPATCH of " + m.request_id + ": other seed");
   }
-  if (m.max_tokens != *wish.submit.max_tokens) {
+  if (m.max_tokens != *request.submit.max_tokens) {
     world_.fail("I2 DISPATCH of " + m.request_id + ": other max_tokens");
   }
-  if (static_cast<std::int64_t>(m.committed_ids.size()) < seen.durable) {
-    world_.fail("I3 " + place(m.request_id, m.choice, seen.durable) + " is computed again");
+  if (static_cast<std::int64_t>(m.committed_ids.size()) < observed.durable) {
+    world_.fail("I3 " + describe_position(m.request_id, m.choice, observed.durable) +
+                " is computed again");
   }
-  check_tokens(m.request_id, *known, m.choice, 0, m.committed_ids, "DISPATCH");
+  check_tokens(m.request_id, *tracked, m.choice, 0, m.committed_ids, "DISPATCH");
   if (m.model_sha.size() == std::string("sha-m0").size()) {
-    check_model(m.request_id, *known, m.model_sha.substr(4));
+    check_model(m.request_id, *tracked, m.model_sha.substr(4));
   }
-  if (!known->model_sha.empty() && known->model_sha != m.model_sha) world_.hit(Fault::kRerouted);
-  known->model_sha = m.model_sha;
+  if (!tracked->model_sha.empty() && tracked->model_sha != m.model_sha)
+    world_.hit(Fault::kRerouted);
+  tracked->model_sha = m.model_sha;
   if (paused_ && pauses_open_ == 0)
     world_.fail("I6 " + m.request_id + " started in a paused queue");
-  check_shares(m.request_id, *known, m.choice);
-  check_order(m.request_id, *known);
-  check_killer(m.request_id, seen);
+  check_shares(m.request_id, *tracked, m.choice);
+  check_order(m.request_id, *tracked);
+  check_killer(m.request_id, observed);
 }
 
-/// Within a model: by priority class, and by age within a tenant.
-void Auditor::check_order(const std::string& id, Known& known) {
-  if (known.dispatched) return;
-  known.dispatched = true;
-  const wire::Submit& mine = wishes_[static_cast<std::size_t>(known.wish)].submit;
-  if (!known.overtaken_by.empty() && !known.moved) {
-    const std::string by = *known.overtaken_by.begin();
-    const Known& other = known_[by];
-    const wire::Submit& theirs = wishes_[static_cast<std::size_t>(other.wish)].submit;
-    const auto rank = [](const Known& k, const wire::Submit& s) {
+/// Order within a model: by priority class, and by age within a tenant.
+void Auditor::check_order(const std::string& id, TrackedRequest& tracked) {
+  if (tracked.dispatched) return;
+  tracked.dispatched = true;
+  const wire::Submit& mine = requests_[static_cast<std::size_t>(tracked.request)].submit;
+  if (!tracked.overtaken_by.empty() && !tracked.moved) {
+    const std::string by = *tracked.overtaken_by.begin();
+    const TrackedRequest& other = tracked_[by];
+    const wire::Submit& theirs = requests_[static_cast<std::size_t>(other.request)].submit;
+    const auto rank = [](const TrackedRequest& k, const wire::Submit& s) {
       return " (class " + std::to_string(static_cast<int>(s.priority)) + ", tenant " + s.tenant +
              ", accepted " + std::to_string(k.accept_order) + ")";
     };
     if (!other.moved) {
-      world_.fail("I14 " + by + rank(other, theirs) + " went before " + id + rank(known, mine));
+      world_.fail("I14 " + by + rank(other, theirs) + " went before " + id + rank(tracked, mine));
     }
   }
-  if (known.moved || !known.accepted) return;
-  for (auto& [other, waits] : known_) {
-    if (!waits.first_answer || waits.dispatched || waits.fin || waits.wish < 0) continue;
-    const wire::Submit& theirs = wishes_[static_cast<std::size_t>(waits.wish)].submit;
+  if (tracked.moved || !tracked.accepted) return;
+  for (auto& [other, waits] : tracked_) {
+    if (!waits.first_answer || waits.dispatched || waits.fin || waits.request < 0) continue;
+    const wire::Submit& theirs = requests_[static_cast<std::size_t>(waits.request)].submit;
     if (theirs.model != mine.model) continue;
-    const bool older = theirs.tenant == mine.tenant && waits.accept_order < known.accept_order;
+    const bool older = theirs.tenant == mine.tenant && waits.accept_order < tracked.accept_order;
     const bool before =
         theirs.priority < mine.priority || (theirs.priority == mine.priority && older);
     if (before) waits.overtaken_by.insert(id);
@@ -328,25 +332,26 @@ void Auditor::check_order(const std::string& id, Known& known) {
 }
 
 void Auditor::on_ack(core::PeerId, const wire::AckItem& item) {
-  Known* known = find(item.request_id, "ACK");
-  if (known == nullptr) return;
-  Seen& seen = known->choices.at(static_cast<std::size_t>(item.choice));
-  if (seen.fence != item.fence) {
-    world_.fail("I5 ACK of " + place(item.request_id, item.choice, item.upto) +
+  TrackedRequest* tracked = find(item.request_id, "ACK");
+  if (tracked == nullptr) return;
+  ObservedChoice& observed = tracked->choices.at(static_cast<std::size_t>(item.choice));
+  if (observed.fence != item.fence) {
+    world_.fail("I5 ACK of " + describe_position(item.request_id, item.choice, item.upto) +
                 " under a fence that is not the current one");
   }
-  // Of one that has ended it says no more than that the worker may forget it.
+  // An ACK of an ended choice says no more than that the worker may forget it.
   const bool lied =
       lies_.count({item.request_id + "/" + std::to_string(item.choice), item.fence}) > 0;
-  if (lied && !known->fin) {
-    world_.fail("I5 ACK of " + place(item.request_id, item.choice, item.upto) +
+  if (lied && !tracked->fin) {
+    world_.fail("I5 ACK of " + describe_position(item.request_id, item.choice, item.upto) +
                 " although its worker sent two tokens for one index");
   }
-  if (seen.frozen >= 0 && item.upto > seen.frozen) {
-    world_.fail("I9 " + place(item.request_id, item.choice, item.upto) + " grew after its cancel");
+  if (observed.frozen >= 0 && item.upto > observed.frozen) {
+    world_.fail("I9 " + describe_position(item.request_id, item.choice, item.upto) +
+                " grew after its cancel");
   }
   // An acknowledged token is gone from its worker: it must be in the database.
-  seen.left(item.upto);
+  observed.left(item.upto);
 }
 
 // ---- what reaches it
@@ -358,25 +363,25 @@ void Auditor::arrived(core::PeerId from, const wire::Message& message) {
   for (const wire::TokenEvent& event : tokens->events) {
     look_for_lie(from, event);
     look_for_end(event);
-    if (const auto known = known_.find(event.request_id); known != known_.end()) {
-      has_a_share(known->second);
+    if (const auto tracked = tracked_.find(event.request_id); tracked != tracked_.end()) {
+      has_a_share(tracked->second);
     }
   }
 }
 
-/// A worker that says another token than the one that it said before under the same fence: from the
-/// next group on nothing of that attempt may count.
+/// Finds a worker that says another token than the one that it said before under the same fence:
+/// from the next group on nothing of that attempt may count.
 void Auditor::look_for_lie(core::PeerId from, const wire::TokenEvent& event) {
-  const auto it = known_.find(event.request_id);
-  if (it == known_.end() || it->second.fin) return;
-  Known& known = it->second;
-  const Seen& seen = known.choices.at(static_cast<std::size_t>(event.choice));
-  if (seen.fence != event.fence || seen.worker != from) return;
+  const auto it = tracked_.find(event.request_id);
+  if (it == tracked_.end() || it->second.fin) return;
+  TrackedRequest& tracked = it->second;
+  const ObservedChoice& observed = tracked.choices.at(static_cast<std::size_t>(event.choice));
+  if (observed.fence != event.fence || observed.worker != from) return;
   const std::int64_t n =
-      std::min(seen.emitted - event.start, static_cast<std::int64_t>(event.ids.size()));
+      std::min(observed.emitted - event.start, static_cast<std::int64_t>(event.ids.size()));
   for (int c = 0; n > 0 && c < kVariants; ++c) {
-    if ((known.variants & (1 << c)) == 0) continue;
-    const Answer& want = answer(known.wish, event.choice, c);
+    if ((tracked.variants & (1 << c)) == 0) continue;
+    const Answer& want = answer(tracked.request, event.choice, c);
     if (event.start + n > static_cast<std::int64_t>(want.ids.size())) continue;
     if (std::equal(event.ids.begin(), event.ids.begin() + n, want.ids.begin() + event.start))
       return;
@@ -385,8 +390,8 @@ void Auditor::look_for_lie(core::PeerId from, const wire::TokenEvent& event) {
 }
 
 bool Auditor::may_fail(const std::string& id) const {
-  const auto it = known_.find(id);
-  return it != known_.end() && it->second.may_fail;
+  const auto it = tracked_.find(id);
+  return it != tracked_.end() && it->second.may_fail;
 }
 
 }  // namespace holdfast::simulation

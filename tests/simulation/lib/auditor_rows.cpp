@@ -1,4 +1,4 @@
-// What the auditor finds in the database, and what an end may be.
+// Audits the rows of the database, and the causes of ends.
 #include <algorithm>
 
 #include "tests/simulation/lib/auditor.h"
@@ -11,7 +11,7 @@ using wire::RequestState;
 
 }  // namespace
 
-/// A class is gone for long only with its only worker, or where models come and go.
+/// A numerics class is gone for long only with its only worker, or where models come and go.
 bool Auditor::classes_may_go() const {
   const Swarm& s = world_.swarm;
   return s.two_classes || s.lie > 0 || s.load_fails > 0 || s.op_unload > 0 || s.small_memory ||
@@ -19,16 +19,17 @@ bool Auditor::classes_may_go() const {
 }
 
 /// Each end must have a cause that this run gave it.
-void Auditor::check_end(const std::string& id, Known& known, const wire::RequestInfo& info) {
-  const Wish& wish = wishes_[static_cast<std::size_t>(known.wish)];
-  const wire::Submit& submit = wish.submit;
+void Auditor::check_end(const std::string& id, TrackedRequest& tracked,
+                        const wire::RequestInfo& info) {
+  const SimRequest& request = requests_[static_cast<std::size_t>(tracked.request)];
+  const wire::Submit& submit = request.submit;
   switch (info.state) {
     case RequestState::kSucceeded:
       for (const wire::ChoiceInfo& choice : info.choices) {
         int fitting = 0;
         for (int c = 0; c < kVariants; ++c) {
-          if (!possible(known, c)) continue;
-          const Answer& want = answer(known.wish, choice.choice, c);
+          if (!possible(tracked, c)) continue;
+          const Answer& want = answer(tracked.request, choice.choice, c);
           if (choice.next_index == static_cast<std::int64_t>(want.ids.size()) &&
               choice.finish == want.finish) {
             fitting |= 1 << c;
@@ -40,12 +41,12 @@ void Auditor::check_end(const std::string& id, Known& known, const wire::Request
                       std::string(wire::finish_name(choice.finish)) +
                       ", which the model does not say");
         } else {
-          known.variants = fitting;
+          tracked.variants = fitting;
         }
       }
       break;
     case RequestState::kCancelled:
-      if (!known.may_cancel && wish.cancel_us < 0 &&
+      if (!tracked.may_cancel && request.cancel_us < 0 &&
           submit.on_disconnect != wire::OnDisconnect::kCancel) {
         world_.fail("I6 " + id + " is cancelled, nobody asked for it");
       }
@@ -55,7 +56,7 @@ void Auditor::check_end(const std::string& id, Known& known, const wire::Request
       if (submit.queue_timeout_ms > 0 && (limit_ms == 0 || submit.queue_timeout_ms < limit_ms)) {
         limit_ms = submit.queue_timeout_ms;
       }
-      const std::int64_t lived_ms = (world_.now_us - wish.at_us) / kMs;
+      const std::int64_t lived_ms = (world_.now_us - request.at_us) / kMs;
       // A machine that boots again has nothing but its wall clock to count from.
       const bool unsure =
           world_.power_failed && world_.swarm.reboots && world_.swarm.clock_step > 0;
@@ -70,51 +71,51 @@ void Auditor::check_end(const std::string& id, Known& known, const wire::Request
       for (const wire::ChoiceInfo& c : info.choices) {
         if (c.finish == FinishReason::kError) code = c.error_code;
       }
-      const bool broken = world_.swarm.bad_model > 0 && known.model_sha == kBadModel;
+      const bool broken = world_.swarm.bad_model > 0 && tracked.model_sha == kBadModel;
       const bool allowed = (code == "internal" && broken) ||
                            (code == "model_failed" && loads_may_fail_) ||
-                           (code == "corrupt" && (known.may_fail || any_may_fail_)) ||
+                           (code == "corrupt" && (tracked.may_fail || any_may_fail_)) ||
                            (code == "determinism_class_unavailable" && classes_may_go());
       if (!allowed) world_.fail("I6 " + id + " failed with " + code + " for no reason of this run");
     }
   }
 }
 
-void Auditor::check_row(const RowsSeen::Request& row, bool power_failed) {
-  Known* known = find(row.id, "a row");
-  if (known == nullptr) return;
-  if (known->fin && row.state != wire::state_name(known->fin->state)) {
+void Auditor::check_row(const StoredRows::Request& row, bool power_failed) {
+  TrackedRequest* tracked = find(row.id, "a row");
+  if (tracked == nullptr) return;
+  if (tracked->fin && row.state != wire::state_name(tracked->fin->state)) {
     world_.fail("I6 " + row.id + " was told as " +
-                std::string(wire::state_name(known->fin->state)) + ", its row says " + row.state);
+                std::string(wire::state_name(tracked->fin->state)) + ", its row says " + row.state);
   }
-  check_model(row.id, *known, row.model);
-  if (row.state == "quarantined") check_quarantine(row.id, *known);
+  check_model(row.id, *tracked, row.model);
+  if (row.state == "quarantined") check_quarantine(row.id, *tracked);
   if (row.state == "queued" || row.state == "running" || row.state == "quarantined") {
-    known->alive_us = world_.now_us;
+    tracked->alive_us = world_.now_us;
   }
-  known->dispatched = known->dispatched || row.started;
-  if (row.choices.size() != known->choices.size()) {
+  tracked->dispatched = tracked->dispatched || row.started;
+  if (row.choices.size() != tracked->choices.size()) {
     world_.fail("I1 " + row.id + " has rows of " + std::to_string(row.choices.size()) + " choices");
     return;
   }
   for (std::size_t c = 0; c < row.choices.size(); ++c) {
-    const RowsSeen::Choice& choice = row.choices[c];
-    Seen& seen = known->choices[c];
+    const StoredRows::Choice& choice = row.choices[c];
+    ObservedChoice& observed = tracked->choices[c];
     const std::string name = row.id + "/" + std::to_string(c);
-    const std::int64_t least = power_failed ? seen.durable : seen.emitted;
+    const std::int64_t least = power_failed ? observed.durable : observed.emitted;
     if (choice.next_index < least) {
       world_.fail("I3 the row of " + name + " says " + std::to_string(choice.next_index) + ", " +
                   std::to_string(least) + " had left");
     }
     if (power_failed)
-      seen.emitted = std::max(seen.durable, std::min(seen.emitted, choice.next_index));
-    if (seen.frozen >= 0 && choice.next_index != seen.frozen) {
+      observed.emitted = std::max(observed.durable, std::min(observed.emitted, choice.next_index));
+    if (observed.frozen >= 0 && choice.next_index != observed.frozen) {
       world_.fail("I9 the row of " + name + " says " + std::to_string(choice.next_index) +
-                  ", its cancel said " + std::to_string(seen.frozen));
+                  ", its cancel said " + std::to_string(observed.frozen));
     }
-    if (known->fin && choice.next_index != known->fin->choices[c].next_index) {
+    if (tracked->fin && choice.next_index != tracked->fin->choices[c].next_index) {
       world_.fail("I13 the row of " + name + " says " + std::to_string(choice.next_index) +
-                  " tokens, its FIN said " + std::to_string(known->fin->choices[c].next_index));
+                  " tokens, its FIN said " + std::to_string(tracked->fin->choices[c].next_index));
     }
     if (choice.open_attempts > 1) world_.fail("I4 " + name + " has two open attempts");
     std::int64_t next = 0;
@@ -122,7 +123,7 @@ void Auditor::check_row(const RowsSeen::Request& row, bool power_failed) {
       if (start != next)
         world_.fail("I3 a chunk of " + name + " starts at " + std::to_string(start) + ", not " +
                     std::to_string(next));
-      check_tokens(row.id, *known, static_cast<std::int32_t>(c), start, ids, "a chunk");
+      check_tokens(row.id, *tracked, static_cast<std::int32_t>(c), start, ids, "a chunk");
       next = start + static_cast<std::int64_t>(ids.size());
     }
     if (next != choice.next_index) {
@@ -132,47 +133,47 @@ void Auditor::check_row(const RowsSeen::Request& row, bool power_failed) {
   }
 }
 
-void Auditor::rows(const RowsSeen& seen, bool power_failed) {
+void Auditor::rows(const StoredRows& observed, bool power_failed) {
   if (world_.swarm.boot_queued < 512) {
-    // What is read later stands behind what was read first; order is promised to the rest.
-    for (auto& [id, known] : known_) known.moved = true;
+    // Requests that are read later queue after those read first; order is promised to the rest.
+    for (auto& [id, tracked] : tracked_) tracked.moved = true;
   }
-  if (!seen.trouble.empty()) return world_.fail("I11 " + seen.trouble);
+  if (!observed.trouble.empty()) return world_.fail("I11 " + observed.trouble);
   std::set<std::string> there;
-  for (const RowsSeen::Request& row : seen.requests) {
+  for (const StoredRows::Request& row : observed.requests) {
     there.insert(row.id);
     check_row(row, power_failed);
     if (!world_.failure().empty()) return;
   }
-  for (const auto& [id, known] : known_) {
-    const bool promised = known.accepted || known.lived;
-    if (promised && there.count(id) == 0 && !gone_is_lawful(known)) {
+  for (const auto& [id, tracked] : tracked_) {
+    const bool promised = tracked.accepted || tracked.lived;
+    if (promised && there.count(id) == 0 && !gone_is_lawful(tracked)) {
       world_.fail("I1 " + id + " was accepted and is lost");
     }
   }
-  if (pauses_open_ == 0 && seen.has_tables && seen.paused != paused_) {
+  if (pauses_open_ == 0 && observed.has_tables && observed.paused != paused_) {
     world_.fail("I1 the answer said that the queue is " +
                 std::string(paused_ ? "paused" : "running") + ", its row does not");
   }
-  for (const RowsSeen::Canary& canary : seen.canaries) {
+  for (const StoredRows::Canary& canary : observed.canaries) {
     if (canary.state == "rolled_back" && canary.windows == 0) {
       world_.fail("I15 canary " + std::to_string(canary.id) +
                   " was rolled back without a decision");
     }
   }
   pauses_open_ = 0;  // what was on its way died with the daemon
-  paused_ = seen.paused;
+  paused_ = observed.paused;
 }
 
-void Auditor::finish(const RowsSeen& seen) {
-  rows(seen, false);
-  for (const RowsSeen::Canary& canary : seen.canaries) {
+void Auditor::finish(const StoredRows& observed) {
+  rows(observed, false);
+  for (const StoredRows::Canary& canary : observed.canaries) {
     if (canary.state == "rolled_back" || canary.state == "promoted") continue;
     world_.fail("I15 canary " + std::to_string(canary.id) + " is still " + canary.state);
   }
-  for (const RowsSeen::Request& row : seen.requests) {
-    const auto it = known_.find(row.id);
-    if (it == known_.end()) continue;
+  for (const StoredRows::Request& row : observed.requests) {
+    const auto it = tracked_.find(row.id);
+    if (it == tracked_.end()) continue;
     if (row.state == "queued" || row.state == "running" || row.state == "quarantined") {
       world_.fail("I14 " + row.id + " is still " + row.state);
     } else if (row.state == "succeeded") {
@@ -180,7 +181,7 @@ void Auditor::finish(const RowsSeen& seen) {
         bool fits = false;
         for (int v = 0; v < kVariants; ++v) {
           if (!possible(it->second, v)) continue;
-          const Answer& want = answer(it->second.wish, static_cast<std::int32_t>(c), v);
+          const Answer& want = answer(it->second.request, static_cast<std::int32_t>(c), v);
           fits = fits || row.choices[c].next_index == static_cast<std::int64_t>(want.ids.size());
         }
         if (!fits) {

@@ -5,15 +5,15 @@
 namespace holdfast::simulation {
 namespace {
 
-constexpr std::int64_t kAnswerUs = 2 * kSecond;  // then it is asked again
+constexpr std::int64_t kAnswerUs = 2 * kSecond;  // then it is sent again
 
 }  // namespace
 
 void ClientNode::start() {
   network_.connect(this, Role::kClient);
   for (auto& [index, task] : tasks_) {
-    task.got.resize(static_cast<std::size_t>(wish(index).choices()));
-    world_.after(wish(index).at_us - world_.now_us, [this, i = index] { submit(i); });
+    task.got.resize(static_cast<std::size_t>(request(index).choices()));
+    world_.after(request(index).at_us - world_.now_us, [this, i = index] { submit(i); });
   }
 }
 
@@ -27,7 +27,7 @@ std::string ClientNode::open_tasks() const {
   std::string text;
   for (const auto& [index, task] : tasks_) {
     if (task.state == State::kFin || task.state == State::kGivenUp) continue;
-    text += " " + wish(index).submit.request_id + "(" +
+    text += " " + request(index).submit.request_id + "(" +
             std::to_string(static_cast<int>(task.state)) + ")";
   }
   return text;
@@ -46,7 +46,7 @@ void ClientNode::on_connected(PeerId connection) {
     if (task.state == State::kSubmitted) submit(index);
     if (task.state == State::kAttached) task.state = State::kAccepted;
     if (task.state == State::kAccepted) attach(index);
-    if (task.cancel_wanted && task.state != State::kFin) cancel(index);
+    if (task.cancel_requested && task.state != State::kFin) cancel(index);
   }
 }
 
@@ -61,12 +61,12 @@ void ClientNode::send(wire::Message message) {
   if (connection_ != 0) network_.send_to_daemon(connection_, std::move(message));
 }
 
-std::uint64_t ClientNode::ask(int index, Asked what) {
+std::uint64_t ClientNode::ask(int index, Operation what) {
   tags_[++last_tag_] = {index, what};
   return last_tag_;
 }
 
-// ---- what it asks
+// ---- what it requests
 
 void ClientNode::submit(int index) {
   Task& task = tasks_[index];
@@ -76,9 +76,9 @@ void ClientNode::submit(int index) {
     if (task.was_sent) world_.hit(Fault::kSubmitRepeated);
     task.was_sent = true;
     auditor_.attempted(index);
-    wire::Submit message = wish(index).submit;
-    message.tag = ask(index, Asked::kSubmit);
-    const int times = wish(index).repeat && world_.random.below(2) == 0 ? 2 : 1;
+    wire::Submit message = request(index).submit;
+    message.tag = ask(index, Operation::kSubmit);
+    const int times = request(index).repeat && world_.random.below(2) == 0 ? 2 : 1;
     for (int i = 0; i < times; ++i) send(message);
   }
   world_.after(kAnswerUs, [this, index, round = ++task.round] {
@@ -90,11 +90,11 @@ void ClientNode::attach(int index) {
   Task& task = tasks_[index];
   if (connection_ == 0 || task.state != State::kAccepted) return;
   wire::Attach message;
-  message.tag = task.tag = ask(index, Asked::kAttach);
-  message.request_id = wish(index).submit.request_id;
-  message.tenant = wish(index).submit.tenant;
+  message.tag = task.tag = ask(index, Operation::kAttach);
+  message.request_id = request(index).submit.request_id;
+  message.tenant = request(index).submit.tenant;
   task.at = task.got;
-  if (wish(index).replay && !task.replayed && world_.random.below(3) == 0) {
+  if (request(index).replay && !task.replayed && world_.random.below(3) == 0) {
     world_.hit(Fault::kClientReplayed);
     task.replayed = true;
     for (std::int64_t& at : task.at) at = world_.random.between(0, at);
@@ -103,12 +103,12 @@ void ClientNode::attach(int index) {
   message.from = task.at;
   message.window = task.window = world_.random.between(1, 12);
   task.state = State::kAttached;
-  task.heard = false;
+  task.received = false;
   send(std::move(message));
   // The answer may have met a full socket.
   world_.after(kAnswerUs, [this, index, tag = task.tag] {
     Task& waiting = tasks_[index];
-    if (waiting.state != State::kAttached || waiting.tag != tag || waiting.heard) return;
+    if (waiting.state != State::kAttached || waiting.tag != tag || waiting.received) return;
     waiting.state = State::kAccepted;
     attach(index);
   });
@@ -116,24 +116,24 @@ void ClientNode::attach(int index) {
 
 void ClientNode::cancel(int index) {
   Task& task = tasks_[index];
-  task.cancel_wanted = true;
+  task.cancel_requested = true;
   if (connection_ == 0 || task.state == State::kFin) return;
   world_.hit(Fault::kCancelledByClient);
   wire::Cancel message;
-  message.tag = ask(index, Asked::kCancel);
-  message.request_id = wish(index).submit.request_id;
-  message.tenant = wish(index).submit.tenant;
+  message.tag = ask(index, Operation::kCancel);
+  message.request_id = request(index).submit.request_id;
+  message.tenant = request(index).submit.tenant;
   send(std::move(message));
 }
 
-/// Somebody else who guessed the id: he must not learn that it exists.
+/// Another tenant that has the id must not learn that the request exists.
 void ClientNode::ask_for_others(int index) {
-  if (!wish(index).foreign || tasks_[index].foreign_asked) return;
-  tasks_[index].foreign_asked = true;
+  if (!request(index).foreign || tasks_[index].foreign_sent) return;
+  tasks_[index].foreign_sent = true;
   world_.hit(Fault::kForeignTenant);
   wire::Attach message;
-  message.tag = ask(index, Asked::kForeign);
-  message.request_id = wish(index).submit.request_id;
+  message.tag = ask(index, Operation::kForeign);
+  message.request_id = request(index).submit.request_id;
   message.tenant = "stranger";
   send(std::move(message));
 }
@@ -141,53 +141,54 @@ void ClientNode::ask_for_others(int index) {
 // ---- what it is told
 
 void ClientNode::check_id(int index, const std::string& id) {
-  if (id == wish(index).submit.request_id) return;
-  world_.fail("I2 " + wish(index).submit.request_id + " is answered with " + id);
+  if (id == request(index).submit.request_id) return;
+  world_.fail("I2 " + request(index).submit.request_id + " is answered with " + id);
 }
 
 void ClientNode::on_message(PeerId connection, wire::Message& message) {
   if (connection != connection_) return;
-  const auto asked = [&](std::uint64_t tag) {
+  const auto operation_of = [&](std::uint64_t tag) {
     const auto it = tags_.find(tag);
-    return it == tags_.end() ? std::pair(-1, Asked::kSubmit) : it->second;
+    return it == tags_.end() ? std::pair(-1, Operation::kSubmit) : it->second;
   };
   if (const auto* m = std::get_if<wire::Accepted>(&message)) {
-    if (const auto [index, what] = asked(m->tag); index >= 0) accepted(index, *m);
+    if (const auto [index, what] = operation_of(m->tag); index >= 0) accepted(index, *m);
   } else if (const auto* m = std::get_if<wire::Refused>(&message)) {
-    if (const auto [index, what] = asked(m->tag); index >= 0) refused(index, what, *m);
+    if (const auto [index, what] = operation_of(m->tag); index >= 0) refused(index, what, *m);
   } else if (const auto* m = std::get_if<wire::Attached>(&message)) {
-    const auto [index, what] = asked(m->tag);
-    if (what == Asked::kForeign) {
+    const auto [index, what] = operation_of(m->tag);
+    if (what == Operation::kForeign) {
       world_.fail("I8 " + m->info.request_id + " was shown to another tenant");
     } else if (index >= 0) {
       check_id(index, m->info.request_id);
-      tasks_[index].heard = true;
+      tasks_[index].received = true;
     }
   } else if (const auto* m = std::get_if<wire::Event>(&message)) {
-    if (const auto [index, what] = asked(m->tag); index >= 0) {
+    if (const auto [index, what] = operation_of(m->tag); index >= 0) {
       check_id(index, m->request_id);
       event(index, *m);
     }
   } else if (const auto* m = std::get_if<wire::Fin>(&message)) {
-    if (const auto [index, what] = asked(m->tag); index >= 0) {
+    if (const auto [index, what] = operation_of(m->tag); index >= 0) {
       check_id(index, m->info.request_id);
       fin(index, *m);
     }
   } else if (const auto* m = std::get_if<wire::StatusReply>(&message)) {
-    if (const auto [index, what] = asked(m->tag); index >= 0) tasks_[index].cancel_wanted = false;
+    if (const auto [index, what] = operation_of(m->tag); index >= 0)
+      tasks_[index].cancel_requested = false;
   }
 }
 
 void ClientNode::accepted(int index, const wire::Accepted& m) {
   Task& task = tasks_[index];
   if (task.state != State::kSubmitted) return;
-  if (m.info.request_id != wish(index).submit.request_id) {
+  if (m.info.request_id != request(index).submit.request_id) {
     // Its key was taken by a request with the same body: that one is the answer.
-    const auto first = std::find_if(wishes_.begin(), wishes_.end(), [&](const Wish& w) {
+    const auto first = std::find_if(requests_.begin(), requests_.end(), [&](const SimRequest& w) {
       return w.submit.request_id == m.info.request_id;
     });
-    const wire::Submit& mine = wish(index).submit;
-    const bool same = first != wishes_.end() && !mine.idem_key.empty() &&
+    const wire::Submit& mine = request(index).submit;
+    const bool same = first != requests_.end() && !mine.idem_key.empty() &&
                       first->submit.idem_key == mine.idem_key &&
                       first->submit.tenant == mine.tenant &&
                       first->submit.body_hash == mine.body_hash;
@@ -200,18 +201,18 @@ void ClientNode::accepted(int index, const wire::Accepted& m) {
   task.state = State::kAccepted;
   attach(index);
   ask_for_others(index);
-  if (wish(index).cancel_us >= 0) {
-    world_.after(wish(index).cancel_us, [this, index] { cancel(index); });
+  if (request(index).cancel_us >= 0) {
+    world_.after(request(index).cancel_us, [this, index] { cancel(index); });
   }
 }
 
-void ClientNode::refused(int index, Asked what, const wire::Refused& m) {
+void ClientNode::refused(int index, Operation what, const wire::Refused& m) {
   Task& task = tasks_[index];
   const Errc code = m.refusal.code;
-  if (what == Asked::kSubmit && task.state == State::kSubmitted) {
+  if (what == Operation::kSubmit && task.state == State::kSubmitted) {
     if (code == Errc::kIdempotencyMismatch || code == Errc::kInvalidRequest) {
-      if (wish(index).same_key_as < 0 && code == Errc::kInvalidRequest) {
-        world_.fail("I1 " + wish(index).submit.request_id + " refused: " + m.refusal.message);
+      if (request(index).same_key_as < 0 && code == Errc::kInvalidRequest) {
+        world_.fail("I1 " + request(index).submit.request_id + " refused: " + m.refusal.message);
       }
       task.state = State::kGivenUp;
       return;
@@ -220,21 +221,22 @@ void ClientNode::refused(int index, Asked what, const wire::Refused& m) {
     world_.after(pause_us, [this, index, round = ++task.round] {
       if (tasks_[index].round == round) submit(index);
     });
-  } else if (what == Asked::kAttach && code == Errc::kNotFound) {
-    if (!auditor_.may_be_gone(wish(index).submit.request_id)) {
-      world_.fail("I1 " + wish(index).submit.request_id + " was accepted and is not found");
+  } else if (what == Operation::kAttach && code == Errc::kNotFound) {
+    if (!auditor_.may_be_gone(request(index).submit.request_id)) {
+      world_.fail("I1 " + request(index).submit.request_id + " was accepted and is not found");
     }
-    world_.hit(Fault::kGoneAskedFor);
+    world_.hit(Fault::kDeletedAttached);
     task.state = State::kGivenUp;
-  } else if (what == Asked::kAttach && code == Errc::kCorrupt &&
-             auditor_.may_fail(wish(index).submit.request_id)) {
+  } else if (what == Operation::kAttach && code == Errc::kCorrupt &&
+             auditor_.may_fail(request(index).submit.request_id)) {
     task.state = State::kGivenUp;
-  } else if (what == Asked::kAttach && task.state == State::kAttached) {
+  } else if (what == Operation::kAttach && task.state == State::kAttached) {
     task.state = State::kAccepted;
     world_.after(200 * kMs, [this, index] { attach(index); });
-  } else if (what == Asked::kCancel && code == Errc::kNotFound && task.state > State::kSubmitted &&
-             !auditor_.may_be_gone(wish(index).submit.request_id)) {
-    world_.fail("I1 " + wish(index).submit.request_id + " was accepted, its cancel is refused");
+  } else if (what == Operation::kCancel && code == Errc::kNotFound &&
+             task.state > State::kSubmitted &&
+             !auditor_.may_be_gone(request(index).submit.request_id)) {
+    world_.fail("I1 " + request(index).submit.request_id + " was accepted, its cancel is refused");
   }
 }
 
@@ -257,10 +259,10 @@ void ClientNode::event(int index, const wire::Event& m) {
     world_.fail("I10 " + m.request_id + " sends up to " + std::to_string(end) + ", credit is " +
                 std::to_string(task.credited[c]) + " + " + std::to_string(task.window));
   }
-  task.heard = true;
+  task.received = true;
   task.at[c] = end;
   task.got[c] = std::max(task.got[c], end);
-  if (wish(index).slow && !world_.healed) {
+  if (request(index).slow && !world_.healed) {
     world_.hit(Fault::kClientSlow);
     world_.after(world_.random.between(1, 500) * kMs, [this, index, m] { credit(index, m); });
   } else {
@@ -300,11 +302,11 @@ void ClientNode::fin(int index, const wire::Fin& m) {
   }
   task.fin_tag = m.tag;
   task.state = State::kFin;
-  if (wish(index).again_us < 0 || task.again) return;
+  if (request(index).again_us < 0 || task.again) return;
   task.again = true;
-  world_.after(wish(index).again_us, [this, index] {
+  world_.after(request(index).again_us, [this, index] {
     Task& ended = tasks_[index];
-    world_.hit(Fault::kEndAskedFor);
+    world_.hit(Fault::kEndedStreamedAgain);
     ended.state = State::kAccepted;
     std::fill(ended.got.begin(), ended.got.end(), 0);
     attach(index);

@@ -15,14 +15,15 @@ namespace holdfast::simulation {
 
 class ClientNode final : public Endpoint {
  public:
-  ClientNode(World& world, Network& network, Auditor& auditor, const std::vector<Wish>& wishes)
-      : world_(world), network_(network), auditor_(auditor), wishes_(wishes) {}
+  ClientNode(World& world, Network& network, Auditor& auditor,
+             const std::vector<SimRequest>& requests)
+      : world_(world), network_(network), auditor_(auditor), requests_(requests) {}
 
-  void add(int wish) { tasks_[wish]; }
+  void add(int request) { tasks_[request]; }
   void start();
   void vanish(std::int64_t us);
   bool done() const;
-  /// What is not done, for a report.
+  /// The tasks that are not done, for a report.
   std::string open_tasks() const;
 
   void on_connected(PeerId connection) override;
@@ -39,18 +40,18 @@ class ClientNode final : public Endpoint {
     std::uint64_t round = 0;    // of submissions: only the newest one is waited for
     std::uint64_t fin_tag = 0;  // of the stream that had the last FIN
     bool again = false;         // it has had one FIN and wants another
-    bool heard = false;         // on the open stream
-    bool cancel_wanted = false, replayed = false, was_sent = false, foreign_asked = false;
+    bool received = false;      // on the open stream
+    bool cancel_requested = false, replayed = false, was_sent = false, foreign_sent = false;
   };
-  enum class Asked : std::uint8_t { kSubmit, kAttach, kCancel, kForeign };
+  enum class Operation : std::uint8_t { kSubmit, kAttach, kCancel, kForeign };
 
-  const Wish& wish(int index) const { return wishes_[static_cast<std::size_t>(index)]; }
-  std::uint64_t ask(int index, Asked what);
+  const SimRequest& request(int index) const { return requests_[static_cast<std::size_t>(index)]; }
+  std::uint64_t ask(int index, Operation what);
   void submit(int index);
   void attach(int index);
   void cancel(int index);
   void accepted(int index, const wire::Accepted& m);
-  void refused(int index, Asked asked, const wire::Refused& m);
+  void refused(int index, Operation operation, const wire::Refused& m);
   void event(int index, const wire::Event& m);
   void credit(int index, const wire::Event& m);
   void fin(int index, const wire::Fin& m);
@@ -61,9 +62,9 @@ class ClientNode final : public Endpoint {
   World& world_;
   Network& network_;
   Auditor& auditor_;
-  const std::vector<Wish>& wishes_;
+  const std::vector<SimRequest>& requests_;
   std::map<int, Task> tasks_;
-  std::map<std::uint64_t, std::pair<int, Asked>> tags_;  // of this connection
+  std::map<std::uint64_t, std::pair<int, Operation>> tags_;  // of this connection
   std::uint64_t last_tag_ = 0;
   PeerId connection_ = 0;
   std::int64_t away_until_us_ = 0;

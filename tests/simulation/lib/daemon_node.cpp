@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kPath = "sim/control.db";
 
-/// One line for a report.
+/// One line of a report.
 std::string describe(const wire::Message& message) {
   std::string text(wire::message_name(message));
   const auto about = [&](const std::string& id, std::int64_t choice, std::int64_t from,
@@ -97,7 +97,7 @@ DaemonNode::DaemonNode(World& world, SimDisk& disk, Network& network, Auditor& a
 }
 
 DaemonNode::~DaemonNode() {
-  if (house_) add_counts();
+  if (commit_loop_) add_counts();
   disk_.set_faults({});
 }
 
@@ -121,24 +121,24 @@ void DaemonNode::power_failure() {
 }
 
 void DaemonNode::add_counts() {
-  const core::Counters& counters = house_->machine().counters();
+  const core::Counters& counters = commit_loop_->machine().counters();
   const auto add = [&](Fault fault, std::uint64_t n) {
     world_.counts.faults[static_cast<std::size_t>(fault)] += n;
   };
   add(Fault::kRetired, counters.retired);
   add(Fault::kFalseSuspicion, counters.false_suspicions);
   add(Fault::kSecondAttempt, counters.second_attempts);
-  const auto counts = house_->machine().arrow_counts();
-  auto& arrows = world_.counts.arrows;
-  arrows.resize(std::max(arrows.size(), counts.size()));
-  for (std::size_t i = 0; i < counts.size(); ++i) arrows[i] += counts[i];
+  const auto counts = commit_loop_->machine().transition_counts();
+  auto& transitions = world_.counts.transitions;
+  transitions.resize(std::max(transitions.size(), counts.size()));
+  for (std::size_t i = 0; i < counts.size(); ++i) transitions[i] += counts[i];
 }
 
 /// Everything in memory is gone; what the files have depends on the kind of death.
 void DaemonNode::die(bool power, const char* where) {
   world_.say([&] { return std::string("daemon dies: ") + where; });
   world_.trace(3, life_, power);
-  if (house_) add_counts();
+  if (commit_loop_) add_counts();
   auditor_.daemon_died();
   ++life_;
   up_ = busy_ = false;
@@ -157,7 +157,7 @@ void DaemonNode::die(bool power, const char* where) {
   }
   power_failed_ = power_failed_ || power;
   world_.power_failed = world_.power_failed || power;
-  house_.reset();
+  commit_loop_.reset();
   store_.reset();
   network_.daemon_died();
   const std::uint64_t life = life_;
@@ -171,7 +171,7 @@ void DaemonNode::stop_and_audit() {
   add_counts();
   ++life_;
   up_ = false;
-  house_.reset();
+  commit_loop_.reset();
   store_.reset();
   disk_.set_faults({});
   auditor_.finish(read_rows(disk_.name(), kPath));
@@ -184,7 +184,7 @@ void DaemonNode::add_disk_counts(Counts& counts) const {
   };
   add(Fault::kWriteLost, d.writes_lost);
   add(Fault::kWriteTorn, d.writes_torn);
-  add(Fault::kWriteKept, d.writes_kept_unsynced);
+  add(Fault::kWritePersisted, d.writes_persisted_unsynced);
   add(Fault::kNameLost, d.names_lost);
   add(Fault::kWriteError, d.eio_write);
   add(Fault::kSyncError, d.eio_sync);
@@ -192,14 +192,14 @@ void DaemonNode::add_disk_counts(Counts& counts) const {
   add(Fault::kDiskFull, d.full);
 }
 
-std::string DaemonNode::state_of_house() const {
+std::string DaemonNode::commit_loop_state() const {
   if (!up_) return "daemon is down";
-  const core::Machine& m = house_->machine();
+  const core::Machine& m = commit_loop_->machine();
   std::string text = "queued " + std::to_string(m.queued_choices()) + " running " +
                      std::to_string(m.running_choices()) + " paused " + std::to_string(m.paused());
   for (const auto& [name, model] : m.models()) {
     text += "\n  model " + name + " " + std::string(core::model_state_name(model.row.state)) +
-            (model.row.wanted ? " wanted " : " ") + model.row.reason;
+            (model.row.load_requested ? " wanted " : " ") + model.row.reason;
   }
   for (const auto& [id, load] : m.loads()) {
     text += "\n  load " + id + " of " + load.row.model + " on " + load.row.worker_key + " peer " +
@@ -240,9 +240,9 @@ void DaemonNode::set_disk_full(bool full) {
 void DaemonNode::look_at_rows() {
   disk_.set_faults({});
   if (disk_.exists(kPath)) {
-    const RowsSeen seen = read_rows(disk_.name(), kPath);
-    auditor_.rows(seen, power_failed_);
-    if (damage_ && world_.failure().empty() && seen.has_tables) damage_a_row();
+    const StoredRows stored = read_rows(disk_.name(), kPath);
+    auditor_.rows(stored, power_failed_);
+    if (damage_ && world_.failure().empty() && stored.has_tables) damage_a_row();
   } else {
     auditor_.rows({}, power_failed_);
   }
@@ -250,19 +250,19 @@ void DaemonNode::look_at_rows() {
   power_failed_ = false;
 }
 
-/// The checksum of a live request's stored tokens, or that of its prompts, is wrong from here on.
-/// One in quarantine is taken where there is one.
+/// Makes the checksum of a live request's stored tokens, or that of its prompts, wrong from here
+/// on. The request is one in quarantine where there is one.
 void DaemonNode::damage_a_row() {
   sqlite3* db = nullptr;
   sqlite3_open_v2(kPath, &db, SQLITE_OPEN_READWRITE, disk_.name());
   std::string id;
   const bool prompts = world_.random.below(4) == 0;
   const std::string table = prompts ? "payloads" : "chunks";
-  const std::string pick = "SELECT id FROM requests JOIN " + table +
-                           " USING (seq) WHERE state IN ('queued','running','quarantined')"
-                           " ORDER BY state = 'quarantined' DESC, seq LIMIT 1";
+  const std::string select_id = "SELECT id FROM requests JOIN " + table +
+                                " USING (seq) WHERE state IN ('queued','running','quarantined')"
+                                " ORDER BY state = 'quarantined' DESC, seq LIMIT 1";
   sqlite3_exec(
-      db, pick.c_str(),
+      db, select_id.c_str(),
       [](void* out, int, char** values, char**) {
         *static_cast<std::string*>(out) = values[0];
         return 0;
@@ -292,7 +292,7 @@ void DaemonNode::boot() {
   set_faults();
   const bool dies = world_.accident(world_.swarm.die_in_boot);
   if (dies) disk_.die_after(world_.random.between(1, 12));
-  const bool started = start_house();
+  const bool started = start_commit_loop();
   disk_.die_after(0);
   if (disk_.died()) world_.hit(Fault::kDaemonKilledInBoot);
   if (!started || disk_.died()) {
@@ -303,9 +303,9 @@ void DaemonNode::boot() {
     return die(world_.random.below(3) == 0, "right after its recovery");
   }
   up_ = true;
-  world_.say([&] { return "daemon up, epoch " + std::to_string(house_->machine().epoch()); });
+  world_.say([&] { return "daemon up, epoch " + std::to_string(commit_loop_->machine().epoch()); });
   for (const char* model : {"m0", "m1"}) {
-    if (house_->machine().models().count(model) > 0) continue;
+    if (commit_loop_->machine().models().count(model) > 0) continue;
     core::OpAddModel add;
     add.name = add.path = model;
     operate(add);
@@ -313,7 +313,7 @@ void DaemonNode::boot() {
   wake_at(world_.now_us);
 }
 
-bool DaemonNode::start_house() {
+bool DaemonNode::start_commit_loop() {
   store::OpenOptions options;
   options.state_dir = "sim";
   options.disk = &store_disk_;
@@ -327,13 +327,13 @@ bool DaemonNode::start_house() {
     return false;
   }
   store_ = std::move(store).value();
-  // Whatever the disk did, it kept what it had synced: the mark beside it may not say otherwise.
+  // The disk never loses what it had synced: the mark in the file next to it may not say otherwise.
   if (const auto loss = store_->log_loss(); loss && *loss) {
     world_.fail("I16 a start misses " + std::to_string((*loss)->expected - (*loss)->found) +
                 " groups that its mark says were synced");
   }
-  house_ = std::make_unique<link::House>(config_, *store_, *this);
-  const Result<void> booted = house_->boot();
+  commit_loop_ = std::make_unique<link::CommitLoop>(config_, *store_, *this);
+  const Result<void> booted = commit_loop_->boot();
   if (!booted) world_.say([&] { return "boot fails: " + booted.error().what; });
   return booted.has_value();
 }
@@ -372,30 +372,30 @@ bool DaemonNode::operate(const core::Event& event) {
 }
 
 void DaemonNode::wake() {
-  for (core::Event& event : std::exchange(orders_, {})) house_->operate(event);
+  for (core::Event& event : std::exchange(orders_, {})) commit_loop_->operate(event);
   for (Incoming& in : std::exchange(inbox_, {})) take(in);
   const bool low = store_disk_.free_bytes_ == 0;
-  if (low != house_->machine().storage_low()) house_->step(core::StorageLevel{low, 0});
-  house_->tick();
+  if (low != commit_loop_->machine().storage_low()) commit_loop_->step(core::StorageLevel{low, 0});
+  commit_loop_->tick();
   busy_ = true;
   commit();
 }
 
 void DaemonNode::take(Incoming& in) {
-  if (in.gone) return house_->step(core::PeerGone{in.peer});
+  if (in.gone) return commit_loop_->step(core::PeerGone{in.peer});
   roles_[in.peer] = in.role;
   world_.say([&] { return "from " + std::to_string(in.peer) + ": " + describe(in.message); });
   auditor_.arrived(in.peer, in.message);
   switch (in.role) {
     case Role::kClient:
-      return house_->from_client(in.peer, in.message);
+      return commit_loop_->from_client(in.peer, in.message);
     case Role::kWorker:
-      return house_->from_worker(in.peer, in.message);
+      return commit_loop_->from_worker(in.peer, in.message);
     case Role::kIngress:
       if (std::holds_alternative<wire::IngressHello>(in.message)) {
-        house_->step(core::IngressUp{in.peer});
+        commit_loop_->step(core::IngressUp{in.peer});
       } else if (auto* prepared = std::get_if<wire::Prepared>(&in.message)) {
-        house_->step(core::PreparedEvent{in.peer, std::move(*prepared)});
+        commit_loop_->step(core::PreparedEvent{in.peer, std::move(*prepared)});
       } else if (const auto* m = std::get_if<wire::Inspected>(&in.message)) {
         inspected(in.peer, *m);
       }
@@ -414,18 +414,18 @@ void DaemonNode::inspected(PeerId peer, const wire::Inspected& m) {
   event.row.kv_bytes = event.row.pages * 10;
   event.row.scratch_bytes = 10;
   event.row.tokenizer_sha = "tokenizer";
-  house_->step(event);
+  commit_loop_->step(event);
 }
 
 void DaemonNode::commit() {
   const Swarm& s = world_.swarm;
-  const bool writes = !house_->pending().rows.empty();
+  const bool writes = !commit_loop_->pending().rows.empty();
   if (writes && world_.accident(s.die_before_commit)) {
     world_.hit(Fault::kDaemonKilledBeforeCommit);
     return die(world_.random.below(3) == 0, "before a commit");
   }
   if (writes && world_.accident(s.die_in_commit)) disk_.die_after(world_.random.between(1, 10));
-  const auto done = house_->commit();
+  const auto done = commit_loop_->commit();
   disk_.die_after(0);
   if (disk_.died()) {
     world_.hit(Fault::kDaemonKilledInCommit);
@@ -442,7 +442,7 @@ void DaemonNode::commit() {
     return die(world_.random.below(2) == 0, "of a failed commit");
   }
   const std::uint64_t life = life_;
-  if (*done == link::House::Commit::kNoRoom) {
+  if (*done == link::CommitLoop::Commit::kDiskFull) {
     world_.after(100 * kMs, [this, life] {
       if (life == life_) commit();
     });
@@ -454,7 +454,8 @@ void DaemonNode::commit() {
     world_.hit(Fault::kDaemonKilledAfterCommit);
     return die(world_.random.below(3) == 0, "between commit and send");
   }
-  std::int64_t took_us = house_->pending().durability == core::Durability::kFull ? s.sync_us : 50;
+  std::int64_t took_us =
+      commit_loop_->pending().durability == core::Durability::kFull ? s.sync_us : 50;
   if (world_.accident(s.slow_sync)) {
     world_.hit(Fault::kSlowSync);
     took_us = world_.random.between(10, 1000) * kMs;
@@ -467,7 +468,7 @@ void DaemonNode::commit() {
 void DaemonNode::finish_group() {
   if (world_.accident(world_.swarm.die_in_release)) sends_left_ = world_.random.between(0, 4);
   const bool cut_short = sends_left_ >= 0;
-  const Result<void> released = house_->release();
+  const Result<void> released = commit_loop_->release();
   if (cut_short && sends_left_ <= 0) {
     world_.hit(Fault::kDaemonKilledInRelease);
     return die(world_.random.below(3) == 0, "between two sends");
@@ -478,13 +479,14 @@ void DaemonNode::finish_group() {
   const Result<void> checked = store_->checkpoint_if_due(world_.random.below(4) == 0);
   if (!checked) return die(world_.random.below(2) == 0, "of a failed checkpoint");
   busy_ = false;
-  if (house_->stop_reached()) {
+  if (commit_loop_->stop_reached()) {
     world_.hit(Fault::kDrained);
     (void)store_->checkpoint_all();
     return die(false, "drained");
   }
-  if (house_->has_more() || !inbox_.empty() || !orders_.empty()) wake_at(world_.now_us);
-  if (const auto deadline = house_->machine().next_deadline_us()) wake_at(*deadline);
+  if (commit_loop_->has_pending_work() || !inbox_.empty() || !orders_.empty())
+    wake_at(world_.now_us);
+  if (const auto deadline = commit_loop_->machine().next_deadline_us()) wake_at(*deadline);
 }
 
 // ---- what leaves
@@ -500,7 +502,7 @@ wire::SendStatus DaemonNode::send(core::PeerId to, wire::Message message) {
   if (sends_left_ > 0) --sends_left_;
   world_.say([&] { return "to " + std::to_string(to) + ": " + describe(message); });
   auditor_.left(to, message);
-  // A connection that is lost and not known to be takes what is sent into nothing.
+  // A connection that is lost, unknown to the daemon, takes what is sent into nothing.
   network_.send_to_peer(to, std::move(message));
   return wire::SendStatus::kSent;
 }

@@ -1,12 +1,12 @@
 #pragma once
-// The daemon of a simulation: the house of the real daemon over the real store on the lying disk.
+// The daemon of a simulation: the real daemon's commit loop over the real store on the lying disk.
 // It may die at any point, and starts again.
 
 #include <deque>
 #include <memory>
 #include <string>
 
-#include "control/link/house.h"
+#include "control/link/commit_loop.h"
 #include "control/store/disk.h"
 #include "tests/simulation/lib/auditor.h"
 #include "tests/simulation/lib/network.h"
@@ -15,7 +15,7 @@
 
 namespace holdfast::simulation {
 
-/// A small file beside the simulated database, until its process dies.
+/// A small file next to the simulated database, until its process dies.
 class StoreFile final : public store::DiskFile {
  public:
   StoreFile(SimDisk& disk, std::string path)
@@ -64,7 +64,7 @@ class StoreDisk final : public store::Disk {
   SimDisk& disk_;
 };
 
-class DaemonNode final : public link::HouseHost, public Listener {
+class DaemonNode final : public link::CommitLoopHost, public Listener {
  public:
   DaemonNode(World& world, SimDisk& disk, Network& network, Auditor& auditor);
   ~DaemonNode() override;
@@ -72,17 +72,17 @@ class DaemonNode final : public link::HouseHost, public Listener {
   void start();
   void kill();
   void power_failure();
-  /// An operator's event, if the daemon is up. False if it is not.
+  /// Passes an operator's event on, if the daemon is up. False if it is not.
   bool operate(const core::Event& event);
   void set_disk_full(bool full);
   void set_storage_low(bool low) { store_disk_.free_bytes_ = low ? 0 : 1LL << 40; }
   void damage_at_next_death() { damage_ = true; }
-  /// The last death, and what the database must look like after everything.
+  /// Dies a last time and checks what the database must look like after everything.
   void stop_and_audit();
-  std::string state_of_house() const;
+  std::string commit_loop_state() const;
   void add_disk_counts(Counts& counts) const;
   bool up() const { return up_; }
-  const core::Machine& machine() const { return house_->machine(); }
+  const core::Machine& machine() const { return commit_loop_->machine(); }
   /// Called when a power failure takes the machine.
   std::function<void()> on_power_failure;
 
@@ -91,12 +91,12 @@ class DaemonNode final : public link::HouseHost, public Listener {
   void on_peer_message(PeerId peer, Role role, wire::Message message) override;
   void on_peer_gone(PeerId peer) override;
 
-  // HouseHost
+  // CommitLoopHost
   core::Now now() const override { return {world_.now_us, world_.wall_ms()}; }
   wire::SendStatus send(core::PeerId to, wire::Message message) override;
   void answer(const core::SendOpResult& result) override;
   void note(const core::Note& note) override;
-  void dress(const std::string&, wire::Event&) override {}
+  void fill_token_bytes(const std::string&, wire::Event&) override {}
   std::string new_request_id() override { return "made"; }
   std::uint64_t new_seed() override { return 1; }
   std::string body_hash(wire::Submit&) override { return "hash"; }
@@ -113,7 +113,7 @@ class DaemonNode final : public link::HouseHost, public Listener {
   void look_at_rows();
   void damage_a_row();
   void set_faults();
-  bool start_house();
+  bool start_commit_loop();
   void wake_at(std::int64_t at_us);
   void wake();
   void take(Incoming& in);
@@ -129,7 +129,7 @@ class DaemonNode final : public link::HouseHost, public Listener {
   Auditor& auditor_;
   core::Config config_;
   std::unique_ptr<store::Store> store_;
-  std::unique_ptr<link::House> house_;
+  std::unique_ptr<link::CommitLoop> commit_loop_;
   std::deque<Incoming> inbox_;
   std::deque<core::Event> orders_;
   std::map<PeerId, Role> roles_;

@@ -1,6 +1,6 @@
 #include "tests/simulation/lib/helper_node.h"
 
-#include "tests/simulation/lib/wish.h"
+#include "tests/simulation/lib/sim_request.h"
 
 namespace holdfast::simulation {
 

@@ -34,7 +34,7 @@ void Network::try_connect(Endpoint* peer, Role role) {
   peer->on_connected(id);
 }
 
-/// When a message that is sent now arrives: never before the one sent before it.
+/// The time when a message that is sent now arrives: never before the one sent before it.
 std::int64_t Network::arrival(std::int64_t& last_us) {
   last_us = std::max(last_us, world_.now_us + world_.random.between(20, world_.swarm.delay_us));
   return last_us;
@@ -97,9 +97,10 @@ void Network::clog(PeerId id, std::int64_t us) {
   connection.last_down_us = std::max(connection.last_down_us, world_.now_us + us);
 }
 
-PeerId Network::any(std::uint64_t pick) const {
+PeerId Network::any(std::uint64_t random_bits) const {
   if (connections_.empty()) return 0;
-  return std::next(connections_.begin(), static_cast<std::ptrdiff_t>(pick % connections_.size()))
+  return std::next(connections_.begin(),
+                   static_cast<std::ptrdiff_t>(random_bits % connections_.size()))
       ->first;
 }
 

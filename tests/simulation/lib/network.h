@@ -40,23 +40,23 @@ class Network {
   explicit Network(World& world) : world_(world) {}
   void set_listener(Listener* listener) { listener_ = listener; }
 
-  /// Tries until it is there; then on_connected(). One try at a time for each endpoint.
+  /// Tries until the connection is there; then on_connected(). One try at a time for each endpoint.
   void connect(Endpoint* peer, Role role);
   void send_to_daemon(PeerId connection, wire::Message message);
-  /// False: no such connection any more.
+  /// Sends; false: no such connection any more.
   bool send_to_peer(PeerId connection, wire::Message message);
   /// Cuts a connection. `daemon_sees_us`, `peer_sees_us`: when each side learns of it; -1 = never.
   void cut(PeerId connection, std::int64_t daemon_sees_us, std::int64_t peer_sees_us);
   void daemon_died();
   /// Holds everything on a connection back for a while.
   void clog(PeerId connection, std::int64_t us);
-  /// No connection of this endpoint comes up before then.
+  /// Lets no connection of this endpoint come up before then.
   void isolate(Endpoint* peer, std::int64_t until_us) { isolated_until_us_[peer] = until_us; }
   void end_isolation() { isolated_until_us_.clear(); }
   bool is_open(PeerId connection) const { return connections_.count(connection) > 0; }
   PeerId newest() const { return last_; }
-  /// A connection, chosen by `pick`; 0 if there is none.
-  PeerId any(std::uint64_t pick) const;
+  /// A connection, chosen by `random_bits`; 0 if there is none.
+  PeerId any(std::uint64_t random_bits) const;
   PeerId of(const Endpoint* peer) const;
 
  private:

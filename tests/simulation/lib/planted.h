@@ -1,13 +1,28 @@
 #pragma once
-// The simulator's own planted(): one bug at a time, in the whole process.
+// The switch of the bugs of tests/simulation/bugs: one at a time, in the whole process. The sources
+// that ask it are copies in the build; a program that is linked with the real ones has no bugs.
+// Thread rule: set before anything runs.
 
-#include "control/core/planted.h"
+#include <cstdint>
+#include <span>
+#include <string_view>
 
 namespace holdfast::simulation {
 
-void plant(core::Bug bug);
+enum class Bug : std::uint8_t {
+  kNone,
+#define HOLDFAST_BUG(id, name, breaks) id,
+#include "planted_bugs.inc"
+#undef HOLDFAST_BUG
+};
+
+/// True while this bug is turned on.
+bool planted(Bug bug);
+
+void plant(Bug bug);
+
 struct BugInfo {
-  core::Bug bug;
+  Bug bug;
   std::string_view name;
   std::string_view breaks;
 };

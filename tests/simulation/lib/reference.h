@@ -1,6 +1,6 @@
 #pragma once
-// What the model says: each token is a hash of seed, choice, prompt, variant and all tokens before
-// it, as the numerics contract promises. Workers compute it step by step, the auditor knows it as a
+// The model's answers: each token is a hash of seed, choice, prompt, variant and all tokens before
+// it, as the numerics contract promises. Workers compute it step by step, the auditor has it as a
 // whole. The variant is the numerics class, and the model where a request may get one of several.
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Stream {
   wire::TokenId next();
   /// Moves to after this token, whatever it is.
   void take(wire::TokenId id);
-  /// The last token was an end token.
+  /// True if the last token was an end token.
   bool ended() const { return state_ % 61 == 0; }
 
  private:
@@ -35,7 +35,7 @@ Answer reference_answer(std::uint64_t seed, std::int32_t choice,
                         const std::vector<wire::TokenId>& prompt, const std::string& variant,
                         std::int64_t max_tokens);
 
-/// What is said of the prompt's own tokens, with the first one behind it.
+/// The scores of the prompt's own tokens, which come with the first token.
 std::string reference_scores(const std::vector<wire::TokenId>& prompt);
 
 }  // namespace holdfast::simulation

@@ -24,7 +24,7 @@ double seconds_now() {
   return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Of this process: what others do on the machine does not count.
+/// The time of this process: other processes on the machine do not count.
 double cpu_seconds() {
   return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 }
@@ -43,7 +43,7 @@ std::string counts_line(const Counts& c) {
   out << "counts " << c.seeds << ' ' << c.requests << ' ' << c.choices << ' ' << c.tokens << ' '
       << c.commits << ' ' << c.events << ' ' << c.simulated_us;
   for (const auto n : c.faults) out << ' ' << n;
-  for (const auto n : c.arrows) out << ' ' << n;
+  for (const auto n : c.transitions) out << ' ' << n;
   out << '\n';
   return out.str();
 }
@@ -53,7 +53,7 @@ Counts parse_counts(const std::string& text) {
   Counts c;
   in >> c.seeds >> c.requests >> c.choices >> c.tokens >> c.commits >> c.events >> c.simulated_us;
   for (auto& n : c.faults) in >> n;
-  for (std::uint64_t n = 0; in >> n;) c.arrows.push_back(n);
+  for (std::uint64_t n = 0; in >> n;) c.transitions.push_back(n);
   return c;
 }
 
@@ -66,8 +66,8 @@ void say(int fd, const std::string& line) {
 }
 
 [[noreturn]] void work(int fd, std::uint64_t seed, std::uint64_t step, const RunOptions& options) {
-  // What a planted bug makes CHECK say is not news.
-  if (options.bug != core::Bug::kNone && freopen("/dev/null", "w", stderr) == nullptr) _exit(3);
+  // A planted bug may make CHECK print: that is not news.
+  if (options.bug != Bug::kNone && freopen("/dev/null", "w", stderr) == nullptr) _exit(3);
   plant(options.bug);
   const double end = cpu_seconds() + options.cpu_seconds_max;
   for (; seed <= options.last && cpu_seconds() < end; seed += step) {
@@ -109,7 +109,7 @@ void line_of(Job& job, const std::string& line, RunResult& result) {
   }
 }
 
-/// False when the job has ended for good.
+/// Takes a job's output; false when the job has ended for good.
 bool take_output(Job& job, const RunOptions& options, RunResult& result) {
   char bytes[65536];
   const ssize_t n = read(job.fd, bytes, sizeof bytes);
@@ -164,12 +164,13 @@ std::string missing_coverage(const Counts& counts, std::uint64_t least) {
     missing += "  fault \"" + std::string(fault_name(static_cast<Fault>(i))) +
                "\": " + std::to_string(counts.faults[i]) + "\n";
   }
-  const auto arrows = core::request_arrows();
-  for (std::size_t i = 0; i < arrows.size(); ++i) {
-    const std::uint64_t n = i < counts.arrows.size() ? counts.arrows[i] : 0;
+  const auto transitions = core::request_transitions();
+  for (std::size_t i = 0; i < transitions.size(); ++i) {
+    const std::uint64_t n = i < counts.transitions.size() ? counts.transitions[i] : 0;
     if (n >= least) continue;
-    missing += "  transition " + std::string(wire::state_name(arrows[i].from)) + " x " +
-               std::string(core::change_name(arrows[i].change)) + ": " + std::to_string(n) + "\n";
+    missing += "  transition " + std::string(wire::state_name(transitions[i].from)) + " x " +
+               std::string(core::change_name(transitions[i].change)) + ": " + std::to_string(n) +
+               "\n";
   }
   return missing;
 }
@@ -182,24 +183,25 @@ std::string coverage_table(const Counts& counts) {
   for (std::size_t i = 0; i < kFaultCount; ++i) {
     out << "  " << counts.faults[i] << "  " << fault_name(static_cast<Fault>(i)) << "\n";
   }
-  const auto arrows = core::request_arrows();
-  for (std::size_t i = 0; i < arrows.size() && i < counts.arrows.size(); ++i) {
-    out << "  " << counts.arrows[i] << "  " << wire::state_name(arrows[i].from) << " x "
-        << core::change_name(arrows[i].change) << " -> " << wire::state_name(arrows[i].to) << "\n";
+  const auto transitions = core::request_transitions();
+  for (std::size_t i = 0; i < transitions.size() && i < counts.transitions.size(); ++i) {
+    out << "  " << counts.transitions[i] << "  " << wire::state_name(transitions[i].from) << " x "
+        << core::change_name(transitions[i].change) << " -> " << wire::state_name(transitions[i].to)
+        << "\n";
   }
   return out.str();
 }
 
 namespace {
 
-core::Bug bug_named(std::string_view name) {
+Bug bug_named(std::string_view name) {
   for (const BugInfo& info : planted_bugs()) {
     if (info.name == name) return info.bug;
   }
-  return core::Bug::kNone;
+  return Bug::kNone;
 }
 
-int show_one(std::uint64_t seed, core::Bug bug, bool verbose) {
+int show_one(std::uint64_t seed, Bug bug, bool verbose) {
   plant(bug);
   const Report report = run_seed(seed, verbose);
   for (const std::string& line : report.last_lines) std::printf("%s\n", line.c_str());
@@ -211,7 +213,7 @@ int show_one(std::uint64_t seed, core::Bug bug, bool verbose) {
 
 }  // namespace
 
-int command_line(int argc, char** argv) {
+int command_line(int argc, char** argv, bool has_bugs) {
   RunOptions options;
   bool one = false;
   bool verbose = false;
@@ -236,9 +238,9 @@ int command_line(int argc, char** argv) {
       options.last = std::strtoull(rest + 2, nullptr, 10);
     } else if (name == "--jobs") {
       options.jobs = std::max(1, std::atoi(rest));
-    } else if (name == "--bug") {
+    } else if (name == "--bug" && has_bugs) {
       options.bug = bug_named(rest);
-      if (options.bug == core::Bug::kNone) return 2;
+      if (options.bug == Bug::kNone) return 2;
     } else {
       return 2;
     }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "control/core/planted.h"
+#include "tests/simulation/lib/planted.h"
 #include "tests/simulation/lib/simulation.h"
 
 namespace holdfast::simulation {
@@ -14,7 +14,7 @@ namespace holdfast::simulation {
 struct RunOptions {
   std::uint64_t first = 1, last = 1, stride = 1;
   int jobs = 1;
-  core::Bug bug = core::Bug::kNone;
+  Bug bug = Bug::kNone;
   bool stop_at_failure = false;
   double cpu_seconds_max = 1e9;  // of each job
 };
@@ -30,13 +30,14 @@ struct RunResult {
 };
 RunResult run_seeds(const RunOptions& options);
 
-/// The faults and arrows that were hit fewer than `least` times, one line each.
+/// The faults and transitions that were hit fewer than `least` times, one line each.
 std::string missing_coverage(const Counts& counts, std::uint64_t least);
 /// Everything that was counted, for people.
 std::string coverage_table(const Counts& counts);
 
-/// --seed N | --seeds A..B [--jobs J] [--bug NAME] [--verbose] [--stop]; exit code 1 if a seed
-/// failed (--stop: at the first one), 2 for arguments that are not understood.
-int command_line(int argc, char** argv);
+/// --seed N | --seeds A..B [--jobs J] [--bug NAME] [--verbose] [--stop]. Returns 1 if a seed failed
+/// (--stop: at the first one), 2 for arguments that are not understood. --bug only with `has_bugs`:
+/// a program that is linked with the real sources has none to turn on.
+int command_line(int argc, char** argv, bool has_bugs);
 
 }  // namespace holdfast::simulation

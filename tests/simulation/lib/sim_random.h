@@ -20,7 +20,7 @@ class SimRandom {
   std::int64_t between(std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(below(static_cast<std::uint64_t>(high - low + 1)));
   }
-  bool chance(double p) { return static_cast<double>(next() >> 11) * 0x1p-53 < p; }
+  bool bernoulli(double p) { return static_cast<double>(next() >> 11) * 0x1p-53 < p; }
 
  private:
   std::uint64_t state_;

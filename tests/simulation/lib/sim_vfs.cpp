@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kSectorBytes = 512;
 
-/// What SQLite allocates for an open file: our pointer rides behind its base class.
+/// The memory that SQLite allocates for an open file: its base class, then our pointers.
 struct Handle {
   sqlite3_file base;
   SimDisk* disk;
@@ -161,8 +161,8 @@ int x_last_error(sqlite3_vfs*, int, char*) {
   return 0;
 }
 
-/// Before SQLite's first use in this process, which has one thread: no mutexes, nothing counted,
-/// and pages from one piece of memory.
+/// Configures SQLite before its first use in this process, which has one thread: no mutexes,
+/// nothing counted, and pages from one piece of memory.
 bool configure_sqlite() {
   constexpr int kPages = 2048;
   constexpr int kPageBytes = 4096 + 512;
@@ -220,9 +220,9 @@ Result<void> SimDisk::rewrite(const std::string& path) {
   if (it == files_.end()) return {};
   const std::shared_ptr<File> file = it->second;
   const std::string all = file->content;
-  constexpr std::size_t kPiece = 1 << 16;
-  for (std::size_t at = 0; at < all.size(); at += kPiece) {
-    const auto n = static_cast<int>(std::min(kPiece, all.size() - at));
+  constexpr std::size_t kChunkBytes = 1 << 16;
+  for (std::size_t at = 0; at < all.size(); at += kChunkBytes) {
+    const auto n = static_cast<int>(std::min(kChunkBytes, all.size() - at));
     if (do_write(*file, all.data() + at, n, static_cast<std::int64_t>(at)) != SQLITE_OK) {
       return Error{Errc::kIo, "rewrite " + path};
     }
@@ -387,14 +387,14 @@ void SimDisk::power_failure() {
     std::string content = file->synced;
     std::vector<Write> writes = std::move(file->pending);
     file->pending.clear();
-    // Unsynced writes reach the platter in any order: shuffle, then keep, lose or tear each.
+    // Unsynced writes reach the platter in any order: shuffle, then save, lose or tear each.
     for (std::size_t i = writes.size(); i > 1; --i) {
       std::swap(writes[i - 1], writes[random_.below(i)]);
     }
-    const std::uint64_t keep_of_4 = random_.below(5);  // per file: from none to all
+    const std::uint64_t persisted_of_4 = random_.below(5);  // per file: from none to all
     for (const Write& write : writes) {
       const auto size = static_cast<std::int64_t>(write.data.size());
-      if (random_.below(4) >= keep_of_4) {
+      if (random_.below(4) >= persisted_of_4) {
         ++counts_.writes_lost;
       } else if (size > kSectorBytes && random_.below(8) == 0) {
         const std::int64_t cut = kSectorBytes * random_.between(1, (size - 1) / kSectorBytes);
@@ -403,7 +403,7 @@ void SimDisk::power_failure() {
         ++counts_.writes_torn;
       } else {
         apply(content, write, 0, size);
-        ++counts_.writes_kept_unsynced;
+        ++counts_.writes_persisted_unsynced;
       }
     }
     file->content = content;

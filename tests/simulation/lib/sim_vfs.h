@@ -17,7 +17,7 @@ struct sqlite3_vfs;
 
 namespace holdfast::simulation {
 
-/// What a seed may do to the disk. Probabilities are of 1 << 16 per operation.
+/// Disk faults of a seed. Probabilities are of 1 << 16 per operation.
 struct DiskFaults {
   std::uint32_t write_eio = 0;
   std::uint32_t sync_eio = 0;  // the sync fails once; reads show its writes, the platter may not
@@ -29,7 +29,7 @@ struct DiskFaults {
 struct DiskCounts {
   std::uint64_t writes = 0, syncs = 0, reads = 0;
   std::uint64_t eio_write = 0, eio_sync = 0, eio_read = 0, full = 0;
-  std::uint64_t power_failures = 0, writes_lost = 0, writes_torn = 0, writes_kept_unsynced = 0;
+  std::uint64_t power_failures = 0, writes_lost = 0, writes_torn = 0, writes_persisted_unsynced = 0;
   std::uint64_t deaths_inside = 0, names_lost = 0, bits_flipped = 0;
 };
 
@@ -42,31 +42,33 @@ class SimDisk {
   SimDisk(const SimDisk&) = delete;
   SimDisk& operator=(const SimDisk&) = delete;
 
-  /// For sqlite3_open_v2(..., name()).
+  /// The name for sqlite3_open_v2(..., name()).
   const char* name() const { return name_.c_str(); }
   void set_faults(const DiskFaults& faults) { faults_ = faults; }
   const DiskCounts& counts() const { return counts_; }
 
-  /// From now on every operation on a handle that is open fails with an I/O error, as for a process
+  /// Makes every operation on an open handle fail with an I/O error from now on, as for a process
   /// that is gone; files keep what was written.
   void process_death();
-  /// As process_death(), and each file keeps its synced content plus a random part of the rest.
+  /// Does what process_death() does, and each file keeps its synced content plus a random part of
+  /// the rest.
   void power_failure();
   /// The process dies inside the `operations`-th write, sync or truncation from now (1 = the next),
   /// after a part of it. 0 calls it off.
   void die_after(std::int64_t operations) { operations_left_ = operations; }
-  /// Since the last call of start_process().
+  /// True if the process has died since the last call of start_process().
   bool died() const { return died_; }
   void start_process() { died_ = false; }
-  /// As Disk::rewrite.
+  /// Does what Disk::rewrite does.
   Result<void> rewrite(const std::string& path);
-  /// A file beside the database. No fault hits these, but a power failure takes what is not synced.
+  /// Access to a file next to the database. No fault hits these, but a power failure takes what is
+  /// not synced.
   std::string peek(const std::string& path, std::int64_t at, std::size_t bytes) const;
   void poke(const std::string& path, std::int64_t at, std::string_view bytes);
   void settle(const std::string& path);
-  /// Names of new files are on the platter from here on.
+  /// Puts the names of new files on the platter.
   void sync_names();
-  /// Contents of all files, and a disk that has them, synced.
+  /// Contents of all files; load_image() makes a disk that has them, synced.
   using Image = std::map<std::string, std::string>;
   Image image() const;
   void load_image(const Image& image);

@@ -6,7 +6,7 @@
 #include "tests/simulation/lib/client_node.h"
 #include "tests/simulation/lib/daemon_node.h"
 #include "tests/simulation/lib/helper_node.h"
-#include "tests/simulation/lib/wishes.h"
+#include "tests/simulation/lib/sim_requests.h"
 #include "tests/simulation/lib/worker_node.h"
 
 namespace holdfast::simulation {
@@ -37,11 +37,11 @@ class Simulation {
   }
   WorkerNode& any_worker() { return *workers_[world_.random.below(workers_.size())]; }
   const std::string& any_id() {
-    return wishes_[world_.random.below(wishes_.size())].submit.request_id;
+    return requests_[world_.random.below(requests_.size())].submit.request_id;
   }
 
   World world_;
-  std::vector<Wish> wishes_;
+  std::vector<SimRequest> requests_;
   SimDisk disk_;
   Network network_;
   Auditor auditor_;
@@ -60,7 +60,7 @@ SimDisk::Image make_image(const Swarm& swarm) {
   world.healed = true;
   SimDisk disk(1);
   Network network(world);
-  const std::vector<Wish> none;
+  const std::vector<SimRequest> none;
   Auditor auditor(world, none);
   DaemonNode daemon(world, disk, network, auditor);
   HelperNode helper(world, network);
@@ -83,10 +83,10 @@ const SimDisk::Image& registered_image(const Swarm& swarm) {
 
 Simulation::Simulation(std::uint64_t seed, bool verbose)
     : world_(seed, draw_swarm(seed), verbose),
-      wishes_(draw_wishes(world_)),
+      requests_(draw_requests(world_)),
       disk_(seed ^ 0x5151),
       network_(world_),
-      auditor_(world_, wishes_),
+      auditor_(world_, requests_),
       daemon_(world_, disk_, network_, auditor_),
       helper_(world_, network_) {
   if (!world_.swarm.fresh_disk) disk_.load_image(registered_image(world_.swarm));
@@ -94,9 +94,9 @@ Simulation::Simulation(std::uint64_t seed, bool verbose)
     workers_.push_back(std::make_unique<WorkerNode>(world_, network_, daemon_, auditor_, i));
   }
   for (int i = 0; i < world_.swarm.clients; ++i) {
-    clients_.push_back(std::make_unique<ClientNode>(world_, network_, auditor_, wishes_));
+    clients_.push_back(std::make_unique<ClientNode>(world_, network_, auditor_, requests_));
   }
-  for (std::size_t i = 0; i < wishes_.size(); ++i) {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
     clients_[i % clients_.size()]->add(static_cast<int>(i));
   }
   daemon_.on_power_failure = [this] {
@@ -199,7 +199,7 @@ void Simulation::operate() {
   if (now_and_then(s.op_pause) || (paused_ && r.below(50) == 0)) {
     paused_ = !paused_;
     if (paused_) world_.hit(Fault::kQueuePaused);
-    auditor_.pause_asked();
+    auditor_.pause_requested();
     daemon_.operate(core::OpPause{1, 1, paused_});
   }
   if (now_and_then(s.op_cancel)) {
@@ -219,7 +219,7 @@ void Simulation::operate() {
   if (now_and_then(s.op_requeue)) {
     world_.hit(Fault::kRequeued);
     const std::string& id = any_id();
-    auditor_.requeue_asked(id);
+    auditor_.requeue_requested(id);
     daemon_.operate(core::OpRequeue{1, 5, id});
   }
   if (now_and_then(s.op_move)) {
@@ -241,7 +241,7 @@ void Simulation::operate() {
   if (now_and_then(s.op_shutdown)) daemon_.operate(core::Shutdown{r.between(0, 3000)});
 }
 
-/// As soon as the models are there.
+/// Makes the alias as soon as the models are there.
 void Simulation::make_alias() {
   const core::Machine& machine = daemon_.machine();
   if (machine.aliases().count(kAlias) > 0 || machine.models().size() < 2) return;
@@ -292,7 +292,7 @@ void Simulation::change_alias() {
   }
 }
 
-/// At the end no canary may be left, neither in the machine nor in a row.
+/// Ends all canaries: at the end none may be left, neither in the machine nor in a row.
 void Simulation::end_canaries() {
   // Not at once: the row of one that has just ended may be on its way into the database.
   canaries_ended_ = std::exchange(no_canary_, true);
@@ -320,14 +320,14 @@ void Simulation::heal() {
   help();
 }
 
-/// What an operator does who wants every request to end.
+/// Does what an operator does to let every request end.
 void Simulation::help() {
   for (auto& worker : workers_) worker->start();
   helper_.start();
   if (daemon_.up()) {
     if (world_.swarm.aliases) end_canaries();
     if (daemon_.machine().paused()) {
-      auditor_.pause_asked();
+      auditor_.pause_requested();
       daemon_.operate(core::OpPause{1, 1, false});
     }
     for (const auto& [peer, worker] : daemon_.machine().workers()) {
@@ -346,7 +346,7 @@ void Simulation::help() {
     for (const auto& [seq, request] : daemon_.machine().requests().all()) {
       if (request.row.state != wire::RequestState::kQuarantined) continue;
       if (world_.random.below(2) == 0) {
-        auditor_.requeue_asked(request.row.id);
+        auditor_.requeue_requested(request.row.id);
         daemon_.operate(core::OpRequeue{1, 5, request.row.id});
       } else {
         auditor_.cancelled_by_operator(request.row.id);
@@ -382,7 +382,7 @@ Report Simulation::run() {
   if (world_.failure().empty() && !ended) {
     std::string open;
     for (const auto& client : clients_) open += client->open_tasks();
-    world_.say([&] { return daemon_.state_of_house(); });
+    world_.say([&] { return daemon_.commit_loop_state(); });
     world_.fail("I14 not ended 60 s after healing:" + open);
   }
   if (world_.failure().empty()) daemon_.stop_and_audit();
@@ -391,9 +391,9 @@ Report Simulation::run() {
   report.hash = world_.hash();
   report.counts = world_.counts;
   report.counts.seeds = 1;
-  report.counts.requests = wishes_.size();
-  for (const Wish& wish : wishes_)
-    report.counts.choices += static_cast<std::uint64_t>(wish.submit.n);
+  report.counts.requests = requests_.size();
+  for (const SimRequest& request : requests_)
+    report.counts.choices += static_cast<std::uint64_t>(request.submit.n);
   report.counts.simulated_us = world_.now_us;
   daemon_.add_disk_counts(report.counts);
   report.last_lines.assign(world_.last_lines().begin(), world_.last_lines().end());

@@ -1,5 +1,5 @@
 #pragma once
-// One seed: a house with its disk, network, workers, clients and operators through a time of
+// One seed: a cluster with its disk, network, workers, clients and operators through a time of
 // accidents, then healing, then the audit.
 
 #include <cstdint>

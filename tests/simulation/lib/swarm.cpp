@@ -17,54 +17,54 @@ std::string_view fault_name(Fault fault) {
 
 namespace {
 
-/// Off in most seeds, else up to `most`, small values more likely than large ones.
+/// Draws values: off in most seeds, else up to `most`, small values more likely than large ones.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : random_(seed * 7919 + 13) {}
   double rate(double on, double most) {
-    if (!random_.chance(on)) return 0;
+    if (!random_.bernoulli(on)) return 0;
     const double x = static_cast<double>(random_.between(1, 1000)) / 1000;
     return most * x * x;
   }
   std::uint32_t disk(double on, std::int64_t most) {
-    return random_.chance(on) ? static_cast<std::uint32_t>(random_.between(1, most)) : 0;
+    return random_.bernoulli(on) ? static_cast<std::uint32_t>(random_.between(1, most)) : 0;
   }
   std::int64_t between(std::int64_t low, std::int64_t high) { return random_.between(low, high); }
-  bool chance(double p) { return random_.chance(p); }
+  bool bernoulli(double p) { return random_.bernoulli(p); }
 
  private:
   SimRandom random_;
 };
 
-void draw_house(Draws& d, Swarm& s) {
+void draw_cluster_options(Draws& d, Swarm& s) {
   s.requests = static_cast<int>(d.between(50, 60));
   s.clients = static_cast<int>(d.between(2, 5));
   s.workers = static_cast<int>(d.between(1, 3));
   s.slots = static_cast<int>(d.between(1, 4));
   s.prompt_pages = static_cast<int>(d.between(1, 4));
-  s.fresh_disk = d.chance(0.3);
-  s.two_classes = d.chance(0.15);
-  s.reboots = d.chance(0.3);
-  s.small_memory = d.chance(0.3);
-  s.local_workers = d.chance(0.5);
+  s.fresh_disk = d.bernoulli(0.3);
+  s.two_classes = d.bernoulli(0.15);
+  s.reboots = d.bernoulli(0.3);
+  s.small_memory = d.bernoulli(0.3);
+  s.local_workers = d.bernoulli(0.5);
   s.submit_over_us = d.between(1, 10) * 1'000'000;
   s.step_us = d.between(5, 40) * 1000;
-  s.delay_us = d.chance(0.7) ? d.between(100, 3000) : d.between(5'000, 60'000);
+  s.delay_us = d.bernoulli(0.7) ? d.between(100, 3000) : d.between(5'000, 60'000);
   s.sync_us = d.between(100, 8000);
-  s.ring_tokens = d.chance(0.3) ? d.between(1, 4) : 4096;
-  if (d.chance(0.5)) s.blame_alone = 1, s.blame_quarantine = d.between(2, 3);
-  if (d.chance(0.3)) s.boot_queued = d.between(1, 8);
-  if (d.chance(0.1)) s.queue_max = d.between(3, 20);
-  if (d.chance(0.2)) s.exit_report_ms = d.between(100, 2000);
+  s.ring_tokens = d.bernoulli(0.3) ? d.between(1, 4) : 4096;
+  if (d.bernoulli(0.5)) s.blame_alone = 1, s.blame_quarantine = d.between(2, 3);
+  if (d.bernoulli(0.3)) s.boot_queued = d.between(1, 8);
+  if (d.bernoulli(0.1)) s.queue_max = d.between(3, 20);
+  if (d.bernoulli(0.2)) s.exit_report_ms = d.between(100, 2000);
 }
 
-/// Ended requests leave: for room, where the clock stands still as far as hours are concerned, or
-/// for their age, where it jumps.
+/// Ended requests are deleted: for space, where the clock stands still as far as hours are
+/// concerned, or for their age, where it jumps.
 void draw_retention(Draws& d, Swarm& s) {
-  if (d.chance(0.2)) {
-    s.retention_max_bytes = d.chance(0.5) ? 1 : d.between(80'000, 250'000);
-    s.retention_key_hours = d.chance(0.7) ? 0 : 1;
-  } else if (d.chance(0.12)) {
+  if (d.bernoulli(0.2)) {
+    s.retention_max_bytes = d.bernoulli(0.5) ? 1 : d.between(80'000, 250'000);
+    s.retention_key_hours = d.bernoulli(0.7) ? 0 : 1;
+  } else if (d.bernoulli(0.12)) {
     s.retention_hours = 1;
     s.retention_key_hours = d.between(0, 2);
   } else {
@@ -79,17 +79,17 @@ void draw_retention(Draws& d, Swarm& s) {
   }
 }
 
-/// A few seeds about requests that kill their workers again and again, and what may happen to one
-/// in quarantine: damaged rows, an operator, its deadline, deaths of the daemon.
+/// Some seeds are about requests that kill their workers again and again, and what may happen to
+/// one in quarantine: damaged rows, an operator, its deadline, deaths of the daemon.
 void draw_poison(Draws& d, Swarm& s) {
   s.poison = static_cast<double>(d.between(50, 300)) / 1000;
   s.blame_alone = 1;
   s.blame_quarantine = d.between(1, 3);
-  s.bit_rot = d.chance(0.6) ? 2 : 0;
+  s.bit_rot = d.bernoulli(0.6) ? 2 : 0;
   s.daemon_kill = static_cast<double>(d.between(100, 600)) / 1000;
-  s.op_requeue = d.chance(0.5) ? 1 : 0;
-  s.op_cancel = d.chance(0.3) ? 1 : 0;
-  s.exit_report_ms = d.chance(0.5) ? d.between(100, 1000) : 50;
+  s.op_requeue = d.bernoulli(0.5) ? 1 : 0;
+  s.op_cancel = d.bernoulli(0.3) ? 1 : 0;
+  s.exit_report_ms = d.bernoulli(0.5) ? d.between(100, 1000) : 50;
 }
 
 /// Accidents by the second.
@@ -122,7 +122,7 @@ void draw_rates(Draws& d, Swarm& s) {
 }
 
 /// Accidents by the opportunity.
-void draw_chances(Draws& d, Swarm& s) {
+void draw_probabilities(Draws& d, Swarm& s) {
   s.die_before_commit = d.rate(0.3, 0.02);
   s.die_in_commit = d.rate(0.3, 0.02);
   s.die_after_commit = d.rate(0.3, 0.02);
@@ -150,7 +150,7 @@ void draw_chances(Draws& d, Swarm& s) {
   s.poison = d.rate(0.25, 0.1);
   s.slow_client = d.rate(0.3, 0.2);
   s.zero_tokens = d.rate(0.1, 0.2);
-  s.hand_back = d.rate(0.2, 0.1);
+  s.return_dispatch = d.rate(0.2, 0.1);
   s.new_worker = d.rate(0.35, 1);
   s.ask_again = d.rate(0.4, 0.5);
   s.step_unknown = d.rate(0.3, 1);
@@ -158,17 +158,17 @@ void draw_chances(Draws& d, Swarm& s) {
   s.sync_eio = d.disk(0.2, 3000);
   s.read_eio = d.disk(0.15, 150);
   s.write_full = d.disk(0.08, 200);
-  if (d.chance(0.8)) s.tail_rows = d.between(1, 60);
+  if (d.bernoulli(0.8)) s.tail_rows = d.between(1, 60);
 }
 
 void draw_aliases(Draws& d, Swarm& s) {
-  s.aliases = d.chance(0.35);
+  s.aliases = d.bernoulli(0.35);
   if (!s.aliases) return;
   s.op_alias = static_cast<double>(d.between(500, 4000)) / 1000;
-  s.bad_model = d.chance(0.6) ? static_cast<double>(d.between(10, 500)) / 1000 : 0;
+  s.bad_model = d.bernoulli(0.6) ? static_cast<double>(d.between(10, 500)) / 1000 : 0;
 }
 
-/// A quiet house in which one tenant asks for much more than there are slots.
+/// A cluster without accidents in which one tenant requests much more than there are slots.
 Swarm draw_crowd(Draws& d, const Swarm& busy) {
   Swarm s;
   s.crowd = true;
@@ -191,18 +191,18 @@ Swarm draw_crowd(Draws& d, const Swarm& busy) {
 Swarm draw_swarm(std::uint64_t seed) {
   Draws d(seed);
   Swarm s;
-  draw_house(d, s);
+  draw_cluster_options(d, s);
   draw_rates(d, s);
-  draw_chances(d, s);
-  if (s.fresh_disk && d.chance(0.6)) {
+  draw_probabilities(d, s);
+  if (s.fresh_disk && d.bernoulli(0.6)) {
     // The first start, cut short.
     s.die_in_boot = std::max(s.die_in_boot, 0.4);
     s.power_failure = std::max(s.power_failure, 0.3);
   }
   draw_retention(d, s);
-  if (d.chance(0.06)) draw_poison(d, s);
+  if (d.bernoulli(0.06)) draw_poison(d, s);
   draw_aliases(d, s);
-  return d.chance(0.08) ? draw_crowd(d, s) : s;
+  return d.bernoulli(0.08) ? draw_crowd(d, s) : s;
 }
 
 }  // namespace holdfast::simulation

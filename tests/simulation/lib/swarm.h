@@ -1,7 +1,7 @@
 #pragma once
-// What one seed may do: sizes of the house and how likely each accident is. Most accidents are off
-// in most seeds (swarm testing: a run with few kinds of faults reaches states that a run with all
-// of them never does).
+// Settings of one seed: sizes of the cluster and how likely each accident is. Most accidents are
+// off in most seeds (swarm testing: a run with some kinds of faults reaches states that a run with
+// all of them never does).
 
 #include <cstdint>
 #include <string_view>
@@ -21,7 +21,7 @@ inline constexpr std::size_t kFaultCount =
 std::string_view fault_name(Fault fault);
 
 struct Swarm {
-  // the house
+  // the cluster
   int requests = 50, clients = 4, workers = 2, slots = 2, prompt_pages = 2;
   bool fresh_disk = false;     // begin without a database
   bool reboots = false;        // a power failure ends the monotonic clock
@@ -54,7 +54,7 @@ struct Swarm {
   double repeat_submit = 0, same_key = 0, other_body = 0, foreign = 0, cancel = 0, replay = 0;
   double deadline = 0, text_prompt = 0, poison = 0, slow_client = 0, zero_tokens = 0;
   double bad_model = 0;  // a token of model m1 is an error instead
-  double hand_back = 0, new_worker = 0, ask_again = 0, step_unknown = 0;
+  double return_dispatch = 0, new_worker = 0, ask_again = 0, step_unknown = 0;
   std::uint32_t write_eio = 0, sync_eio = 0, read_eio = 0, write_full = 0;  // of 1 << 16
 };
 Swarm draw_swarm(std::uint64_t seed);

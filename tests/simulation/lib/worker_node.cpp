@@ -56,7 +56,7 @@ void WorkerNode::start() {
   connection_ = 0;
   killer_.reset();
   phase_ = Phase::kAlone;
-  epoch_seen_ = 0;
+  last_epoch_ = 0;
   network_.connect(this, Role::kWorker);
   step();
 }
@@ -88,14 +88,14 @@ void WorkerNode::die(int signal, bool oom) {
   for (const auto& [key, sequence] : sequences_) {
     if (!sequence.paused) step.push_back(sequence.name);
   }
-  const bool known = !world_.accident(world_.swarm.step_unknown);
-  if (known) {
+  const bool step_reported = !world_.accident(world_.swarm.step_unknown);
+  if (step_reported) {
     exit.step.emplace();
     for (const Name& name : step) exit.step->push_back(step_mark(name.first, name.second));
   } else {
     world_.hit(Fault::kStepUnknown);
   }
-  if (counts) auditor_.worker_crashed(known ? &step : nullptr);
+  if (counts) auditor_.worker_crashed(step_reported ? &step : nullptr);
   if (world_.accident(world_.swarm.exit_lost)) {
     world_.hit(Fault::kExitReportLost);
   } else {
@@ -111,7 +111,7 @@ void WorkerNode::die(int signal, bool oom) {
   });
 }
 
-/// Tells what the daemon's shell sees of this process, unless it is another one by then.
+/// Tells what the daemon sees of this process, unless it is another one by then.
 void WorkerNode::tell_health(core::WorkerHealth health, std::int64_t after_us) {
   health.peer = connection_;
   const std::uint64_t life = life_;
@@ -161,7 +161,7 @@ void WorkerNode::drain() {
   const std::uint64_t life = life_;
   world_.after(world_.random.between(1, 300) * kMs, [this, life] {
     if (life != life_) return;
-    table_.hand_back("", "the worker ends");
+    table_.return_unfinished("", "the worker ends");
     flush();
     world_.after(world_.random.between(1, 50) * kMs, [this, life] {
       if (life == life_) die(0, false);
@@ -216,7 +216,7 @@ void WorkerNode::greet() {
   hello.memory.total = memory_total();
   for (const auto& [id, model] : loads_) hello.models.push_back(model);
   hello.active = table_.active();
-  hello.epoch_seen = epoch_seen_;
+  hello.last_epoch = last_epoch_;
   states_unsent_.clear();  // it tells them all
   send(std::move(hello));
 }
@@ -232,8 +232,8 @@ void WorkerNode::on_message(PeerId connection, wire::Message& message) {
 
 void WorkerNode::handle(wire::Message& message) {
   if (const auto* welcome = std::get_if<wire::Welcome>(&message)) {
-    if (welcome->epoch < epoch_seen_) return;
-    epoch_seen_ = welcome->epoch;
+    if (welcome->epoch < last_epoch_) return;
+    last_epoch_ = welcome->epoch;
     if (welcome->greet_again) {
       world_.hit(Fault::kGreetedAgain);
       table_.connection_lost();
@@ -249,15 +249,15 @@ void WorkerNode::handle(wire::Message& message) {
   } else if (const auto* ack = std::get_if<wire::Ack>(&message)) {
     on_ack(*ack);
   } else if (const auto* dispatch = std::get_if<wire::Dispatch>(&message)) {
-    if (dispatch->fence.epoch >= epoch_seen_) on_dispatch(*dispatch);
+    if (dispatch->fence.epoch >= last_epoch_) on_dispatch(*dispatch);
   } else if (const auto* adopt = std::get_if<wire::Adopt>(&message)) {
-    if (adopt->fence.epoch < epoch_seen_) return;
+    if (adopt->fence.epoch < last_epoch_) return;
     remember_fence(adopt->request_id, adopt->choice, adopt->fence);
     table_.adopt(*adopt);
   } else if (const auto* drop = std::get_if<wire::Drop>(&message)) {
     table_.drop(*drop);
   } else if (const auto* cancel = std::get_if<wire::CancelWork>(&message)) {
-    if (cancel->fence.epoch >= epoch_seen_) table_.cancel(*cancel);
+    if (cancel->fence.epoch >= last_epoch_) table_.cancel(*cancel);
   } else if (const auto* load = std::get_if<wire::Load>(&message)) {
     on_load(*load);
   } else if (const auto* unload = std::get_if<wire::Unload>(&message)) {
@@ -278,7 +278,7 @@ void WorkerNode::on_ack(const wire::Ack& ack) {
   }
 }
 
-/// Two share a machine.
+/// The host, which two workers share.
 std::string WorkerNode::host() const {
   return "h" + std::to_string(index_ / 2);
 }
@@ -349,7 +349,7 @@ void WorkerNode::report(const std::string& load_id, const std::string& state,
 }
 
 void WorkerNode::on_unload(const wire::Unload& unload) {
-  table_.hand_back(unload.load_id, "the model is being unloaded");
+  table_.return_unfinished(unload.load_id, "the model is being unloaded");
   wire::LoadedModel gone;
   gone.load_id = unload.load_id;
   gone.state = "unloaded";
@@ -364,8 +364,8 @@ void WorkerNode::on_dispatch(const wire::Dispatch& d) {
   if (load == loads_.end() || load->second.state != "ready") {
     return table_.refuse(d, "load " + d.load_id + " is not here");
   }
-  if (world_.accident(world_.swarm.hand_back)) {
-    world_.hit(Fault::kHandedBack);
+  if (world_.accident(world_.swarm.return_dispatch)) {
+    world_.hit(Fault::kDispatchReturned);
     return table_.refuse(d, "no pages");
   }
   remember_fence(d.request_id, d.choice, d.fence);
@@ -432,7 +432,7 @@ void WorkerNode::obey_orders() {
   }
 }
 
-/// False if the process has died of it.
+/// Runs a step of the engine; false if the process has died of it.
 bool WorkerNode::step_engine() {
   std::vector<engine::SequenceKey> ended;
   for (auto& [key, sequence] : sequences_) {
@@ -446,10 +446,10 @@ bool WorkerNode::step_engine() {
     engine::Produced produced;
     produced.key = key;
     produced.start = sequence.next;
-    const bool room = sequence.next < sequence.max_tokens;
+    const bool below_limit = sequence.next < sequence.max_tokens;
     // Committed ids may hold the end already: the worker died between token and finish.
     const bool over = sequence.next > 0 && sequence.stream.ended();
-    if (room && !over) {
+    if (below_limit && !over) {
       produced.ids.push_back(sequence.stream.next());
       ++sequence.next;
       ++world_.counts.tokens;
@@ -461,7 +461,7 @@ bool WorkerNode::step_engine() {
       world_.hit(Fault::kPromptScored);
       produced.extra = {std::exchange(sequence.scores, {})};
     }
-    if (room && !over && sequence.model_sha == kBadModel &&
+    if (below_limit && !over && sequence.model_sha == kBadModel &&
         world_.accident(world_.swarm.bad_model)) {
       world_.hit(Fault::kModelBroken);
       produced.ids.clear();
@@ -528,7 +528,7 @@ void WorkerNode::send_tokens() {
   send_stale();
 }
 
-/// What a broken worker may do to its own message.
+/// Spoils a message as a broken worker may do.
 void WorkerNode::bend(wire::TokenEvent& event) {
   const Swarm& s = world_.swarm;
   const auto& said = said_[{event.request_id, event.choice}];
@@ -556,7 +556,7 @@ void WorkerNode::bend(wire::TokenEvent& event) {
   }
 }
 
-/// Wrong tokens under a fence that is not the current one any more.
+/// Sends wrong tokens under a fence that is not the current one any more.
 void WorkerNode::send_stale() {
   if (old_fences_.empty() || !world_.accident(world_.swarm.stale)) return;
   const auto it = std::next(old_fences_.begin(),

@@ -24,14 +24,15 @@ class WorkerNode final : public Endpoint {
   WorkerNode(World& world, Network& network, DaemonNode& daemon, Auditor& auditor, int index);
 
   void start();
-  /// Linux signal; 0 = exits by itself. The supervisor tells the daemon and starts it again.
+  /// Dies of a Linux signal; 0 = exits by itself. The supervisor tells the daemon and starts it
+  /// again.
   void die(int signal, bool oom);
   /// Does and says nothing for a while; the daemon sees why.
   enum class Quiet : std::uint8_t { kStopped, kStarved, kHung };
   void go_quiet(Quiet why, std::int64_t us);
-  /// Hands its work back and ends.
+  /// Gives its work back and ends.
   void drain();
-  /// Cut off from the daemon for a while; it goes on into its ring.
+  /// Cuts it off from the daemon for a while; it goes on into its ring.
   void isolate(std::int64_t us);
   bool alive() const { return alive_; }
 
@@ -49,7 +50,7 @@ class WorkerNode final : public Endpoint {
     std::int64_t max_tokens = 0;
     std::int64_t poison_at = -1;
     bool paused = false, ended = false;
-    std::string scores;  // of its prompt, for its first token; empty: not wanted
+    std::string scores;  // of its prompt, for its first token; empty: not requested
   };
   enum class Phase : std::uint8_t { kAlone, kGreeting, kWelcome };
 
@@ -94,7 +95,7 @@ class WorkerNode final : public Endpoint {
   Name dispatched_;             // the newest
   std::optional<Name> killer_;  // whose step was its last
   Phase phase_ = Phase::kAlone;
-  std::uint64_t epoch_seen_ = 0;
+  std::uint64_t last_epoch_ = 0;
   worker::WorkTable table_;
   std::map<std::string, wire::LoadedModel> loads_;
   std::map<std::string, wire::LoadedModel> states_unsent_;  // changed since HELLO

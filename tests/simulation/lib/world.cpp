@@ -3,14 +3,14 @@
 namespace holdfast::simulation {
 namespace {
 
-constexpr std::size_t kLinesKept = 4000;
+constexpr std::size_t kLinesMax = 4000;
 
 }  // namespace
 
 void Counts::add(const Counts& other) {
   for (std::size_t i = 0; i < faults.size(); ++i) faults[i] += other.faults[i];
-  arrows.resize(std::max(arrows.size(), other.arrows.size()));
-  for (std::size_t i = 0; i < other.arrows.size(); ++i) arrows[i] += other.arrows[i];
+  transitions.resize(std::max(transitions.size(), other.transitions.size()));
+  for (std::size_t i = 0; i < other.transitions.size(); ++i) transitions[i] += other.transitions[i];
   seeds += other.seeds;
   requests += other.requests;
   choices += other.choices;
@@ -72,7 +72,7 @@ void World::fail(const std::string& what) {
 void World::add_line(std::string line) {
   lines_.push_back(std::to_string(now_us / kMs) + "." +
                    std::to_string(now_us % kMs + 1000).substr(1) + " ms  " + std::move(line));
-  if (lines_.size() > kLinesKept) lines_.pop_front();
+  if (lines_.size() > kLinesMax) lines_.pop_front();
 }
 
 }  // namespace holdfast::simulation

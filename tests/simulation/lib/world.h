@@ -23,7 +23,7 @@ inline constexpr std::int64_t kSecond = 1'000'000;
 
 struct Counts {
   std::array<std::uint64_t, kFaultCount> faults{};
-  std::vector<std::uint64_t> arrows;  // of core::request_arrows()
+  std::vector<std::uint64_t> transitions;  // of core::request_transitions()
   std::uint64_t seeds = 0, requests = 0, choices = 0, tokens = 0, commits = 0, events = 0;
   std::int64_t simulated_us = 0;
   void add(const Counts& other);
@@ -49,16 +49,17 @@ class World {
   std::int64_t most_wall_gain_ms(std::int64_t since_us) const;
 
   void after(std::int64_t delay_us, std::function<void()> run);
-  /// False when nothing is left to happen.
+  /// Runs the next event. False when nothing is left to happen.
   bool run_one();
 
   /// True with this probability, never after healing.
   bool accident(double probability) {
-    return !healed && probability > 0 && random.chance(probability);
+    return !healed && probability > 0 && random.bernoulli(probability);
   }
   void hit(Fault fault) { ++counts.faults[static_cast<std::size_t>(fault)]; }
 
-  /// Enters the hash; the text is only made when somebody will read it.
+  /// Adds to the hash of everything that happened. say() makes its text only if somebody will read
+  /// it.
   void trace(std::uint64_t kind, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0);
   template <class Text>
   void say(const Text& text) {

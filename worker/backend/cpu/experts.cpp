@@ -1,17 +1,17 @@
 // Mixture of experts. Rows are grouped by expert, so that an expert's weights are read once for all
-// of its rows; each row is multiplied by itself and adds its experts in rising order, so its bits
+// of its rows; each row is multiplied on its own and adds its experts in rising order, so its bits
 // are those of a batch of one.
 
 #include <algorithm>
 #include <cstring>
 
-#include "worker/backend/cpu/tiles.h"
+#include "worker/backend/cpu/work_items.h"
 
 namespace holdfast::cpu {
 namespace {
 
-/// As even_piece, over the panels of several experts.
-std::int64_t expert_pieces(std::int64_t panels, std::int64_t groups, int threads) {
+/// even_item_panels() over the panels of several experts.
+std::int64_t expert_item_panels(std::int64_t panels, std::int64_t groups, int threads) {
   std::int64_t per = kTilePanels;
   while (per > 2 && panels / per * groups < 6 * threads) per /= 2;
   return per;
@@ -26,7 +26,7 @@ float sigmoid(const Kernels& kernels, double x) {
 
 }  // namespace
 
-/// A piece of the bias, panel `p0` of it on, to n columns of each of the rows; null: none.
+/// Adds the bias from panel `p0` on to n columns of each row; null: there is no bias.
 void CpuExecutor::add_bias(const float* bias, std::int64_t p0, const FloatRows& to,
                            std::int64_t rows, std::int64_t n) const {
   for (std::int64_t i = 0; i < rows && bias != nullptr; ++i) {
@@ -34,14 +34,16 @@ void CpuExecutor::add_bias(const float* bias, std::int64_t p0, const FloatRows& 
   }
 }
 
-/// Few rows: every thread norms all of them, and one thread chooses, which saves barriers.
+/// Routes the rows to experts. In a small batch every thread norms all rows and one thread chooses,
+/// which saves barriers.
 void CpuExecutor::route(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
-  const bool few = rows <= kPrivateRows;
-  CHECK(op.norm != nullptr);  // h is made by it
+  const bool small_batch = rows <= kPrivateRows;
+  CHECK(op.norm != nullptr);  // the norm makes h
   const auto row_bytes = static_cast<std::size_t>(x_stride_) * sizeof(float);
-  const Share mine = few ? Share{0, worker == 0 ? rows : 0} : share_of(rows, worker, pool_.size());
-  const Operand h = operand(op, x_, x_stride_, rows, writing_, worker);
+  const Share mine =
+      small_batch ? Share{0, worker == 0 ? rows : 0} : share_of(rows, worker, pool_.size());
+  const Operand h = operand(op, x_, x_stride_, rows, decode_heavy_rows_, worker);
   for (std::int64_t i = mine.first; i < mine.last; ++i) {
     const float* row = h.x + i * x_stride_;
     float* shared = h_ + i * x_stride_;  // for the experts
@@ -55,11 +57,11 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
   }
   MatmulArgs args = product(op.matrix[0], h, worker);
   args.y_stride = routing_.stride;
-  for_tiles(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+  for_items(op.matrix[0].panels, 1, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     args.p0 = p0;
     args.p1 = p1;
     args.y = routing_.logits + p0 * kLanes;
-    multiply(args, writing_);
+    multiply(args, decode_heavy_rows_);
     add_bias(op.bias[0], p0, {args.y, args.y_stride}, rows, (p1 - p0) * kLanes);
   });
   pool_.barrier();
@@ -67,19 +69,19 @@ void CpuExecutor::route(const PackedOp& op, int worker) {
     if (op.inner_norm != nullptr) norm_inner(op, x_ + i * x_stride_, h_ + i * x_stride_);
     choose(op, i, routing_.logits + i * routing_.stride);
   }
-  if (!few) pool_.barrier();
+  if (!small_batch) pool_.barrier();
   if (worker == 0) group_slots();
-  if (rows == 1) return;  // whose slots are all of one row
+  if (rows == 1) return;  // all slots are of one row
   pool_.barrier();
-  const Share own = share_of(slots(), worker, pool_.size());
-  for (std::int64_t s = own.first; s < own.last; ++s) {
+  const Share slot_share = share_of(slots(), worker, pool_.size());
+  for (std::int64_t s = slot_share.first; s < slot_share.last; ++s) {
     std::memcpy(routing_.rows + s * x_stride_,
                 h_ + static_cast<std::int64_t>(routing_.slot_row[s]) * x_stride_, row_bytes);
   }
 }
 
-/// The router's products become scores in place: e^(p - the largest), whose sum comes back, or with
-/// `whole` that over the sum; or each one's sigmoid.
+/// Turns the router's products into scores in place: e^(p - the largest), divided by their sum if
+/// `whole`; or each one's sigmoid. Returns the sum that is still to be divided by, else 1.
 double CpuExecutor::score_experts(float* p, bool whole) const {
   const std::int64_t n = shape_.experts;
   const bool softmax = router_ == plan::Router::kSoftmax;
@@ -100,12 +102,12 @@ double CpuExecutor::score_experts(float* p, bool whole) const {
   return 1;
 }
 
-/// A bit for each group of experts that may be chosen: those whose two best ranks are the largest
-/// together, ties to the lower number.
+/// A bit for each group of experts that may be chosen: the groups whose two best ranks have the
+/// largest sums, ties to the lower number.
 template <class Rank>
 std::uint64_t CpuExecutor::open_groups(Rank rank) const {
   constexpr std::int64_t kGroupsMost = 64;  // a bit each
-  CHECK(expert_groups_ <= kGroupsMost);     // more are refused with the header
+  CHECK(expert_groups_ <= kGroupsMost);     // the check of the header refuses more
   const std::int64_t each = shape_.experts / expert_groups_;
   float sums[kGroupsMost];
   for (std::int64_t g = 0; g < expert_groups_; ++g) {
@@ -131,9 +133,9 @@ std::uint64_t CpuExecutor::open_groups(Rank rank) const {
   return open;
 }
 
-/// The experts of a row and their weights: those of the largest scores, with the bias of choices
-/// where there is one; ties to the lower number. No expert is chosen twice, also where scores are
-/// no numbers: these stay in the weights and are found in the result.
+/// Chooses the experts of a row and their weights: the largest scores, with the bias of choices
+/// where there is one; ties to the lower number. No expert is chosen twice, even where scores are
+/// not numbers: those stay in the weights and are detected in the result.
 void CpuExecutor::choose(const PackedOp& op, std::int64_t row, float* p) {
   constexpr float kTaken = -1e30f;
   const std::int64_t n = shape_.experts;
@@ -156,8 +158,8 @@ void CpuExecutor::choose(const PackedOp& op, std::int64_t row, float* p) {
     std::int64_t best = -1;
     float most = 0;
     for (std::int64_t e = 0; e < n; ++e) {
-      const float own = rank(e);
-      if (p[e] != kTaken && (best < 0 || own > most)) best = e, most = own;
+      const float score = rank(e);
+      if (p[e] != kTaken && (best < 0 || score > most)) best = e, most = score;
     }
     chosen[u] = static_cast<std::int32_t>(best);
     weight[u] = p[best];
@@ -183,7 +185,7 @@ void CpuExecutor::group_slots() {
     r.first[e + 1] += r.first[e];
   }
   for (std::int64_t i = 0; i < choices; ++i) {
-    const std::int32_t slot = r.first[r.expert[i]]++;  // put back below
+    const std::int32_t slot = r.first[r.expert[i]]++;  // undone below
     r.slot_row[slot] = static_cast<std::int32_t>(i / used);
     r.slot_weight[slot] = r.weight[i];
   }
@@ -195,53 +197,55 @@ std::int64_t CpuExecutor::slots() const {
   return static_cast<std::int64_t>(tokens_.size()) * shape_.experts_used;
 }
 
-/// As operand(), of the slots: which of them read follows from their tokens.
+/// operand() for slots: a slot's kernel class is that of its token.
 Operand CpuExecutor::slot_operand(const PackedOp& op, const float* x, std::int64_t stride,
                                   int worker) {
   const std::int64_t all = slots();
-  const std::int64_t writing = writing_ * shape_.experts_used;
-  if (writing == 0 || writing == all) return operand(op, x, stride, all, writing, worker);
+  const std::int64_t decode_heavy_rows = decode_heavy_rows_ * shape_.experts_used;
+  if (decode_heavy_rows == 0 || decode_heavy_rows == all)
+    return operand(op, x, stride, all, decode_heavy_rows, worker);
   CHECK(op.norm == nullptr && !op.from_h);
-  const std::int64_t q_bytes = q_stride(op.form, op.formed);
+  const std::int64_t q_bytes = q_stride(op.activation_format, op.formed);
   const Share share = share_of(all, worker, pool_.size());
   for (std::int64_t s = share.first; s < share.last && op.formed > 0; ++s) {
-    form_row(op, routing_.slot_row[s] >= writing_, x + s * stride, blocks_ + s * q_bytes);
+    encode_row(op, routing_.slot_row[s] >= decode_heavy_rows_, x + s * stride,
+               blocks_ + s * q_bytes);
   }
   pool_.barrier();
-  return {x, stride, op.formed > 0 ? blocks_ : nullptr, q_bytes, all, writing, op.coarse};
+  return {x, stride, op.formed > 0 ? blocks_ : nullptr, q_bytes, all, decode_heavy_rows, op.int8};
 }
 
-/// `rows` of the slots' rows from `first` on: those of one expert, so ordered by token.
+/// The rows of `rows` slots from `first` on, all of one expert, so ordered by token.
 Operand CpuExecutor::part(const Operand& all, std::int64_t first, std::int64_t rows) const {
   Operand r = rows_of(all, first, rows);
   const std::int32_t* row = routing_.slot_row + first;
-  r.writing = std::lower_bound(row, row + rows, writing_) - row;
+  r.decode_heavy_rows = std::lower_bound(row, row + rows, decode_heavy_rows_) - row;
   return r;
 }
 
 void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
   const std::int64_t panels = op.matrix[0].group_panels;
-  const std::int64_t per = expert_pieces(panels, routing_.groups, pool_.size());
-  const std::int64_t pieces = (panels + per - 1) / per;
+  const std::int64_t per = expert_item_panels(panels, routing_.groups, pool_.size());
+  const std::int64_t items_each = (panels + per - 1) / per;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   const bool one = tokens_.size() == 1;
-  const bool both = op.matrix[1].panels == 0;  // gate and up are in one
-  const Operand all = one ? operand(op, h_, x_stride_, 1, writing_, worker)
+  const bool both = op.matrix[1].panels == 0;  // gate and up are in one matrix
+  const Operand all = one ? operand(op, h_, x_stride_, 1, decode_heavy_rows_, worker)
                           : slot_operand(op, routing_.rows, x_stride_, worker);
-  for_tiles(routing_.groups * pieces, 1, op, worker, [&](std::int64_t item, std::int64_t) {
-    const std::int32_t expert = routing_.group[item / pieces];
+  for_items(routing_.groups * items_each, 1, op, worker, [&](std::int64_t item, std::int64_t) {
+    const std::int32_t expert = routing_.group[item / items_each];
     const std::int64_t first = routing_.first[expert];
     const std::int64_t rows = routing_.first[expert + 1] - first;
-    const std::int64_t p0 = item % pieces * per;
+    const std::int64_t p0 = item % items_each * per;
     const std::int64_t p1 = std::min(p0 + per, panels);
-    const Operand own = one ? all : part(all, first, rows);
-    MatmulArgs args = product(op.matrix[0], own, worker);
+    const Operand expert_rows = one ? all : part(all, first, rows);
+    MatmulArgs args = product(op.matrix[0], expert_rows, worker);
     args.p0 = expert * (both ? 2 : 1) * panels + p0;
     args.p1 = args.p0 + (p1 - p0);
     float* f = e_ + first * e_stride_ + p0 * kLanes;
     args.y = f;
     args.y_stride = e_stride_;
-    multiply(args, own.writing);
+    multiply(args, expert_rows.decode_heavy_rows);
     add_bias(op.bias[0], args.p0, {f, e_stride_}, rows, (p1 - p0) * kLanes);
     if (both) {
       args.p0 += panels;
@@ -251,7 +255,7 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
     }
     args.y = tile;
     args.y_stride = tile_cols_;
-    multiply(args, own.writing);
+    multiply(args, expert_rows.decode_heavy_rows);
     add_bias(op.bias[1], args.p0, {tile, tile_cols_}, rows, (p1 - p0) * kLanes);
     for (std::int64_t i = 0; i < rows; ++i) {
       kernels_.activate(op.activate, f + i * e_stride_, tile + i * tile_cols_, (p1 - p0) * kLanes);
@@ -259,7 +263,7 @@ void CpuExecutor::expert_gate_up(const PackedOp& op, int worker) {
   });
 }
 
-/// Panels [p0, p1) of the rows of h, for sums.
+/// Clears panels [p0, p1) of the rows of h, before sums are added there.
 void CpuExecutor::clear_h(std::int64_t p0, std::int64_t p1) const {
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     std::memset(h_ + static_cast<std::int64_t>(i) * x_stride_ + p0 * kLanes, 0,
@@ -271,20 +275,20 @@ void CpuExecutor::expert_down(const PackedOp& op, int worker) {
   const std::int64_t panels = op.matrix[0].group_panels;
   float* tile = workers_[static_cast<std::size_t>(worker)].tile;
   const Operand all = slot_operand(op, e_, e_stride_, worker);
-  for_tiles(panels, even_piece(panels, pool_.size()), op, worker,
+  for_items(panels, even_item_panels(panels, pool_.size()), op, worker,
             [&](std::int64_t p0, std::int64_t p1) {
               if (op.to_h) clear_h(p0, p1);
               for (std::int32_t g = 0; g < routing_.groups; ++g) {
                 const std::int32_t expert = routing_.group[g];
                 const std::int64_t first = routing_.first[expert];
                 const std::int64_t rows = routing_.first[expert + 1] - first;
-                const Operand own = part(all, first, rows);
-                MatmulArgs args = product(op.matrix[0], own, worker);
+                const Operand expert_rows = part(all, first, rows);
+                MatmulArgs args = product(op.matrix[0], expert_rows, worker);
                 args.p0 = expert * panels + p0;
                 args.p1 = expert * panels + p1;
                 args.y = tile;
                 args.y_stride = tile_cols_;
-                multiply(args, own.writing);
+                multiply(args, expert_rows.decode_heavy_rows);
                 add_bias(op.bias[0], args.p0, {tile, tile_cols_}, rows, (p1 - p0) * kLanes);
                 for (std::int64_t i = 0; i < rows; ++i) {
                   const std::int64_t at = routing_.slot_row[first + i] * x_stride_ + p0 * kLanes;

@@ -32,10 +32,10 @@ std::uint64_t saved_state(const Cpuid& one) {
   return static_cast<std::uint64_t>(high) << 32 | low;
 }
 
-// The first four letters of the vendor.
+// The first four letters of a vendor's name.
 constexpr std::uint32_t kAuthenticAmd = 0x68747541, kHygonGenuine = 0x6f677948;
 
-// Never chosen, only forced.
+// Emulated families are never chosen, only forced.
 constexpr const char* kEmulated = "amx-emulated";
 constexpr const char* kBothEmulated = "avx512+amx-emulated";
 constexpr const char* kPairsEmulated = "avx512bf16-emulated";
@@ -54,23 +54,23 @@ std::string missing(std::initializer_list<Need> needs) {
   return out;
 }
 
-/// The system lets a process have tiles only when it asks; all its threads then do.
-bool may_use_tiles() {
+/// Asks the system for tiles, which it grants to a process and all its threads only on request.
+bool may_use_amx() {
   constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   static const bool granted = syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
   return granted;
 }
 
-/// A product through `kernels`: bits of made-up numbers for formats with and without scales,
-/// batches of either kind.
+/// Bits of a product through `kernels`: pseudo-random numbers, for formats with and without scales
+/// and for small and large batches.
 std::vector<float> trial_product(const Kernels& kernels, Format format, std::int64_t rows,
-                                 bool coarse) {
+                                 bool int8) {
   PackedMatrix m = packed_geometry(format, 48, 256, 48);
   std::vector<std::uint8_t> weights(m.bytes() + 64), scratch(kUnpackFloats * sizeof(float) + 64);
   const auto aligned = [](std::vector<std::uint8_t>& v) {
     void* at = v.data();
-    std::size_t room = v.size();
-    return static_cast<std::uint8_t*>(std::align(64, v.size() - 64, at, room));
+    std::size_t space = v.size();
+    return static_cast<std::uint8_t*>(std::align(64, v.size() - 64, at, space));
   };
   m.data = aligned(weights);
   std::uint32_t state = 1;
@@ -85,10 +85,11 @@ std::vector<float> trial_product(const Kernels& kernels, Format format, std::int
       y(static_cast<std::size_t>(rows) * 48);
   for (float& v : x) v = static_cast<float>(static_cast<int>(next() & 0xffff) - 0x8000) * 0x1p-14f;
   std::vector<std::uint8_t> q(static_cast<std::size_t>(rows) * 8 * sizeof(ActivationBlock));
-  const RowForm* form = kernels.row_form(format, coarse);
-  const std::int64_t stride = 8 * (form != nullptr ? form->block_bytes : 0);
-  for (std::int64_t i = 0; form != nullptr && i < rows; ++i) {
-    form->make(x.data() + i * 256, 256, q.data() + i * stride);
+  const ActivationFormat* activation_format = kernels.activation_format(format, int8);
+  const std::int64_t stride =
+      8 * (activation_format != nullptr ? activation_format->block_bytes : 0);
+  for (std::int64_t i = 0; activation_format != nullptr && i < rows; ++i) {
+    activation_format->make(x.data() + i * 256, 256, q.data() + i * stride);
   }
   MatmulArgs args;
   args.w = &m;
@@ -98,7 +99,7 @@ std::vector<float> trial_product(const Kernels& kernels, Format format, std::int
   args.rows = rows;
   args.y = y.data(), args.y_stride = 48;
   args.scratch = reinterpret_cast<float*>(aligned(scratch));
-  args.coarse = coarse;
+  args.int8 = int8;
   kernels.matmul(args);
   return y;
 }
@@ -106,10 +107,11 @@ std::vector<float> trial_product(const Kernels& kernels, Format format, std::int
 bool same_products(const Kernels& some, const Kernels& others) {
   for (const Format format : {Format::kQ4_K, Format::kQ6_K, Format::kQ8_0, Format::kBF16}) {
     for (const std::int64_t rows : {1, 5, 16, 17, 39}) {
-      for (const bool coarse : {false, true}) {
-        if (coarse && some.row_form(format, true) == some.row_form(format, false)) continue;
-        const auto a = trial_product(some, format, rows, coarse);
-        const auto b = trial_product(others, format, rows, coarse);
+      for (const bool int8 : {false, true}) {
+        if (int8 && some.activation_format(format, true) == some.activation_format(format, false))
+          continue;
+        const auto a = trial_product(some, format, rows, int8);
+        const auto b = trial_product(others, format, rows, int8);
         if (std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) != 0) return false;
       }
     }
@@ -117,8 +119,8 @@ bool same_products(const Kernels& some, const Kernels& others) {
   return true;
 }
 
-/// Whether tiles round as this program counts on: streams are bound to these bits.
-bool tiles_agree() {
+/// True if tiles round as this program expects: the bits of requests depend on it.
+bool amx_agrees() {
   static const bool agree = same_products(amx_kernels(), amx_emulated_kernels());
   return agree;
 }
@@ -127,55 +129,57 @@ bool pairs_agree() {
   return agree;
 }
 
-/// Whether pairs of bfloat16s are multiplied twice as fast as floats: AMD's Zen 4 and what came
-/// after it, where there are any. Intel's take both at one rate. By model, not by measuring: a
-/// class must not depend on a moment.
+/// True if pairs of bfloat16s are multiplied twice as fast as floats: on AMD's Zen 4 and later,
+/// where there are pairs. Intel's processors take both at one rate. Decided by model, not by
+/// measuring: a numerics class must not depend on a moment.
 bool pairs_are_faster() {
   const std::uint32_t one = cpuid(1).eax;
   const std::uint32_t family = (one >> 8 & 15) + (one >> 20 & 255);
-  constexpr std::uint32_t kZen4 = 25;  // Zen 3's, too, which has no pairs
+  constexpr std::uint32_t kZen4 = 25;  // the same for Zen 3, which has no pairs
   return cpuid(0).ebx == kAuthenticAmd && family >= kZen4;
 }
 
-// Of one stream (docs/kernels.md).
-constexpr std::int64_t kReadForTiles = 12, kReadForPairs = 16;
+// Ratios for one stream (docs/inside/kernels.md).
+constexpr std::int64_t kAmxPrefillHeavyRatio = 12, kBf16PrefillHeavyRatio = 16;
 
-/// avx512 as the processor of `amx` has it fastest, with the same bits.
-const Kernels& avx512_beside_amx() {
+/// The fastest avx512 for a processor with AMX, with the same bits.
+const Kernels& avx512_on_amx_cpu() {
   constexpr int kAmxInt8 = 25;
   static const bool tiles = (cpuid(7).edx >> kAmxInt8 & 1) != 0 &&
-                            same_products(avx512_tiles_kernels(), avx512_kernels());
-  return tiles ? avx512_tiles_kernels() : avx512_kernels();
+                            same_products(avx512_amx_int8_kernels(), avx512_kernels());
+  return tiles ? avx512_amx_int8_kernels() : avx512_kernels();
 }
 
-/// `writing`, which has the bits of avx512, with other kernels for the segments that read.
-Kernels both_kinds(const Kernels& writing, const Kernels& reading, const char* name,
-                   const char* numerics, std::int64_t read_for_written) {
-  Kernels k = writing;
+/// `decode_heavy`, which has the bits of avx512, with `prefill_heavy` for prefill-heavy segments.
+Kernels both_kinds(const Kernels& decode_heavy, const Kernels& prefill_heavy, const char* name,
+                   const char* numerics, std::int64_t prefill_heavy_ratio) {
+  Kernels k = decode_heavy;
   k.name = name;
   k.numerics = numerics;
-  k.reading = &reading;
-  k.read_for_written = read_for_written;
+  k.prefill_heavy = &prefill_heavy;
+  k.prefill_heavy_ratio = prefill_heavy_ratio;
   return k;
 }
 const Kernels& avx512_amx_kernels() {
-  static const Kernels kernels =
-      both_kinds(avx512_beside_amx(), amx_kernels(), "avx512+amx", "int15+bf16", kReadForTiles);
+  static const Kernels kernels = both_kinds(avx512_on_amx_cpu(), amx_kernels(), "avx512+amx",
+                                            "int15+bf16", kAmxPrefillHeavyRatio);
   return kernels;
 }
 const Kernels& avx512_amx_emulated_kernels() {
   static const Kernels kernels = both_kinds(avx512_kernels(), amx_emulated_kernels(), kBothEmulated,
-                                            "int15+bf16", kReadForTiles);
+                                            "int15+bf16", kAmxPrefillHeavyRatio);
   return kernels;
 }
 const Kernels& avx512_pairs_kernels() {
-  static const Kernels kernels = both_kinds(avx512_kernels(), avx512bf16_kernels(),
-                                            "avx512+avx512bf16", "int15+pairs", kReadForPairs);
+  static const Kernels kernels =
+      both_kinds(avx512_kernels(), avx512bf16_kernels(), "avx512+avx512bf16", "int15+pairs",
+                 kBf16PrefillHeavyRatio);
   return kernels;
 }
 const Kernels& avx512_pairs_emulated_kernels() {
-  static const Kernels kernels = both_kinds(avx512_kernels(), avx512bf16_emulated_kernels(),
-                                            kBothPairsEmulated, "int15+pairs", kReadForPairs);
+  static const Kernels kernels =
+      both_kinds(avx512_kernels(), avx512bf16_emulated_kernels(), kBothPairsEmulated, "int15+pairs",
+                 kBf16PrefillHeavyRatio);
   return kernels;
 }
 
@@ -215,11 +219,11 @@ std::vector<Family> families(WeightKinds weights = {}) {
                              {"tile state of the system", (state & 0x60000) == 0x60000}});
   if (!avx512.empty()) amx = avx512 + (amx.empty() ? "" : ", " + amx);
   if (amx.empty()) {
-    amx = missing({{"the system's permission to use tiles", may_use_tiles()}});
-    if (amx.empty()) amx = missing({{"tiles that round as expected", tiles_agree()}});
+    amx = missing({{"the system's permission to use tiles", may_use_amx()}});
+    if (amx.empty()) amx = missing({{"tiles that round as expected", amx_agrees()}});
   }
-  // The first that runs is the best one. amx alone stands behind avx512 because it decodes one
-  // sequence at half the rate (docs/kernels.md).
+  // The first that runs is the best one. amx alone comes after avx512 because it decodes one
+  // sequence at half the rate (docs/inside/kernels.md).
   std::vector<Family> all = {
       {"avx512+amx", &avx512_amx_kernels, amx},
       {"avx512", &avx512_kernels, avx512},
@@ -238,7 +242,7 @@ std::vector<Family> families(WeightKinds weights = {}) {
     std::stable_partition(all.begin() + 1, all.end(),
                           [](const Family& family) { return family.name == "avx512bf16"; });
   }
-  // HOLDFAST_KERNELS puts a family first, for whoever does not force another one.
+  // HOLDFAST_KERNELS puts a family first; a caller may still force another one.
   const char* first = std::getenv("HOLDFAST_KERNELS");
   std::stable_partition(all.begin(), all.end(), [&](const Family& family) {
     return first != nullptr && family.name == first;

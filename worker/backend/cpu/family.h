@@ -1,5 +1,5 @@
 #pragma once
-// Which kernel families this processor and operating system can run, and what names stand for.
+// Selection of kernel families for this processor and operating system; names as kernel types.
 
 #include <optional>
 #include <string>
@@ -12,24 +12,25 @@
 
 namespace holdfast::cpu {
 
-/// Best first, "scalar" always last. From CPUID, the register state that the system saves, and for
-/// amx and avx512bf16 a trial. Not the emulated ones, which only select_family knows. The
-/// environment's HOLDFAST_KERNELS puts the family that it names first.
+/// The families that run here, best first, "scalar" always last. Found from CPUID, the register
+/// state that the system saves, and for amx and avx512bf16 a trial product. Emulated families are
+/// left out; select_family knows them. The environment's HOLDFAST_KERNELS puts the family that it
+/// names first.
 std::vector<std::string> runnable_families();
 
-/// What a model multiplies with, among others.
+/// The kinds of weights that a model multiplies with, those that decide the family.
 struct WeightKinds {
   bool quantised = false;
   bool bf16 = false;
 };
 
-/// The forced family, or for "" the best one for such weights. kUnsupported: unknown, or what the
-/// processor lacks.
+/// The family named `forced`, or for "" the best one for such weights. kUnsupported: the name is
+/// unknown, or the processor lacks a feature.
 Result<const Kernels*> select_family(std::string_view forced, WeightKinds weights = {});
 
 Activate activate_of(plan::Activation activation);
 
-/// Of Limits::kv_type, on any device; nullopt: there is no such type.
+/// The KvType of a Limits::kv_type, on any device; nullopt: there is no such type.
 std::optional<KvType> kv_type_of(std::string_view name);
 
 }  // namespace holdfast::cpu

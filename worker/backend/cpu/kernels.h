@@ -1,9 +1,9 @@
 #pragma once
-// The kernels of one instruction set behind function pointers. Families are compiled from the same
+// The kernels of one instruction set as function pointers. Families are compiled from the same
 // sources (matmul.inc, dots.inc, attention.inc, rows.inc) over a 16-lane vector type, so they
-// perform the same operations in the same order: their results are equal bit for bit. Only amx
-// and avx512bf16 differ, in their products: they are numeric classes of their own. Where a
-// processor has it, it serves the sequences that read much and write little, and avx512 the others.
+// perform the same operations in the same order: their results are equal bit for bit. Only amx and
+// avx512bf16 differ, in their products (amx also in attention): they are numerics classes of their
+// own. Where a processor has one of them, it serves prefill-heavy sequences, and avx512 the others.
 //
 // Thread rule: every function is pure apart from its outputs; callers give threads disjoint ones.
 // Activation rows are zero-padded to a multiple of 32 floats.
@@ -18,45 +18,45 @@ namespace holdfast::cpu {
 inline constexpr std::int64_t kPageTokens = 64;
 inline constexpr std::int64_t kSplitTokens = 512;  // attention splits, at absolute positions
 inline constexpr int kTilePanels = 8;              // panels that a wide product unpacks at once
-inline constexpr int kPiecePanelsMost = 16;        // in a piece of work, for any family
-inline constexpr int kTileK = 256;                 // k that it unpacks at once
+inline constexpr int kItemPanelsMost = 16;         // panels in a work item, for any family
+inline constexpr int kTileK = 256;                 // k that a wide product unpacks at once
 
-/// Floats of scratch that matmul has for a wide product (one thread): amx takes half of it, twice
-/// two panels of 2,048 k as bfloat16, the others an eighth.
+/// Floats of matmul's scratch for a wide product, one thread: amx takes half of it (twice two
+/// panels of 2,048 k as bfloat16), the others an eighth.
 inline constexpr std::int64_t kUnpackFloats = 8 * 2048 * kLanes / 2;
 static_assert(kUnpackFloats >= kTilePanels * kTileK * kLanes);
 
-/// Whether this processor reads memory faster in one run of lines than in a few side by side, as
-/// AMD's do. Which it is changes no bit.
+/// True if this processor reads memory faster in one run of lines than in a few interleaved ones,
+/// as AMD's do. Changes no bit.
 bool reads_in_one_run();
 
 /// One matrix product: y[m][ (p - p0) * 16 + lane ] for panels [p0, p1). With weights of 16 or 32
 /// bits each output is a chain of fused multiply-adds with the floats of `x` over k in order from
-/// +0; with quantised ones it is what dots.inc says, with `q`. The families amx and avx512bf16
-/// multiply as their products.inc say.
+/// +0; with quantised ones dots.inc defines it, with `q`. The families amx and avx512bf16 multiply
+/// as their products.inc say.
 struct MatmulArgs {
   const PackedMatrix* w = nullptr;
   std::int64_t p0 = 0;
   std::int64_t p1 = 0;
   const float* x = nullptr;  // [rows][x_stride]
   std::int64_t x_stride = 0;
-  const std::uint8_t* q = nullptr;  // rows of the weights' RowForm, q_stride bytes apart
+  const std::uint8_t* q = nullptr;  // rows of the weights' ActivationFormat, q_stride bytes apart
   std::int64_t q_stride = 0;
   std::int64_t rows = 0;
   float* y = nullptr;  // [rows][y_stride], column 0 is panel p0
   std::int64_t y_stride = 0;
   float* scratch = nullptr;  // kUnpackFloats, 64-byte aligned
-  // Panels that this thread will probably be given next: fetched meanwhile. Null: not known.
+  // Panels that this thread will probably multiply with next: prefetched meanwhile. Null: unknown.
   const PackedMatrix* next = nullptr;
   std::int64_t next_p0 = 0;
   std::int64_t next_p1 = 0;
-  bool coarse = false;                // which of the forms q's rows have
-  bool one_run = reads_in_one_run();  // few rows take one panel after the other
+  bool int8 = false;                  // q's rows are int8, in families with that format
+  bool one_run = reads_in_one_run();  // small batches read one panel after the other
 };
 
 inline constexpr std::int64_t kHeadDimMost = 1024;
 
-/// How keys and values lie in pages (kv.inc).
+/// The type of keys and values in pages (kv.inc).
 enum class KvType : std::uint8_t { kF32, kF16, kBF16, kInt8, kFp8 };
 
 /// Bytes of one head's keys or values in a page.
@@ -85,24 +85,25 @@ struct AttentionArgs {
   std::int32_t head_pad = 0;  // head_dim rounded up to 16
   float scale = 0;
   float* scratch = nullptr;            // attention_scratch_floats
-  const std::uint8_t* then = nullptr;  // keys that the next call begins with, or null; only fetched
-  // For `attention_ranged` alone.
-  std::int64_t window = 0;       // a token sees itself and the window - 1 tokens before; 0 = all
-  std::int64_t seen = 0;         // every token sees positions [0, seen); 0 = those up to its own
-  float cap = 0;                 // soft cap of the scores; 0 = none
-  const float* sinks = nullptr;  // [group] scores that no token has and every softmax, or null
+  const std::uint8_t* then = nullptr;  // keys that the next call reads first, or null; prefetched
+  // Read by `attention_ranged` alone.
+  std::int64_t window = 0;         // a token sees itself and the window - 1 tokens before; 0 = all
+  std::int64_t noncausal_end = 0;  // every token sees positions [0, noncausal_end); 0 = causal
+  float cap = 0;                   // soft cap of the scores; 0 = none
+  const float* sinks = nullptr;    // [group] an extra score of each head's softmax; or null
 };
 
-/// Two tiles of amx.
+/// Bytes of the operands of products_alone: two tiles of amx.
 inline constexpr std::size_t kAloneBytes = 2048;
 
 enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf, kSwigluOai, kReluSquared };
 
-/// Queries (tokens x group) of one call are at most this many, or one token's group if larger. A
-/// family says how many it wants (Kernels::attention_queries).
+/// The most queries (tokens x group) of one call, unless one token's group is larger. Each family
+/// says how many it prefers (Kernels::attention_queries).
 inline constexpr std::int32_t kAttentionQueriesMost = 256;
 
-/// What amx/attention.inc needs more: tiles of the queries, of a page, and of a block of scores.
+/// Floats that amx/attention.inc needs in addition: tiles of the queries, of a page, and of a block
+/// of scores.
 constexpr std::int64_t attention_tile_floats(std::int64_t queries, std::int64_t head_pad) {
   const std::int64_t wide = round_up(head_pad, 32);
   return (round_up(queries, 16) + 2 * kPageTokens) * wide + 64 * kPageTokens;
@@ -112,7 +113,7 @@ constexpr std::int64_t attention_scratch_floats(std::int64_t queries, std::int64
          attention_tile_floats(queries, head_pad);
 }
 
-/// The rotary table rows of one position: cos[pairs], sin[pairs].
+/// The RoPE table's row of one position: cos[pairs], sin[pairs].
 struct RopeRow {
   const float* cos = nullptr;
   const float* sin = nullptr;
@@ -120,35 +121,35 @@ struct RopeRow {
   bool neox = false;
 };
 
-/// Tokens of a recurrent layer whose inputs are made at once.
+/// Tokens of a recurrent layer whose inputs are computed at once.
 inline constexpr int kDeltaTokens = 16;
 constexpr std::int64_t delta_scratch_floats(std::int64_t keys, std::int64_t values) {
   return kDeltaTokens * 2 * (round_up(keys, kLanes) + round_up(values, kLanes) + 1);
 }
 
-/// A head of a gated delta net over consecutive tokens of one sequence (delta.inc). Rows have
-/// kLanes floats behind their last column that may be read.
+/// Arguments for one head of a gated delta net over consecutive tokens of one sequence (delta.inc).
+/// Rows have kLanes readable floats after their last column.
 struct DeltaArgs {
-  std::int64_t first = 0;   // of the tokens: those before have been done
-  std::int64_t tokens = 0;  // where they end
+  std::int64_t first = 0;   // first token; those before were computed by an earlier call
+  std::int64_t tokens = 0;  // end of the tokens
   std::int64_t keys = 0;    // elements of a query and a key
   std::int64_t values = 0;
   int taps = 0;               // of the convolution
-  const float* in = nullptr;  // [tokens][in_stride]: what it goes over
+  const float* in = nullptr;  // [tokens][in_stride]: input of the convolution
   std::int64_t in_stride = 0;
   const float* before = nullptr;  // [taps - 1][row_stride]: rows before the first; null: zeros
-  float* after = nullptr;         // the same for the next call
+  float* after = nullptr;         // the same rows for the next call
   std::int64_t row_stride = 0;
   const float* conv = nullptr;  // [taps][conv_stride]
   std::int64_t conv_stride = 0;
-  std::int64_t at_q = 0, at_k = 0, at_v = 0;  // columns
-  bool keeps_keys = true;                     // writes `after` for its query and key, too
+  std::int64_t at_q = 0, at_k = 0, at_v = 0;  // columns of q, k and v in a row of `in`
+  bool writes_query_key = true;               // also writes `after` for its query and key
   const float* gates = nullptr;               // [tokens][gate_stride]
   std::int64_t gate_stride = 0;
   std::int64_t at_beta = 0, at_alpha = 0;
   float rate = 0, step_bias = 0;  // decay = exp(rate softplus(alpha + step_bias))
   float* state = nullptr;         // [keys][values to 16], read and written
-  const float* norm = nullptr;    // [values to 16], zeros behind
+  const float* norm = nullptr;    // [values padded to 16], zeros after the values
   float eps = 0;
   const float* z = nullptr;  // [tokens][z_stride]
   std::int64_t z_stride = 0;
@@ -157,22 +158,22 @@ struct DeltaArgs {
   float* scratch = nullptr;  // delta_scratch_floats
 };
 
-/// Rows of activations as some products take them, in blocks of 32 values.
-struct RowForm {
+/// The encoding of activation rows that some products take, in blocks of 32 values.
+struct ActivationFormat {
   void (*make)(const float* x, std::int64_t n, std::uint8_t* out);  // n floats, a multiple of 32
   std::int64_t block_bytes;  // at most sizeof(ActivationBlock)
 };
 
 struct Kernels {
   const char* name;
-  /// Families with the same one here have the same bits: "int15", "bf16", "pairs", or two of them,
-  /// for segments that write and those that read.
+  /// Numerics class: families with the same value have the same bits. "int15", "bf16", "pairs", or
+  /// two of them, for decode-heavy and for prefill-heavy segments.
   const char* numerics;
   void (*matmul)(const MatmulArgs& args);
-  /// What products with such weights take as `q`, in place of `x`; null: the floats. `coarse`: for
-  /// products with MatmulArgs::coarse; families that have one form give that.
-  const RowForm* (*row_form)(Format format, bool coarse);
-  /// out[cols] of one row.
+  /// The format of `q` for products with such weights; null: they take the floats of `x`. `int8`:
+  /// for products with MatmulArgs::int8; families with one format return that.
+  const ActivationFormat* (*activation_format)(Format format, bool int8);
+  /// out[cols] = row `row` of the matrix as floats.
   void (*unpack_row)(const PackedMatrix& w, std::int64_t row, float* out);
   /// out = x / sqrt(mean(x^2) + eps) * w; all zero-padded to 16.
   void (*rmsnorm)(const float* x, const float* w, std::int64_t n, float eps, float* out);
@@ -180,16 +181,17 @@ struct Kernels {
   void (*add)(float* y, const float* b, std::int64_t n);
   /// gate = silu(gate) * up over n floats, n a multiple of 16.
   void (*silu_mul)(float* gate, const float* up, std::int64_t n);
+  /// Rotates `pairs` pairs of a head's elements in place by a position's angles.
   void (*rope)(float* head, const RopeRow& row);
-  /// One token of one head into its page: k_page[d][slot], v_page[slot][d].
+  /// Stores one token of one head into its page: k_page[d][slot], v_page[slot][d].
   void (*store_key)(const float* k, std::int32_t head_dim, std::int32_t slot, KvType type,
                     std::uint8_t* k_page);
   void (*store_value)(const float* v, std::int32_t head_pad, std::int32_t slot, KvType type,
                       std::uint8_t* v_page);
   void (*attention)(const AttentionArgs& args);
-  /// e^x, the only one that attention and silu use; in place of tests' eyes.
+  /// out = e^x over n floats, n a multiple of 16: the function that attention and silu use.
   void (*exp)(const float* x, float* out, std::int64_t n);
-  /// The greatest of n values that are numbers.
+  /// The greatest of n values, none of which may be NaN.
   float (*max_of)(const float* x, std::int64_t n);
   /// False if a value is NaN or infinite.
   bool (*all_finite)(const float* x, std::int64_t n);
@@ -199,7 +201,7 @@ struct Kernels {
   /// null, out may be x.
   void (*layernorm)(const float* x, const float* w, const float* b, std::int64_t n, float eps,
                     float* out);
-  /// As rmsnorm over rows stored as `stored` floats (a multiple of 16, zeros among them) of which n
+  /// rmsnorm over rows stored as `stored` floats (a multiple of 16, zeros among them) of which n
   /// count. out may be x.
   void (*rmsnorm_spread)(const float* x, const float* w, std::int64_t stored, std::int64_t n,
                          float eps, float* out);
@@ -213,25 +215,26 @@ struct Kernels {
   void (*delta)(const DeltaArgs& args);
   /// y *= sigmoid(g) over n floats, n a multiple of 16.
   void (*sigmoid_mul)(float* y, const float* g, std::int64_t n);
-  /// Products of numbers that are in registers, as matmul has them with such weights and rows: its
-  /// yardstick. `lines` holds kAloneBytes of operands, 64-byte aligned, and has the sums at the
-  /// end. Returns the multiplications and additions.
-  double (*products_alone)(Format format, bool coarse, std::int64_t rounds, std::uint8_t* lines);
+  /// Multiplies numbers that are in registers, as matmul does with such weights and rows: the
+  /// yardstick of matmul. `lines` holds kAloneBytes of operands, 64-byte aligned, and receives the
+  /// sums. Returns the number of multiplications and additions.
+  double (*products_alone)(Format format, bool int8, std::int64_t rounds, std::uint8_t* lines);
   std::int32_t attention_queries = 32;
-  /// Panels in a piece of work of a wide product, at most kPiecePanelsMost.
-  std::int64_t piece_panels = kTilePanels;
-  /// The family for segments that `read` (backend::Segment): of the same layout and the same
-  /// functions but for products and attention. Null: this one.
-  const Kernels* reading = nullptr;
-  /// backend::Executor: from where on both kinds of kernels take equally long, for one stream.
-  std::int64_t read_for_written = 0;
+  /// Panels in a work item of a wide product, at most kItemPanelsMost.
+  std::int64_t item_panels = kTilePanels;
+  /// The family for prefill-heavy segments: the same layout and the same functions except products
+  /// and attention. Null: this family.
+  const Kernels* prefill_heavy = nullptr;
+  /// Executor::prefill_heavy_ratio(): the ratio at which both kernel classes take equally long, for
+  /// one stream. 0: there is one class.
+  std::int64_t prefill_heavy_ratio = 0;
 };
 
 const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avxvnni_kernels();
 const Kernels& avx512_kernels();
-const Kernels& avx512_tiles_kernels();  // of a processor with tiles of bytes
+const Kernels& avx512_amx_int8_kernels();  // for processors with AMX-INT8
 const Kernels& avx512bf16_kernels();
 const Kernels& avx512bf16_emulated_kernels();
 const Kernels& amx_kernels();

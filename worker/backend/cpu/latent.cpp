@@ -1,21 +1,21 @@
-// Latent attention (DeepSeek-V2, arXiv 2405.04434): pages hold few numbers of a token, by which all
-// heads see it. Queries are taken to those, and what attention gives is taken back, by a matrix a
-// head; in between it is attention with one head of keys, whose values are the keys.
+// Latent attention (DeepSeek-V2, arXiv 2405.04434): pages hold few numbers of each token, which all
+// heads share. A matrix for each head takes queries to latent numbers, another takes attention's
+// output back; in between it is attention with one head of keys, whose values are the keys.
 
 #include <cstring>
 
-#include "worker/backend/cpu/tiles.h"
+#include "worker/backend/cpu/work_items.h"
 
 namespace holdfast::cpu {
 
-/// y = w[i] h, piece by piece over both matrices.
+/// y = w[i] h, in work items over both matrices.
 void CpuExecutor::norm_latent(const PackedOp& op, int worker) {
   const Operand h = token_operand(op, x_, x_stride_, worker);
   const FloatRows query = shape_.q_latent > 0 ? FloatRows{m_, m_stride_} : FloatRows{a_, a_stride_};
   products_into(op, h, {query, {z_, a_stride_}}, worker);
 }
 
-/// The rows of q, of what kNormLatent made for them.
+/// The rows of q, from what kNormLatent computed for them.
 void CpuExecutor::latent_query(const PackedOp& op, int worker) {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
   const Share share = share_of(rows, worker, pool_.size());
@@ -28,18 +28,18 @@ void CpuExecutor::latent_query(const PackedOp& op, int worker) {
   pool_.barrier();
   PackedOp plain = op;  // the norm is done
   plain.norm = nullptr;
-  const Operand x = operand(plain, m_, m_stride_, rows, writing_, worker);
+  const Operand x = operand(plain, m_, m_stride_, rows, decode_heavy_rows_, worker);
   products_into(op, x, {{a_, a_stride_}}, worker);
 }
 
-/// All products of an operation with the same rows, each into its own.
+/// Computes all products of an operation with the same rows, each into its own destination.
 void CpuExecutor::products_into(const PackedOp& op, const Operand& x,
                                 std::initializer_list<FloatRows> to, int worker) {
   std::int64_t panels = 0;
   for (const PackedMatrix& m : op.matrix) panels += m.panels;
-  const std::int64_t per = even_piece(panels, pool_.size());
+  const std::int64_t per = even_item_panels(panels, pool_.size());
   MatmulArgs args = product(op.matrix[0], x, worker);
-  for_tiles(panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
+  for_items(panels, per, op, worker, [&](std::int64_t p0, std::int64_t p1) {
     std::int64_t before = 0;  // panels of the matrices before
     const PackedMatrix* m = op.matrix;
     for (const FloatRows& rows : to) {
@@ -50,12 +50,12 @@ void CpuExecutor::products_into(const PackedOp& op, const Operand& x,
       if (args.p0 == args.p1) continue;
       args.y = rows.at + args.p0 * kLanes;
       args.y_stride = rows.stride;
-      multiply(args, x.writing);
+      multiply(args, x.decode_heavy_rows);
     }
   });
 }
 
-/// Row `i` of head `head`'s own operand: `n` numbers, and what its product takes of them.
+/// Writes row `i` of head `head`'s own operand: `n` numbers, and their encoding for its product.
 void CpuExecutor::put_head_row(const PackedOp& op, std::int64_t head, std::int64_t i,
                                const float* from, std::int64_t n) {
   const std::int64_t at = head * static_cast<std::int64_t>(tokens_.size()) + i;
@@ -64,21 +64,22 @@ void CpuExecutor::put_head_row(const PackedOp& op, std::int64_t head, std::int64
   std::memcpy(row, from, static_cast<std::size_t>(n) * sizeof(float));
   std::memset(row + n, 0, static_cast<std::size_t>(end - n) * sizeof(float));
   if (op.formed > 0) {
-    form_row(op, i >= writing_, row, n_blocks_ + at * q_stride(op.form, op.formed));
+    encode_row(op, i >= decode_heavy_rows_, row,
+               n_blocks_ + at * q_stride(op.activation_format, op.formed));
   }
 }
 
-/// A head's product: its matrix of op.matrix[0] times its own rows.
+/// The product of a head: its matrix of op.matrix[0] times its own rows.
 MatmulArgs CpuExecutor::head_product(const PackedOp& op, std::int64_t head, int worker) const {
   const auto rows = static_cast<std::int64_t>(tokens_.size());
-  const std::int64_t bytes = q_stride(op.form, op.formed);
+  const std::int64_t bytes = q_stride(op.activation_format, op.formed);
   Operand x;
   x.x = n_ + head * rows * n_stride_;
   x.x_stride = n_stride_;
   x.q = op.formed > 0 ? n_blocks_ + head * rows * bytes : nullptr;
   x.q_stride = bytes;
   x.rows = rows;
-  x.coarse = op.coarse;
+  x.int8 = op.int8;
   MatmulArgs args = product(op.matrix[0], x, worker);
   const std::int64_t each = op.matrix[0].panels / shape_.heads;
   args.p0 = head * each;
@@ -86,7 +87,7 @@ MatmulArgs CpuExecutor::head_product(const PackedOp& op, std::int64_t head, int 
   return args;
 }
 
-/// A token's latent numbers and its rotated part into the pages, as key and as value.
+/// Stores a token's latent numbers and its rotated part into the pages, as key and as value.
 void CpuExecutor::store_latent(const PackedOp& op, const Token& token, const float* from,
                                float* row) {
   const auto at = [](std::int64_t n) { return static_cast<std::size_t>(n) * sizeof(float); };
@@ -111,7 +112,7 @@ void CpuExecutor::latent_heads(const PackedOp& op, int worker) {
     }
   }
   pool_.barrier();
-  for_tiles(shape_.heads, 1, op, worker, [&](std::int64_t first, std::int64_t last) {
+  for_items(shape_.heads, 1, op, worker, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t h = first; h < last; ++h) latent_head(op, h, worker);
   });
 }
@@ -120,7 +121,7 @@ void CpuExecutor::latent_head(const PackedOp& op, std::int64_t head, int worker)
   MatmulArgs args = head_product(op, head, worker);
   args.y = q_ + head * head_pad_;
   args.y_stride = q_stride_;
-  multiply(args, writing_);
+  multiply(args, decode_heavy_rows_);
   const std::int64_t plain = shape_.head_key - shape_.rope_dims;
   for (std::size_t i = 0; i < tokens_.size(); ++i) {
     const auto r = static_cast<std::int64_t>(i);
@@ -143,12 +144,12 @@ void CpuExecutor::latent_values(const PackedOp& op, int worker) {
     std::memset(m_ + i * m_stride_ + n, 0, static_cast<std::size_t>(end - n) * sizeof(float));
   }
   pool_.barrier();
-  for_tiles(shape_.heads, 1, op, worker, [&](std::int64_t first, std::int64_t last) {
+  for_items(shape_.heads, 1, op, worker, [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t h = first; h < last; ++h) {
       MatmulArgs args = head_product(op, h, worker);
       args.y = workers_[static_cast<std::size_t>(worker)].tile;
       args.y_stride = tile_cols_;
-      multiply(args, writing_);
+      multiply(args, decode_heavy_rows_);
       for (std::int64_t i = 0; i < rows; ++i) {
         std::memcpy(m_ + i * m_stride_ + h * shape_.head_value, args.y + i * tile_cols_,
                     static_cast<std::size_t>(shape_.head_value) * sizeof(float));

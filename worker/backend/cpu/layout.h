@@ -1,5 +1,5 @@
 #pragma once
-// How weights lie in memory once packed: panels of 16 output rows, lane = row, so that a product is
+// The memory layout of packed weights: panels of 16 output rows, lane = row, so that a product is
 // one chain of fused multiply-adds per output and no kernel ever sums across lanes.
 //
 // A panel is a run of blocks along k. A block holds, in this order (16 = one entry per lane):
@@ -8,7 +8,7 @@
 // Low plane, by bits: 32, 16: [k][16]. 8: a dword per lane for 4 k. 4: a dword per lane for 8 k (k
 // = i at bits 8i, k = 4 + i at bits 8i + 4, i < 4). 2: a dword per lane for 16 k, see
 // crumb_shift(). High plane, 1 bit: a dword per lane for 32 k; 2 bits: for 16 k. Within a dword
-// byte i belongs to k = i (mod 4), so four codes fall out of one shift, one mask and byte picks.
+// byte i belongs to k = i (mod 4), so one shift, one mask and byte shuffles give four codes.
 
 #include <cstddef>
 #include <cstdint>
@@ -47,13 +47,13 @@ enum class Format : std::uint8_t {
   kCount
 };
 
-/// What the codes of a format are made of. Weight = code * a + b with a, b per lane and group:
+/// The parts of a format's block. Weight = code * a + b with a, b per lane and group:
 /// a = d, d * scale; b = m, -(dmin * minimum), or -offset * a (exact, offset is a power of two).
 struct Layout {
   int block;         // k in a block
   int group;         // k that share a and b
   bool has_d;        // false: the low plane holds the weights themselves
-  bool has_m;        // m (32-blocks) or dmin (256-blocks) beside d
+  bool has_m;        // m (32-blocks) or dmin (256-blocks) besides d
   bool has_scale;    // a signed or unsigned byte per group and lane
   bool has_minimum;  // an unsigned byte per group and lane
   bool nibbles;      // scale in the low and minimum in the high half of one byte
@@ -95,8 +95,8 @@ constexpr const Layout& layout_of(Format format) {
   return kLayouts[static_cast<int>(format)];
 }
 
-/// The values that 4-bit codes of IQ4_NL and IQ4_XS stand for (format fact), and those of the other
-/// formats with tables, equal to gguf::CodedTraits::values (a test compares).
+/// The values of 4-bit codes of IQ4_NL and IQ4_XS (format fact), and those of the other formats
+/// with tables, equal to gguf::CodedTraits::values (a test compares).
 inline constexpr float kNonLinear4[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                           1,    13,   25,  38,  53,  69,  89,  113};
 inline constexpr float kTwoBitValues[16] = {1,       3.125f, 5.375f, -1,      -3.125f, -5.375f,
@@ -145,7 +145,8 @@ static_assert(block_bytes(kLayouts[static_cast<int>(Format::kQ4_0)]) == 16 * 18)
 static_assert(block_bytes(kLayouts[static_cast<int>(Format::kQ8_0)]) == 16 * 34);
 static_assert(block_bytes(kLayouts[static_cast<int>(Format::kQ6_K)]) == 16 * 210);
 
-/// Bit of a byte where the code of half `h` (k = 4h + i) of unit `u` lies, for 2 and for 1 bit.
+/// The bit of a byte where the code of half `h` (k = 4h + i) of unit `u` begins, for 2-bit codes
+/// and, in bit_shift(), for 1-bit codes.
 constexpr int crumb_shift(int u, int h) {
   return 2 * (2 * (u & 1) + h);
 }
@@ -153,7 +154,7 @@ constexpr int bit_shift(int u, int h) {
   return 2 * (u & 3) + h;
 }
 
-/// A weight matrix as packed. Rows may come in groups (attention heads) that are padded to whole
+/// A packed weight matrix. Rows may come in groups (attention heads) that are padded to whole
 /// panels each; padding rows are zero. k is padded with zeros to whole blocks (float types only).
 struct PackedMatrix {
   Format format = Format::kF32;
@@ -170,7 +171,7 @@ struct PackedMatrix {
   const std::uint8_t* panel(std::int64_t p) const {
     return data + static_cast<std::size_t>(p) * panel_bytes;
   }
-  /// First row of a panel and how many of its lanes are real.
+  /// The first row of a panel; valid_lanes() is the number of its lanes that hold rows.
   std::int64_t first_row(std::int64_t p) const {
     return p / group_panels * group_rows + p % group_panels * kLanes;
   }
@@ -180,10 +181,10 @@ struct PackedMatrix {
   }
 };
 
-/// nullopt: a type that no kernel multiplies with.
+/// The packed format of a tensor type; nullopt: no kernel multiplies with that type.
 std::optional<Format> format_of(gguf::TensorType type);
 
-/// Geometry of a matrix without its memory. group_rows = rows for plain matrices.
+/// The geometry of a matrix, without memory. group_rows = rows for plain matrices.
 PackedMatrix packed_geometry(Format format, std::int64_t rows, std::int64_t cols,
                              std::int64_t group_rows);
 

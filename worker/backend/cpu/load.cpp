@@ -1,4 +1,4 @@
-// Program to packed weights: sizes first, then one region for all, then packing by every thread.
+// Packs a program's weights: sizes first, then one region for all, then packing by every thread.
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 
 #include "shared/gguf/made.h"
 #include "shared/gguf/quants.h"
+#include "worker/backend/cpu/cached_weights.h"
 #include "worker/backend/cpu/executor.h"
 #include "worker/backend/cpu/family.h"
-#include "worker/backend/cpu/kept.h"
 #include "worker/backend/cpu/load.h"
 #include "worker/backend/cpu/pack.h"
 
@@ -19,15 +19,17 @@ using model::Op;
 using model::OpKind;
 using model::WeightRef;
 
-/// Floats from row to row of a piece of work: 16 more than its columns, so that rows do not share
-/// the cache's sets.
-constexpr std::int64_t piece_cols(std::int64_t panels) { return (panels + 1) * kLanes; }
+/// The stride in floats of a work item's rows: 16 more than its columns, so that rows do not share
+/// cache sets.
+constexpr std::int64_t item_cols(std::int64_t panels) {
+  return (panels + 1) * kLanes;
+}
 
 Error refuse(Errc code, const std::string& tensor, const std::string& cause) {
   return {code, "load cpu: tensor " + tensor + ": " + cause};
 }
 
-/// The tensor's bytes, checked against its shape.
+/// The bytes of a row, after a check of the tensor's bytes against its shape.
 Result<std::size_t> checked_row_bytes(const WeightRef& w) {
   const auto row = gguf::row_bytes(w.tensor->type, static_cast<std::uint64_t>(w.cols));
   if (!row)
@@ -44,8 +46,8 @@ const std::uint8_t* bytes_of(const WeightRef& w, std::size_t row_bytes) {
          static_cast<std::size_t>(w.first_row) * row_bytes;
 }
 
-/// Whether forward.cpp's plain function of the operation leaves something out.
-bool needs_more(const Op& op, bool causal) {
+/// True if forward.cpp's function of the operation leaves something out.
+bool needs_general_path(const Op& op, bool causal) {
   switch (op.kind) {
     case OpKind::kAttention:
       return op.window > 0 || op.cap > 0 || op.w[0].present() || !causal;
@@ -64,7 +66,7 @@ bool needs_more(const Op& op, bool causal) {
 
 }  // namespace
 
-bool is_coarse(OpKind kind, std::int32_t layer) {
+bool takes_int8(OpKind kind, std::int32_t layer) {
   constexpr std::int32_t kFineLayers = 2;
   switch (kind) {
     case OpKind::kNormLogits:
@@ -79,7 +81,7 @@ bool is_coarse(OpKind kind, std::int32_t layer) {
   }
 }
 
-/// Fills a fresh executor. Two passes over the program: the first with no memory learns the size.
+/// Fills a new executor. Walks the program twice: the first walk has no memory and learns the size.
 class Loader {
  public:
   Loader(const model::Program& program, const backend::LoadOptions& options, CpuExecutor& to)
@@ -87,24 +89,25 @@ class Loader {
 
   Result<void> load() {
     measure();
-    // From here on, so that what a thread packs comes into being where it will be read.
-    to_.pool_.run([&](int worker) { to_.places_.enter(worker); });
-    Carver probe(nullptr);
-    HF_CHECKED(place(probe));
-    HF_TRY(KeptImage::Taken taken, KeptImage::take(probe.used(), to_.class_prefix(), options_));
+    // Before anything is allocated, so that what a thread packs lies where it is read later.
+    to_.pool_.run([&](int worker) { to_.numa_nodes_.enter(worker); });
+    Arena probe(nullptr);
+    HOLDFAST_CHECKED(allocate(probe));
+    HOLDFAST_TRY(CachedWeights::Taken taken,
+                 CachedWeights::take(probe.used(), to_.class_prefix(), options_));
     to_.weights_ = std::move(taken.region);
-    to_.image_ = std::move(taken.image);
+    to_.cached_weights_ = std::move(taken.weights);
     full_ = to_.found_packed_ = taken.full;
     to_.weights_used_ = to_.weights_.bytes();
-    HF_CHECKED(take_kv());
-    HF_CHECKED(take_scratch());
+    HOLDFAST_CHECKED(take_kv());
+    HOLDFAST_CHECKED(take_scratch());
     jobs_.clear();
     to_.ops_.clear();
-    Carver carver(to_.weights_.data());
-    HF_CHECKED(place(carver));
+    Arena arena(to_.weights_.data());
+    HOLDFAST_CHECKED(allocate(arena));
     if (!full_) {
-      HF_CHECKED(pack());
-      if (to_.image_) to_.image_->keep(to_.weights_);
+      HOLDFAST_CHECKED(pack());
+      if (to_.cached_weights_) to_.cached_weights_->publish(to_.weights_);
     } else if (options_.progress) {
       options_.progress(1);
     }
@@ -121,7 +124,7 @@ class Loader {
   void measure() {
     const plan::ModelShape& s = to_.shape_;
     measure_heads();
-    // A little more than needed, so that rows of a power of two do not fall into one cache set.
+    // Strides exceed the widths, so that rows of a power of two do not fall into one cache set.
     to_.x_stride_ = round_up(s.width, kSpan) + kLanes;
     to_.a_stride_ = round_up(plan::attention_width(s), kSpan) + kLanes;
     to_.m_stride_ = round_up(plan::conv_width(s), kLanes) + kLanes;
@@ -147,15 +150,16 @@ class Loader {
     to_.logit_stride_ = round_up(s.vocab, kLanes);
     to_.maxima_stride_ =
         round_up(backend::logit_blocks(static_cast<std::int32_t>(s.vocab)), kLanes);
-    to_.piece_cols_ = piece_cols(std::max(to_.kernels_.piece_panels, to_.reading_.piece_panels));
-    to_.tile_cols_ = std::max(to_.piece_cols_, to_.head_pad_);
+    to_.item_cols_ =
+        item_cols(std::max(to_.kernels_.item_panels, to_.prefill_kernels_.item_panels));
+    to_.tile_cols_ = std::max(to_.item_cols_, to_.head_pad_);
     const std::int64_t widest =
         std::max({s.width, plan::attention_width(s), s.q_latent, s.heads * s.head_value,
                   plan::dense_ff(s), s.experts > 0 ? s.expert_ff : std::int64_t{0}});
     to_.row_blocks_ = round_up(widest, kActivationBlock) / kActivationBlock + 1;
   }
 
-  /// Kinds of heads, and where in the pages' memory each layer's keys are.
+  /// Measures the kinds of heads, and the offset of each layer's keys in the pages' memory.
   void measure_heads() {
     const plan::ModelShape& s = to_.shape_;
     const plan::KvHeads kinds[] = {plan::plain_heads(s), plan::window_heads(s)};
@@ -168,8 +172,8 @@ class Loader {
       to_.head_pad_ = std::max(to_.head_pad_, kind.pad);
     }
     for (std::int64_t l = 0; l < s.layers; ++l) {
-      pages_at_.push_back(s.causal ? kv_bytes_ : 0);  // an encoder's live for one layer
-      if (plan::is_recurrent(s, l) || !plan::has_own_pages(s, l)) continue;
+      pages_at_.push_back(s.causal ? kv_bytes_ : 0);  // an encoder's serve one layer at a time
+      if (plan::is_recurrent(s, l) || !plan::has_kv_pages(s, l)) continue;
       const std::int64_t bytes = 2 * to_.kinds_[kind_of(l)].page_bytes * to_.limits_.pages;
       kv_bytes_ = s.causal ? kv_bytes_ + bytes : bytes;
     }
@@ -178,11 +182,11 @@ class Loader {
     return plan::has_window_heads(program_.shape, program_.details, layer) ? 1 : 0;
   }
 
-  Result<void> place(Carver& carver) {
+  Result<void> allocate(Arena& arena) {
     for (const Op& op : program_.ops) {
       PackedOp packed;
       packed.kind = op.kind;
-      packed.layer = plan::place_of_layer(to_.shape_, op.layer);
+      packed.layer = plan::cache_layer_index(to_.shape_, op.layer);
       if (op.layer >= 0) {
         packed.heads = kind_of(op.layer);
         packed.pages_at = pages_at_[static_cast<std::size_t>(op.layer - op.pages_before)];
@@ -192,7 +196,7 @@ class Loader {
       packed.value_norm = op.value_norm;
       packed.norm_kind = op.norm;
       packed.activate = activate_of(op.activation);
-      packed.more = needs_more(op, to_.shape_.causal);
+      packed.general_path = needs_general_path(op, to_.shape_.causal);
       packed.from_h = op.from_h;
       packed.to_h = op.to_h;
       packed.gate_rows = op.gate_rows;
@@ -204,141 +208,147 @@ class Loader {
       packed.window = op.window;
       packed.scale = static_cast<float>(op.scale);
       packed.cap = static_cast<float>(op.cap);
-      HF_CHECKED(place_op(op, packed, carver));
-      choose_form(packed, op.layer);
+      HOLDFAST_CHECKED(allocate_op(op, packed, arena));
+      choose_activation_format(packed, op.layer);
       to_.ops_.push_back(packed);
     }
-    for (std::size_t i = 1; i < to_.ops_.size(); ++i) hand_on(to_.ops_[i - 1], to_.ops_[i]);
+    for (std::size_t i = 1; i < to_.ops_.size(); ++i) fuse_epilogue(to_.ops_[i - 1], to_.ops_[i]);
     const auto layer = [](const Op& op) { return op.layer >= 0; };
     to_.leading_ = static_cast<std::size_t>(
         std::find_if(program_.ops.begin(), program_.ops.end(), layer) - program_.ops.begin());
     to_.for_all_ = model::operations_for_all(program_);
-    return place_embedding(carver);
+    return allocate_embedding(arena);
   }
 
-  /// What the products of an operation want; those that want floats take no notice of it.
-  static const RowForm* form_of(const PackedOp& op, const Kernels& kernels) {
+  /// The activation format that an operation's products take; products that take floats ignore it.
+  static const ActivationFormat* activation_format_of(const PackedOp& op, const Kernels& kernels) {
     for (const PackedMatrix& m : op.matrix) {
-      const RowForm* form = m.panels > 0 ? kernels.row_form(m.format, op.coarse) : nullptr;
-      if (form != nullptr) return form;
+      const ActivationFormat* activation_format =
+          m.panels > 0 ? kernels.activation_format(m.format, op.int8) : nullptr;
+      if (activation_format != nullptr) return activation_format;
     }
     return nullptr;
   }
-  void choose_form(PackedOp& op, std::int32_t layer) const {
-    op.coarse = is_coarse(op.kind, layer);
-    op.form = {form_of(op, to_.kernels_), form_of(op, to_.reading_)};
-    if (op.form.writing == nullptr && op.form.reading == nullptr) return;
+  void choose_activation_format(PackedOp& op, std::int32_t layer) const {
+    op.int8 = takes_int8(op.kind, layer);
+    op.activation_format = {activation_format_of(op, to_.kernels_),
+                            activation_format_of(op, to_.prefill_kernels_)};
+    if (op.activation_format.decode_heavy == nullptr &&
+        op.activation_format.prefill_heavy == nullptr)
+      return;
     for (const PackedMatrix& m : op.matrix) {
       if (m.panels > 0) op.formed = round_up(m.cols, kActivationBlock);
     }
   }
 
-  /// Where a product takes f in a form alone, that is made piece by piece while it is in the cache.
-  /// Pieces are whole blocks of 32 then.
-  void hand_on(PackedOp& gate, PackedOp& down) const {
+  /// Fuses the encoding of f into `gate` where `down` takes f only encoded: each work item is
+  /// encoded while it is in the cache. Work items are whole blocks of 32 then.
+  void fuse_epilogue(PackedOp& gate, PackedOp& down) const {
     if (gate.kind != OpKind::kNormGateUp || down.kind != OpKind::kDownAdd) return;
-    if (down.form.writing == nullptr || down.form.reading == nullptr) return;
+    if (down.activation_format.decode_heavy == nullptr ||
+        down.activation_format.prefill_heavy == nullptr)
+      return;
     if (gate.matrix[0].panels * kLanes != down.formed) return;
-    gate.hands_on = down.form;
-    down.handed = true;
+    gate.fused_format = down.activation_format;
+    down.input_encoded = true;
   }
 
-  Result<void> place_op(const Op& op, PackedOp& out, Carver& carver) {
+  Result<void> allocate_op(const Op& op, PackedOp& out, Arena& arena) {
     switch (op.kind) {
       case OpKind::kEmbed:
       case OpKind::kGateHeads:
         return {};
       case OpKind::kLatentQuery:
       case OpKind::kLatentHeads: {
-        HF_TRY(out.norm, vector(op.w[0], op.w[0].rows, carver));
-        HF_TRY(out.matrix[0], matrix(op.w[1], op.w[1].rows / op.w[1].matrices, carver));
+        HOLDFAST_TRY(out.norm, vector(op.w[0], op.w[0].rows, arena));
+        HOLDFAST_TRY(out.matrix[0], matrix(op.w[1], op.w[1].rows / op.w[1].matrices, arena));
         return {};
       }
       case OpKind::kLatentValues: {
-        HF_TRY(out.matrix[0], matrix(op.w[0], op.w[0].rows / op.w[0].matrices, carver));
+        HOLDFAST_TRY(out.matrix[0], matrix(op.w[0], op.w[0].rows / op.w[0].matrices, arena));
         return {};
       }
       case OpKind::kLayerInputs: {
-        HF_TRY(out.inner_norm, vector(op.w[0], op.w[0].rows, carver));
-        HF_TRY(out.matrix[0], matrix(op.w[1], to_.shape_.layer_input, carver));
-        return place_rows(op.w[2], to_.layer_inputs_, carver);
+        HOLDFAST_TRY(out.inner_norm, vector(op.w[0], op.w[0].rows, arena));
+        HOLDFAST_TRY(out.matrix[0], matrix(op.w[1], to_.shape_.layer_input, arena));
+        return allocate_rows(op.w[2], to_.layer_inputs_, arena);
       }
       case OpKind::kDelta:
-        return place_delta(op, out, carver);
+        return allocate_delta(op, out, arena);
       case OpKind::kNormLatent:
       case OpKind::kNormDelta:
-        HF_CHECKED(place_norm(op, out, carver));
+        HOLDFAST_CHECKED(allocate_norm(op, out, arena));
         for (int i = 0; i < 4; ++i) {
           if (!op.w[1 + i].present()) continue;
-          HF_TRY(out.matrix[i], matrix(op.w[1 + i], op.w[1 + i].rows, carver));
+          HOLDFAST_TRY(out.matrix[i], matrix(op.w[1 + i], op.w[1 + i].rows, arena));
         }
         return {};
       case OpKind::kAttention:
-        return optional(op.w[0], op.w[0].rows, carver, out.sinks);
-      case OpKind::kEmbedMore:
-        return place_embed_more(op, out, carver);
+        return optional(op.w[0], op.w[0].rows, arena, out.sinks);
+      case OpKind::kEmbedScaleAdd:
+        return allocate_position_embeddings(op, out, arena);
       case OpKind::kNormQkv:
       case OpKind::kQkNorm:
-        return place_qkv(op, out, carver);
+        return allocate_qkv(op, out, arena);
       case OpKind::kOutAdd:
       case OpKind::kDownAdd:
       case OpKind::kExpertDownAdd: {
-        HF_TRY(out.matrix[0], matrix(op.w[0], op.w[0].rows / op.w[0].matrices, carver));
-        return optional(op.bias[0], op.w[0].rows / op.w[0].matrices, carver, out.bias[0]);
+        HOLDFAST_TRY(out.matrix[0], matrix(op.w[0], op.w[0].rows / op.w[0].matrices, arena));
+        return optional(op.bias[0], op.w[0].rows / op.w[0].matrices, arena, out.bias[0]);
       }
       case OpKind::kNormAdd:
-        HF_CHECKED(optional(op.w[1], op.w[1].rows, carver, out.inner_norm));
-        HF_CHECKED(optional(op.w[2], op.w[2].rows, carver, out.factor));
-        return place_norm(op, out, carver);
-      case OpKind::kNormKeep:
+        HOLDFAST_CHECKED(optional(op.w[1], op.w[1].rows, arena, out.inner_norm));
+        HOLDFAST_CHECKED(optional(op.w[2], op.w[2].rows, arena, out.factor));
+        return allocate_norm(op, out, arena);
+      case OpKind::kNormStore:
       case OpKind::kNorm:
-        return place_norm(op, out, carver);
+        return allocate_norm(op, out, arena);
       case OpKind::kRoute:
-        return place_route(op, out, carver);
+        return allocate_router(op, out, arena);
       case OpKind::kNormGateUp:
       case OpKind::kExpertGateUp:
       case OpKind::kNormLogits:
         break;
     }
-    HF_CHECKED(place_norm(op, out, carver));
+    HOLDFAST_CHECKED(allocate_norm(op, out, arena));
     for (int i = 0; i < 2; ++i) {
       const WeightRef& w = op.w[1 + i];
       if (!w.present()) continue;
       const bool both = op.kind == OpKind::kExpertGateUp && !op.w[2].present();
       const std::int64_t group = w.rows / w.matrices / (both ? 2 : 1);
-      HF_TRY(out.matrix[i], matrix(w, group, carver));
-      HF_CHECKED(optional(op.bias[1 + i], group, carver, out.bias[i]));
+      HOLDFAST_TRY(out.matrix[i], matrix(w, group, arena));
+      HOLDFAST_CHECKED(optional(op.bias[1 + i], group, arena, out.bias[i]));
     }
     return {};
   }
 
-  Result<void> optional(const WeightRef& w, std::int64_t group, Carver& carver, const float*& to,
+  Result<void> optional(const WeightRef& w, std::int64_t group, Arena& arena, const float*& to,
                         double scale = 1) {
     if (!w.present()) return {};
-    HF_TRY(to, vector(w, group, carver, scale));
+    HOLDFAST_TRY(to, vector(w, group, arena, scale));
     return {};
   }
 
-  Result<void> place_route(const Op& op, PackedOp& out, Carver& carver) {
-    HF_CHECKED(optional(op.w[2], op.w[2].rows, carver, out.gate));
-    HF_CHECKED(optional(op.w[3], op.w[3].rows, carver, out.choice));
-    HF_CHECKED(optional(op.w[4], op.w[4].rows, carver, out.inner_norm));
-    HF_CHECKED(optional(op.w[5], op.w[5].rows, carver, out.expert_scale));
-    HF_CHECKED(place_norm(op, out, carver, op.scale));
-    HF_TRY(out.matrix[0], matrix(op.w[1], op.w[1].rows, carver));
-    return optional(op.bias[1], op.w[1].rows, carver, out.bias[0]);
+  Result<void> allocate_router(const Op& op, PackedOp& out, Arena& arena) {
+    HOLDFAST_CHECKED(optional(op.w[2], op.w[2].rows, arena, out.gate));
+    HOLDFAST_CHECKED(optional(op.w[3], op.w[3].rows, arena, out.choice));
+    HOLDFAST_CHECKED(optional(op.w[4], op.w[4].rows, arena, out.inner_norm));
+    HOLDFAST_CHECKED(optional(op.w[5], op.w[5].rows, arena, out.expert_scale));
+    HOLDFAST_CHECKED(allocate_norm(op, out, arena, op.scale));
+    HOLDFAST_TRY(out.matrix[0], matrix(op.w[1], op.w[1].rows, arena));
+    return optional(op.bias[1], op.w[1].rows, arena, out.bias[0]);
   }
 
-  Result<void> place_norm(const Op& op, PackedOp& out, Carver& carver, double scale = 1) {
-    HF_CHECKED(optional(op.w[0], to_.shape_.width, carver, out.norm, scale));
-    return optional(op.bias[0], to_.shape_.width, carver, out.norm_bias);
+  Result<void> allocate_norm(const Op& op, PackedOp& out, Arena& arena, double scale = 1) {
+    HOLDFAST_CHECKED(optional(op.w[0], to_.shape_.width, arena, out.norm, scale));
+    return optional(op.bias[0], to_.shape_.width, arena, out.norm_bias);
   }
 
-  Result<void> place_embed_more(const Op& op, PackedOp& out, Carver& carver) {
+  Result<void> allocate_position_embeddings(const Op& op, PackedOp& out, Arena& arena) {
     if (op.w[1].present()) {
       WeightRef first = op.w[1];
       first.rows = 1;
-      HF_TRY(out.types, vector(first, first.cols, carver));
+      HOLDFAST_TRY(out.types, vector(first, first.cols, arena));
     }
     if (!op.w[0].present()) return {};
     if (to_.limits_.context > op.w[0].rows) {
@@ -346,63 +356,64 @@ class Loader {
                     "holds " + std::to_string(op.w[0].rows) +
                         " positions; expected a context of at most that many");
     }
-    return place_rows(op.w[0], to_.positions_, carver);
+    return allocate_rows(op.w[0], to_.positions_, arena);
   }
 
-  Result<void> place_delta(const Op& op, PackedOp& out, Carver& carver) {
-    HF_TRY(out.conv, turned(op.w[0], carver));
-    HF_TRY(out.norm, vector(op.w[1], op.w[1].rows, carver));
-    HF_TRY(out.rate, vector(op.w[2], op.w[2].rows, carver));
-    HF_TRY(out.step_bias, vector(op.bias[2], op.bias[2].rows, carver));
+  Result<void> allocate_delta(const Op& op, PackedOp& out, Arena& arena) {
+    HOLDFAST_TRY(out.conv, turned(op.w[0], arena));
+    HOLDFAST_TRY(out.norm, vector(op.w[1], op.w[1].rows, arena));
+    HOLDFAST_TRY(out.rate, vector(op.w[2], op.w[2].rows, arena));
+    HOLDFAST_TRY(out.step_bias, vector(op.bias[2], op.bias[2].rows, arena));
     return {};
   }
 
-  Result<void> place_qkv(const Op& op, PackedOp& out, Carver& carver) {
+  Result<void> allocate_qkv(const Op& op, PackedOp& out, Arena& arena) {
     const std::int64_t head_dim = to_.kinds_[out.heads].head_dim;
-    HF_CHECKED(place_norm(op, out, carver));
+    HOLDFAST_CHECKED(allocate_norm(op, out, arena));
     for (int i = 0; i < 3; ++i) {
       if (!op.w[i + 1].present()) continue;
-      HF_TRY(out.matrix[i], matrix(op.w[i + 1], head_dim, carver));
-      HF_CHECKED(optional(op.bias[i + 1], head_dim, carver, out.bias[i]));
+      HOLDFAST_TRY(out.matrix[i], matrix(op.w[i + 1], head_dim, arena));
+      HOLDFAST_CHECKED(optional(op.bias[i + 1], head_dim, arena, out.bias[i]));
     }
     for (int i = 0; i < 2; ++i) {
-      HF_CHECKED(optional(op.w[4 + i], head_dim, carver, out.head_norm[i]));
+      HOLDFAST_CHECKED(optional(op.w[4 + i], head_dim, arena, out.head_norm[i]));
     }
     return {};
   }
 
-  Result<PackedMatrix> matrix(const WeightRef& w, std::int64_t group_rows, Carver& carver) {
+  Result<PackedMatrix> matrix(const WeightRef& w, std::int64_t group_rows, Arena& arena) {
     const auto format = format_of(w.tensor->type);
     if (!format) {
       const auto traits = gguf::type_traits(w.tensor->type);
       return refuse(Errc::kUnsupported, w.tensor->name,
                     "type " + std::string(traits ? traits->name : "?") + " has no kernels");
     }
-    HF_TRY(const std::size_t row, checked_row_bytes(w));
+    HOLDFAST_TRY(const std::size_t row, checked_row_bytes(w));
     if (group_rows <= 0 || w.rows % group_rows != 0) {
       return refuse(Errc::kFileInvalid, w.tensor->name, "rows are not whole heads");
     }
     PackedMatrix m = packed_geometry(*format, w.rows, w.cols, group_rows);
-    m.data = carver.bytes(m.bytes());
+    m.data = arena.bytes(m.bytes());
     jobs_.push_back({m, w, row});
     return m;
   }
 
-  /// A vector, times `scale`, as floats in groups of `group`, each zero-padded to 16 lanes.
-  Result<const float*> vector(const WeightRef& w, std::int64_t group, Carver& carver,
+  /// Allocates a vector, times `scale`, as floats in groups of `group`, each zero-padded to 16
+  /// lanes.
+  Result<const float*> vector(const WeightRef& w, std::int64_t group, Arena& arena,
                               double scale = 1) {
-    HF_TRY(const std::size_t row, checked_row_bytes(w));
+    HOLDFAST_TRY(const std::size_t row, checked_row_bytes(w));
     const std::int64_t n = w.rows * w.cols;
     if (group <= 0 || n % group != 0) {
       return refuse(Errc::kFileInvalid, w.tensor->name, "length does not fit the model's shape");
     }
     const std::int64_t pad = round_up(group, kLanes);
-    float* out = carver.floats(n / group * pad + kLanes);
+    float* out = arena.floats(n / group * pad + kLanes);
     if (out == nullptr || full_) return out;
     std::vector<float> plain(static_cast<std::size_t>(n));
-    HF_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
-    HF_CHECKED(gguf::dequantize_row(w.tensor->type, bytes_of(w, row), plain.data(),
-                                    static_cast<std::uint64_t>(n)));
+    HOLDFAST_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
+    HOLDFAST_CHECKED(gguf::dequantize_row(w.tensor->type, bytes_of(w, row), plain.data(),
+                                          static_cast<std::uint64_t>(n)));
     if (!to_.kernels_.all_finite(plain.data(), n)) {
       return refuse(Errc::kFileInvalid, w.tensor->name, "holds a NaN or infinity");
     }
@@ -414,16 +425,16 @@ class Loader {
     return out;
   }
 
-  /// A small matrix as floats, [cols][rows to 16].
-  Result<const float*> turned(const WeightRef& w, Carver& carver) {
-    HF_TRY(const std::size_t row, checked_row_bytes(w));
+  /// Allocates a small matrix as floats, [cols][rows padded to 16].
+  Result<const float*> turned(const WeightRef& w, Arena& arena) {
+    HOLDFAST_TRY(const std::size_t row, checked_row_bytes(w));
     const std::int64_t stride = round_up(w.rows, kLanes);
-    float* out = carver.floats(w.cols * stride + kLanes);
+    float* out = arena.floats(w.cols * stride + kLanes);
     if (out == nullptr || full_) return out;
     std::vector<float> plain(static_cast<std::size_t>(w.rows * w.cols));
-    HF_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
+    HOLDFAST_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
     for (std::int64_t r = 0; r < w.rows; ++r) {
-      HF_CHECKED(
+      HOLDFAST_CHECKED(
           gguf::dequantize_row(w.tensor->type, bytes_of(w, row) + static_cast<std::size_t>(r) * row,
                                plain.data() + r * w.cols, static_cast<std::uint64_t>(w.cols)));
     }
@@ -438,8 +449,9 @@ class Loader {
     return out;
   }
 
-  /// A tied embedding is read from the output's panels, so its weights exist once.
-  Result<void> place_embedding(Carver& carver) {
+  /// Allocates the embedding. A tied one is read from the output's panels, so its weights exist
+  /// once.
+  Result<void> allocate_embedding(Arena& arena) {
     const Op& first = program_.ops.front();
     const Op& last = program_.ops.back();
     if (first.kind != OpKind::kEmbed || last.kind != OpKind::kNormLogits) {
@@ -450,21 +462,21 @@ class Loader {
     const WeightRef& w = first.w[0];
     if (last.w[1].tensor == w.tensor) {
       to_.embedding_.type = w.tensor->type;
-      HF_TRY(to_.embedding_.row_bytes, checked_row_bytes(w));
+      HOLDFAST_TRY(to_.embedding_.row_bytes, checked_row_bytes(w));
       to_.embedding_.packed = &to_.ops_.back().matrix[0];
       return {};
     }
-    return place_rows(w, to_.embedding_, carver);
+    return allocate_rows(w, to_.embedding_, arena);
   }
 
-  /// Rows as they are in the file, to be looked up one by one.
-  Result<void> place_rows(const WeightRef& w, Embedding& e, Carver& carver) {
+  /// Copies rows as they are in the file, to be looked up one by one.
+  Result<void> allocate_rows(const WeightRef& w, Embedding& e, Arena& arena) {
     e.type = w.tensor->type;
-    HF_TRY(e.row_bytes, checked_row_bytes(w));
-    std::uint8_t* rows = carver.bytes(e.row_bytes * static_cast<std::size_t>(w.rows));
+    HOLDFAST_TRY(e.row_bytes, checked_row_bytes(w));
+    std::uint8_t* rows = arena.bytes(e.row_bytes * static_cast<std::size_t>(w.rows));
     e.rows = rows;
     if (rows == nullptr || full_) return {};
-    HF_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
+    HOLDFAST_TRY(const gguf::Held held, gguf::Held::of(*w.tensor));
     std::memcpy(rows, bytes_of(w, e.row_bytes), e.row_bytes * static_cast<std::size_t>(w.rows));
     std::atomic<bool> bad{false};
     to_.pool_.run([&](int worker) {
@@ -486,7 +498,7 @@ class Loader {
     std::size_t all = 0, done = 0;
     for (const Job& job : jobs_) all += job.matrix.bytes();
     for (const Job& job : jobs_) {
-      HF_TRY(const gguf::Held held, gguf::Held::of(*job.from.tensor));
+      HOLDFAST_TRY(const gguf::Held held, gguf::Held::of(*job.from.tensor));
       std::atomic<std::int64_t> bad{-1};
       to_.pool_.run([&](int worker) {
         const Share share = share_of(job.matrix.panels, worker, to_.pool_.size());
@@ -508,8 +520,8 @@ class Loader {
   }
 
   Result<void> take_kv() {
-    HF_TRY(to_.kv_, Region::take(static_cast<std::size_t>(kv_bytes_), "KV"));
-    to_.places_.spread(to_.kv_.data(), to_.kv_.bytes());
+    HOLDFAST_TRY(to_.kv_, Region::take(static_cast<std::size_t>(kv_bytes_), "KV"));
+    to_.numa_nodes_.spread(to_.kv_.data(), to_.kv_.bytes());
     to_.kv_.populate();
     to_.kv_used_ = to_.kv_.bytes();
     return {};
@@ -519,20 +531,20 @@ class Loader {
     const backend::Limits& l = to_.limits_;
     const auto states = static_cast<std::size_t>(l.states > 0 ? l.states : l.batch_segments);
     const auto floats = static_cast<std::size_t>(to_.state_layers_ * to_.state_floats_);
-    HF_TRY(to_.states_, Region::take(states * floats * sizeof(float), "states"));
-    to_.places_.spread(to_.states_.data(), to_.states_.bytes());
+    HOLDFAST_TRY(to_.states_, Region::take(states * floats * sizeof(float), "states"));
+    to_.numa_nodes_.spread(to_.states_.data(), to_.states_.bytes());
     to_.states_.populate();
     to_.scratch_used_ += to_.states_.bytes();
-    to_.state_book_.resize(states);
+    to_.state_table_.resize(states);
     return {};
   }
 
-  /// As many bytes whatever the family needs: the planner does not know which one it will be.
-  std::uint8_t* blocks(Carver& c, std::int64_t rows) const {
+  /// Allocates the same bytes for every family: the planner does not know which one will run.
+  std::uint8_t* blocks(Arena& c, std::int64_t rows) const {
     return c.bytes(static_cast<std::size_t>(rows * to_.row_blocks_) * sizeof(ActivationBlock));
   }
 
-  void carve_scratch(Carver& c) {
+  void allocate_scratch(Arena& c) {
     const backend::Limits& l = to_.limits_;
     const std::int64_t batch = l.batch_tokens;
     const std::int64_t logit_rows = std::max(l.logit_rows, 1);
@@ -543,19 +555,19 @@ class Loader {
     to_.f_ = c.floats(batch * to_.f_stride_);
     const std::int64_t slots = batch * std::max<std::int64_t>(1, to_.shape_.experts_used);
     to_.blocks_ = blocks(c, std::max(slots, logit_rows));
-    to_.wanted_ = c.floats(logit_rows * to_.x_stride_);
+    to_.logit_inputs_ = c.floats(logit_rows * to_.x_stride_);
     to_.logits_ = c.floats(logit_rows * to_.logit_stride_);
     to_.maxima_ = c.floats(logit_rows * to_.maxima_stride_);
-    // As much for every family: what a load takes is planned without knowing which it will be.
-    constexpr std::int64_t kPieceCols = piece_cols(kPiecePanelsMost);
+    // The same for every family: a load's memory is planned before the family is known.
+    constexpr std::int64_t kItemCols = item_cols(kItemPanelsMost);
     std::int64_t queries = kAttentionQueriesMost;
     for (const HeadKind& kind : to_.kinds_) {
       if (kind.kv_heads > 0) queries = std::max(queries, to_.shape_.heads / kind.kv_heads);
     }
     for (WorkerScratch& w : to_.workers_) {
       w.unpack = c.floats(kUnpackFloats);
-      w.tile = c.floats(batch * std::max(kPieceCols, to_.head_pad_));
-      w.piece = c.floats(batch * kPieceCols);
+      w.tile = c.floats(batch * std::max(kItemCols, to_.head_pad_));
+      w.item_rows = c.floats(batch * kItemCols);
       w.rows = c.floats(kPrivateRows * to_.x_stride_);
       w.blocks = blocks(c, kPrivateRows);
       w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
@@ -583,18 +595,18 @@ class Loader {
     const std::size_t tables = has_query_table() ? 2 : program_.ropes.size();
     for (std::size_t i = 0; i < tables; ++i) {
       RopeTable& table = to_.rope_tables_[i];
-      const std::size_t own = has_query_table() ? 0 : i;
-      table.pairs = static_cast<std::int64_t>(program_.ropes[own].inv_freq.size());
+      const std::size_t rope_index = has_query_table() ? 0 : i;
+      table.pairs = static_cast<std::int64_t>(program_.ropes[rope_index].inv_freq.size());
       table.cos = c.floats(l.context * table.pairs + kLanes);
       table.sin = c.floats(l.context * table.pairs + kLanes);
     }
     if (to_.shape_.layer_input > 0) to_.p_ = c.floats(batch * to_.p_stride_);
-    if (has_kind(OpKind::kNormKeep)) to_.s_ = c.floats(batch * to_.x_stride_);
+    if (has_kind(OpKind::kNormStore)) to_.s_ = c.floats(batch * to_.x_stride_);
     if (to_.shape_.qk_norm_row) to_.k_ = c.floats(batch * to_.k_stride_);
-    if (to_.shape_.experts > 0) carve_routing(c, batch);
+    if (to_.shape_.experts > 0) allocate_routing(c, batch);
   }
 
-  void carve_routing(Carver& c, std::int64_t batch) {
+  void allocate_routing(Arena& c, std::int64_t batch) {
     Routing& r = to_.routing_;
     const std::int64_t slots = batch * to_.shape_.experts_used;
     const auto ints = [&](std::int64_t n) { return reinterpret_cast<std::int32_t*>(c.floats(n)); };
@@ -612,17 +624,17 @@ class Loader {
 
   Result<void> take_scratch() {
     to_.workers_.resize(static_cast<std::size_t>(to_.pool_.size()));
-    Carver probe(nullptr);
-    carve_scratch(probe);
-    HF_TRY(to_.scratch_, Region::take(probe.used(), "scratch"));
-    to_.places_.spread(to_.scratch_.data(), to_.scratch_.bytes());
+    Arena probe(nullptr);
+    allocate_scratch(probe);
+    HOLDFAST_TRY(to_.scratch_, Region::take(probe.used(), "scratch"));
+    to_.numa_nodes_.spread(to_.scratch_.data(), to_.scratch_.bytes());
     to_.scratch_.populate();
     to_.scratch_used_ = to_.scratch_.bytes();
-    Carver carver(to_.scratch_.data());
-    carve_scratch(carver);
+    Arena arena(to_.scratch_.data());
+    allocate_scratch(arena);
     const auto batch = static_cast<std::size_t>(to_.limits_.batch_tokens);
     to_.tokens_.reserve(batch);
-    to_.kept_.reserve(batch);
+    to_.output_tokens_.reserve(batch);
     for (HeadKind& kind : to_.kinds_) kind.runs.reserve(batch);
     to_.segment_first_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
     to_.halves_.reserve(static_cast<std::size_t>(to_.limits_.batch_segments));
@@ -647,7 +659,7 @@ class Loader {
     return std::any_of(program_.ops.begin(), program_.ops.end(),
                        [&](const Op& op) { return op.kind == kind; });
   }
-  /// Of the only rotation, for queries.
+  /// True if the only rotation has another table for queries.
   bool has_query_table() const {
     return program_.ropes.size() == 1 && !program_.ropes[0].query_steps.empty();
   }
@@ -672,9 +684,9 @@ class Loader {
   const backend::LoadOptions& options_;
   CpuExecutor& to_;
   std::vector<Job> jobs_;
-  std::vector<std::int64_t> pages_at_;  // of each layer
+  std::vector<std::int64_t> pages_at_;  // offset of each layer's keys
   std::int64_t kv_bytes_ = 0;
-  bool full_ = false;  // the weights' memory has its content already
+  bool full_ = false;  // the weights' memory is filled already
 };
 
 namespace {
@@ -697,9 +709,9 @@ Result<void> check_limits(const model::Program& program, const backend::LoadOpti
               s.kv_heads > 0 && s.heads % s.kv_heads == 0 && s.rope_dims <= s.head_dim &&
               program.ropes.size() <= 2;
   for (std::size_t i = 0; i < program.ropes.size(); ++i) {
-    const bool own = i == 1 && s.window_rope_dims > 0;
+    const bool windowed = i == 1 && s.window_rope_dims > 0;
     fits = fits && static_cast<std::int64_t>(program.ropes[i].inv_freq.size()) ==
-                       (own ? s.window_rope_dims : s.rope_dims) / 2;
+                       (windowed ? s.window_rope_dims : s.rope_dims) / 2;
   }
   fits =
       fits && s.window_head_dim <= kHeadDimMost && s.window_rope_dims <= plan::window_head_dim(s);
@@ -714,11 +726,11 @@ Result<void> check_limits(const model::Program& program, const backend::LoadOpti
 CpuExecutor::CpuExecutor(const model::Program& program, const backend::LoadOptions& options,
                          const Kernels& kernels)
     : kernels_(kernels),
-      reading_(kernels.reading != nullptr ? *kernels.reading : kernels),
+      prefill_kernels_(kernels.prefill_heavy != nullptr ? *kernels.prefill_heavy : kernels),
       shape_(program.shape),
       limits_(options.limits),
       pool_(options.threads),
-      places_(options.threads),
+      numa_nodes_(options.threads),
       kv_type_(*kv_type_of(options.limits.kv_type)) {}
 
 namespace {
@@ -735,16 +747,16 @@ WeightKinds kinds_of(const model::Program& program) {
 
 Result<std::unique_ptr<CpuExecutor>> CpuExecutor::load(const model::Program& program,
                                                        const backend::LoadOptions& options) {
-  HF_CHECKED(check_limits(program, options));
-  HF_TRY(const Kernels* kernels, select_family(options.kernels, kinds_of(program)));
+  HOLDFAST_CHECKED(check_limits(program, options));
+  HOLDFAST_TRY(const Kernels* kernels, select_family(options.kernels, kinds_of(program)));
   std::unique_ptr<CpuExecutor> executor(new CpuExecutor(program, options, *kernels));
-  HF_CHECKED(Loader(program, options, *executor).load());
+  HOLDFAST_CHECKED(Loader(program, options, *executor).load());
   return executor;
 }
 
 Result<std::unique_ptr<backend::Executor>> load(const model::Program& program,
                                                 const backend::LoadOptions& options) {
-  HF_TRY(auto executor, CpuExecutor::load(program, options));
+  HOLDFAST_TRY(auto executor, CpuExecutor::load(program, options));
   return std::unique_ptr<backend::Executor>(std::move(executor));
 }
 

@@ -10,9 +10,9 @@ namespace holdfast::cpu {
 Result<std::unique_ptr<backend::Executor>> load(const model::Program& program,
                                                 const backend::LoadOptions& options);
 
-/// Whether an operation's products have rows of 8 bits, where its weights are quantised and the
-/// family has such a form: the large ones, but for those of the first layers, whose errors all
-/// others pass on (docs/kernels.md).
-bool is_coarse(model::OpKind kind, std::int32_t layer);
+/// True if an operation's products take int8 rows, where its weights are quantised and the family
+/// has that format: the large products, except in the first layers, whose errors all others pass on
+/// (docs/inside/kernels.md).
+bool takes_int8(model::OpKind kind, std::int32_t layer);
 
 }  // namespace holdfast::cpu

@@ -15,7 +15,7 @@ std::atomic<std::uint64_t> g_taken{0};
 
 constexpr std::size_t kHuge = std::size_t{2} << 20;
 
-/// Bytes to be had here without swapping, limits of control groups too; 0 if unknown.
+/// Bytes available without swapping, limits of control groups included; 0 if unknown.
 std::size_t available_bytes() {
   const std::int64_t bytes = available_memory(host_memory_pools());
   return bytes < 0 ? 0 : static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
@@ -40,7 +40,7 @@ Result<Region> Region::map(std::size_t bytes, int protection, int flags, int fd,
   if (whole == 0) return r;
   void* at = mmap(nullptr, whole, protection, flags | MAP_NORESERVE, fd, 0);
   if (at == MAP_FAILED) return exhausted(what, bytes, available_bytes());
-  madvise(at, whole, MADV_HUGEPAGE);  // a wish: without it everything still works
+  madvise(at, whole, MADV_HUGEPAGE);  // best effort: all works without it
   r.data_ = static_cast<std::uint8_t*>(at);
   r.bytes_ = whole;
   g_taken.fetch_add(1, std::memory_order_relaxed);
@@ -53,15 +53,15 @@ Result<Region> Region::take(std::size_t bytes, const std::string& what) {
   return map(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, what);
 }
 
-Result<Region> Region::share(int image, std::size_t bytes, const std::string& what) {
+Result<Region> Region::share(int memfd, std::size_t bytes, const std::string& what) {
   const std::size_t free = available_bytes();
   if (free != 0 && rounded(bytes) > free) return exhausted(what, bytes, free);
-  return map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, image, what);
+  return map(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, what);
 }
 
-Result<Region> Region::attach(int image, std::size_t bytes, const std::string& what) {
-  // All pages now: they are there, and the first request shall not wait for them one by one.
-  return map(bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, image, what);
+Result<Region> Region::attach(int memfd, std::size_t bytes, const std::string& what) {
+  // Maps all pages now: they exist, and the first request must not wait for them one by one.
+  return map(bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, memfd, what);
 }
 
 Region::Region(Region&& other) noexcept

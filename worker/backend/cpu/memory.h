@@ -9,26 +9,27 @@
 
 namespace holdfast::cpu {
 
-/// Owns one mapping, 64-byte aligned (really page aligned), zero-filled, huge pages asked for; of
-/// this process alone, or of an image (shared/images) that others map too. Pages come into being on
-/// the node of the thread that touches them first.
+/// Owns one mapping, 64-byte aligned (really page aligned), zero-filled, with huge pages requested:
+/// private to this process, or a memfd (shared/weight_cache) that others map too. Pages are
+/// allocated on the NUMA node of the thread that touches them first.
 class Region {
  public:
-  /// kMemoryExhausted with needed and available bytes, before anything is touched.
+  /// Maps private memory. kMemoryExhausted with needed and available bytes, before anything is
+  /// touched.
   static Result<Region> take(std::size_t bytes, const std::string& what);
-  /// The bytes that a region of so many takes: whole huge pages.
+  /// The bytes that a region of `bytes` takes: whole huge pages.
   static std::size_t rounded(std::size_t bytes);
-  /// An empty image of rounded(bytes), to be filled. Errors as take().
-  static Result<Region> share(int image, std::size_t bytes, const std::string& what);
-  /// A full one, read-only. kMemoryExhausted if it cannot be mapped.
-  static Result<Region> attach(int image, std::size_t bytes, const std::string& what);
+  /// Maps an empty memfd of rounded(bytes), to be filled. Errors as take().
+  static Result<Region> share(int memfd, std::size_t bytes, const std::string& what);
+  /// Maps a filled memfd, read-only. kMemoryExhausted if it cannot be mapped.
+  static Result<Region> attach(int memfd, std::size_t bytes, const std::string& what);
   Region() = default;
   Region(Region&& other) noexcept;
   Region& operator=(Region&& other) noexcept;
   ~Region();
 
-  /// Gives every page its memory now, so that a machine that runs out does so while loading. A
-  /// wish: systems before Linux 5.14 do it on first touch.
+  /// Allocates every page now, so that a machine that runs out of memory does so while loading.
+  /// Best effort: systems before Linux 5.14 allocate on first touch.
   void populate();
 
   std::uint8_t* data() const { return data_; }
@@ -42,13 +43,13 @@ class Region {
   std::size_t bytes_ = 0;
 };
 
-/// How many Regions were ever taken by this process.
+/// The number of Regions that this process has ever taken.
 std::uint64_t region_count();
 
-/// Hands out 64-byte aligned pieces of a Region; first asked with no memory to learn the size.
-class Carver {
+/// Hands out 64-byte aligned parts of a Region. Run once without memory, it measures the size.
+class Arena {
  public:
-  explicit Carver(std::uint8_t* base) : base_(base) {}
+  explicit Arena(std::uint8_t* base) : base_(base) {}
   std::uint8_t* bytes(std::size_t n) {
     std::uint8_t* at = base_ == nullptr ? nullptr : base_ + used_;
     used_ += (n + 63) / 64 * 64;

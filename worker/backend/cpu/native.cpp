@@ -13,7 +13,7 @@ std::uint16_t half_at(const std::uint8_t* p) {
   return static_cast<std::uint16_t>(p[0] | p[1] << 8);
 }
 
-// Eight codes lie in one word, a byte each, and are taken apart together.
+// Eight codes lie in one word, a byte each, and are decoded together.
 constexpr std::uint64_t kEach = 0x0101010101010101;
 
 std::uint64_t eight_at(const std::uint8_t* p) {
@@ -45,12 +45,12 @@ void nibble_halves(const std::uint8_t* q, int n, std::uint8_t* code) {
   take_bits(q, n, 4, 15, code + n);
 }
 
-/// Bit i of 32 is bit 4 of code i. A byte stands in all eight places, each place keeps its bit,
-/// and an addition carries it, whichever it is, to the top.
+/// Sets bit 4 of code i to bit i of 32. Each source byte is repeated in all eight bytes of a word,
+/// each of these masks one bit, and an addition carries that bit, whichever it is, to the top.
 void fifth_bits(const std::uint8_t* src, std::uint8_t* code) {
   for (int i = 0; i < 4; ++i) {
-    const std::uint64_t own = src[i] * kEach & 0x8040201008040201;
-    const std::uint64_t w = eight_at(code + 8 * i) | ((own + 0x7f * kEach) & 0x80 * kEach) >> 3;
+    const std::uint64_t fifth = src[i] * kEach & 0x8040201008040201;
+    const std::uint64_t w = eight_at(code + 8 * i) | ((fifth + 0x7f * kEach) & 0x80 * kEach) >> 3;
     std::memcpy(code + 8 * i, &w, 8);
   }
 }
@@ -127,7 +127,7 @@ void read_iq4_xs(const std::uint8_t* src, Codes& out) {
   }
 }
 
-/// Types with tables of values; scales go to the layout's groups, which may be smaller.
+/// Decodes types with tables of values; scales go to the layout's groups, which may be smaller.
 void read_coded_block(gguf::TensorType type, const std::uint8_t* src, Codes& out) {
   const gguf::CodedTraits* traits = gguf::coded_traits(type);
   CHECK_MSG(traits != nullptr, "read_block: not a quantised type");

@@ -1,6 +1,6 @@
 #pragma once
-// Blocks of the file taken apart into codes and scales, one format at a time. The packer puts them
-// together again in the panels' order. Source of layouts: ggml-common.h (format facts).
+// Decodes blocks of the file into codes and scales, one format at a time; the packer arranges them
+// in the panels' order. Source of layouts: ggml-common.h (format facts).
 
 #include <cstdint>
 
@@ -8,18 +8,17 @@
 
 namespace holdfast::cpu {
 
-/// One block of one row. Codes are as Layout says (offset not yet subtracted; Q8_0: signed bytes).
+/// One block of one row. Codes are as in Layout (offset not yet subtracted; Q8_0: signed bytes).
 struct Codes {
-  std::uint16_t d[4] =
-      {};               // half (or bfloat16, see Layout), further ones if each group has its own
-  std::uint16_t m = 0;  // half: m or dmin
+  std::uint16_t d[4] = {};  // half (or bfloat16, see Layout), several if each group has its own
+  std::uint16_t m = 0;      // half: m or dmin
   std::uint8_t scale[16] = {};
   std::uint8_t minimum[16] = {};
   std::uint8_t code[256] = {};
 };
 
-/// Reads one block of a quantised type at `src` (unaligned). Groups of scales are those of the
-/// layout; a type's block may be several blocks of it.
+/// Reads one block of a quantised type at `src` (unaligned). Groups of scales are the layout's; one
+/// block of a type may hold several blocks of the layout.
 void read_block(gguf::TensorType type, const std::uint8_t* src, Codes& out);
 
 /// True unless one of the block's halves is infinite or NaN.

@@ -1,5 +1,5 @@
 #pragma once
-// Weights of the file into panels.
+// Packs weights of the file into panels.
 
 #include <cstdint>
 

@@ -1,13 +1,13 @@
-// Layers that carry a state from token to token (gated delta net), and gates behind heads.
+// Layers that carry a state from token to token (gated delta net), and gates of attention heads.
 
 #include <cstring>
 
-#include "worker/backend/cpu/tiles.h"
+#include "worker/backend/cpu/work_items.h"
 
 namespace holdfast::cpu {
 
-/// What a recurrent layer makes of its rows: the convolution's columns, those of the gate behind
-/// it, and two numbers for each head.
+/// Computes a recurrent layer's inputs: the columns of the convolution, those of the gate after it,
+/// and two numbers for each head.
 void CpuExecutor::norm_delta(const PackedOp& op, int worker) {
   const Operand h = token_operand(op, x_, x_stride_, worker);
   const std::int64_t heads = round_up(shape_.state_heads, kLanes);
@@ -20,7 +20,7 @@ float* CpuExecutor::state_of(std::int32_t state, std::int32_t layer) const {
   return reinterpret_cast<float*>(states_.data()) + (state * state_layers_ + layer) * state_floats_;
 }
 
-/// Head `head` of segment `s`.
+/// Runs head `head` of segment `s`.
 void CpuExecutor::run_delta(const PackedOp& op, std::int64_t s, std::int64_t head, int worker) {
   const backend::Segment& segment = (*segments_)[static_cast<std::size_t>(s)];
   const std::int64_t first = segment_first_[static_cast<std::size_t>(s)];
@@ -43,7 +43,7 @@ void CpuExecutor::run_delta(const PackedOp& op, std::int64_t s, std::int64_t hea
   a.at_q = group * key;
   a.at_k = (shape_.state_groups + group) * key;
   a.at_v = 2 * shape_.state_groups * key + head * value;
-  a.keeps_keys = op.neighbours ? head % shared == 0 : head < shape_.state_groups;
+  a.writes_query_key = op.neighbours ? head % shared == 0 : head < shape_.state_groups;
   a.gates = gates_ + first * 2 * round_up(shape_.state_heads, kLanes);
   a.gate_stride = 2 * round_up(shape_.state_heads, kLanes);
   a.at_beta = op.neighbours ? group * 2 * shared + head % shared : head;
@@ -65,13 +65,13 @@ void CpuExecutor::run_delta(const PackedOp& op, std::int64_t s, std::int64_t hea
   a.out = a_ + first * a_stride_ + head * value;
   a.z_stride = a.out_stride = a_stride_;
   a.scratch = workers_[static_cast<std::size_t>(worker)].delta;
-  if (segment.keep > 0) {
-    float* kept = state_of(segment.keep_as, op.layer);
-    a.tokens = segment.keep;
-    a.after = kept;
+  if (segment.snapshot_after > 0) {
+    float* snapshot = state_of(segment.snapshot_state, op.layer);
+    a.tokens = segment.snapshot_after;
+    a.after = snapshot;
     kernels_.delta(a);
-    std::memcpy(kept + at, a.state, bytes);
-    a.first = segment.keep;
+    std::memcpy(snapshot + at, a.state, bytes);
+    a.first = segment.snapshot_after;
   }
   a.tokens = segment.n;
   a.after = state + (writes_second ? rows : 0);
@@ -98,11 +98,11 @@ void CpuExecutor::gate_heads(int worker) {
   end_rows_of_a(share.first, share.last - share.first, n);
 }
 
-/// Rows of a are as long as the layer's; behind them zeros, for the last block of a product's k.
+/// Clears the floats after the layer's rows of a, up to the end of a product's last block of k.
 void CpuExecutor::end_rows_of_a(std::int64_t first, std::int64_t rows, std::int64_t n) const {
-  const std::int64_t more = round_up(n, kSpan) - n;
-  for (std::int64_t i = first; i < first + rows && more > 0; ++i) {
-    std::memset(a_ + i * a_stride_ + n, 0, static_cast<std::size_t>(more) * sizeof(float));
+  const std::int64_t padding = round_up(n, kSpan) - n;
+  for (std::int64_t i = first; i < first + rows && padding > 0; ++i) {
+    std::memset(a_ + i * a_stride_ + n, 0, static_cast<std::size_t>(padding) * sizeof(float));
   }
 }
 

@@ -1,4 +1,4 @@
-// Stands in for worker/backend/opencl where OpenCL's headers were not there when this was built.
+// Stands in for worker/backend/opencl where the build found no OpenCL headers.
 
 #include "worker/backend/opencl.h"
 

@@ -2,8 +2,8 @@
 // The functions of OpenCL that this backend calls, as a table.
 //
 // The loader library is opened at run time and not linked: a worker must start on machines without
-// any OpenCL, and say there what is missing. The table is also where tests put themselves between
-// the backend and the device: they copy it, count what is made and released, and let any call fail.
+// OpenCL, and say there what is missing. Tests use the table as a seam between the backend and the
+// device: they copy it, count what is created and released, and let any call fail.
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -12,57 +12,58 @@
 
 namespace holdfast::opencl {
 
-#define HF_OPENCL_FUNCTIONS(F)    \
-  F(clGetPlatformIDs)             \
-  F(clGetPlatformInfo)            \
-  F(clGetDeviceIDs)               \
-  F(clGetDeviceInfo)              \
-  F(clCreateContext)              \
-  F(clReleaseContext)             \
-  F(clCreateCommandQueue)         \
-  F(clReleaseCommandQueue)        \
-  F(clCreateBuffer)               \
-  F(clReleaseMemObject)           \
-  F(clCreateProgramWithSource)    \
-  F(clCreateProgramWithBinary)    \
-  F(clBuildProgram)               \
-  F(clGetProgramInfo)             \
-  F(clGetProgramBuildInfo)        \
-  F(clReleaseProgram)             \
-  F(clCreateKernel)               \
-  F(clReleaseKernel)              \
-  F(clSetKernelArg)               \
-  F(clEnqueueNDRangeKernel)       \
-  F(clEnqueueWriteBuffer)         \
-  F(clEnqueueReadBuffer)          \
-  F(clEnqueueCopyBuffer)          \
-  F(clEnqueueMapBuffer)           \
-  F(clEnqueueUnmapMemObject)      \
-  F(clEnqueueReadBufferRect)      \
-  F(clEnqueueWriteBufferRect)     \
-  F(clEnqueueCopyBufferRect)      \
-  F(clEnqueueFillBuffer)          \
-  F(clEnqueueMarkerWithWaitList)  \
-  F(clEnqueueBarrierWithWaitList) \
-  F(clWaitForEvents)              \
-  F(clReleaseEvent)               \
-  F(clFlush)                      \
+#define HOLDFAST_OPENCL_FUNCTIONS(F) \
+  F(clGetPlatformIDs)                \
+  F(clGetPlatformInfo)               \
+  F(clGetDeviceIDs)                  \
+  F(clGetDeviceInfo)                 \
+  F(clCreateContext)                 \
+  F(clReleaseContext)                \
+  F(clCreateCommandQueue)            \
+  F(clReleaseCommandQueue)           \
+  F(clCreateBuffer)                  \
+  F(clReleaseMemObject)              \
+  F(clCreateProgramWithSource)       \
+  F(clCreateProgramWithBinary)       \
+  F(clBuildProgram)                  \
+  F(clGetProgramInfo)                \
+  F(clGetProgramBuildInfo)           \
+  F(clReleaseProgram)                \
+  F(clCreateKernel)                  \
+  F(clReleaseKernel)                 \
+  F(clSetKernelArg)                  \
+  F(clEnqueueNDRangeKernel)          \
+  F(clEnqueueWriteBuffer)            \
+  F(clEnqueueReadBuffer)             \
+  F(clEnqueueCopyBuffer)             \
+  F(clEnqueueMapBuffer)              \
+  F(clEnqueueUnmapMemObject)         \
+  F(clEnqueueReadBufferRect)         \
+  F(clEnqueueWriteBufferRect)        \
+  F(clEnqueueCopyBufferRect)         \
+  F(clEnqueueFillBuffer)             \
+  F(clEnqueueMarkerWithWaitList)     \
+  F(clEnqueueBarrierWithWaitList)    \
+  F(clWaitForEvents)                 \
+  F(clReleaseEvent)                  \
+  F(clFlush)                         \
   F(clFinish)
 
+/// Pointers to these functions; a member has the function's name.
 struct Api {
-#define HF_OPENCL_MEMBER(name) decltype(&::name) name = nullptr;
-  HF_OPENCL_FUNCTIONS(HF_OPENCL_MEMBER)
-#undef HF_OPENCL_MEMBER
+#define HOLDFAST_OPENCL_MEMBER(name) decltype(&::name) name = nullptr;
+  HOLDFAST_OPENCL_FUNCTIONS(HOLDFAST_OPENCL_MEMBER)
+#undef HOLDFAST_OPENCL_MEMBER
 };
 
-/// This machine's OpenCL, opened once. kUnsupported: no loader library, or one without a function
-/// of OpenCL 1.2; says what to install. Thread-safe.
+/// This machine's OpenCL, opened once. kUnsupported: there is no loader library, or it lacks a
+/// function of OpenCL 1.2; the message says what to install. Thread-safe.
 Result<const Api*> system_api();
 
-/// "CL_OUT_OF_RESOURCES (-5)".
+/// The name and number of a status: "CL_OUT_OF_RESOURCES (-5)".
 std::string status_text(cl_int status);
 
-/// Owns one object of OpenCL; `kRelease` is the member of the table that gives it back.
+/// Owns one OpenCL object; `kRelease` is the table's member that releases it.
 template <class T, auto kRelease>
 class Handle {
  public:

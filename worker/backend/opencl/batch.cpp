@@ -1,4 +1,4 @@
-// A forward pass from segments to rows of logits.
+// A forward pass, from segments to rows of logits.
 
 #include <algorithm>
 #include <cmath>
@@ -16,18 +16,18 @@ bool all_finite(const float* x, std::int64_t n) {
   return finite;
 }
 
-// Layers of a kind that a rehearsal runs: the first one's neighbours are not the others'.
+// Layers of each kind that a rehearsal runs: two, because what precedes the first one differs.
 constexpr int kRehearsed = 2;
 
 bool alike(const std::vector<Product>& a, const std::vector<Product>& b) {
   const auto same = [](const Product& p, const Product& q) {
     return p.matrix.format == q.matrix.format && p.matrix.panels == q.matrix.panels &&
-           p.matrix.spans == q.matrix.spans && p.matrix.pieces.size() == q.matrix.pieces.size();
+           p.matrix.spans == q.matrix.spans && p.matrix.extents.size() == q.matrix.extents.size();
   };
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
 }
 
-/// Whether the same kernels run, whatever the weights.
+/// Compares which kernels run, whatever the weights.
 bool alike(const DeviceOp& a, const DeviceOp& b) {
   const auto key = [](const DeviceOp& op) {
     const auto there = [](std::int32_t at) { return at >= 0; };
@@ -41,13 +41,13 @@ bool alike(const DeviceOp& a, const DeviceOp& b) {
   return key(a) == key(b) && alike(a.products, b.products);
 }
 
-/// Whether operations [at, end), a layer, are like those of the layer that begins at `first`.
+/// True if operations [at, end), a layer, are like those of the layer that begins at `first`.
 bool alike(const std::vector<DeviceOp>& ops, std::size_t first, std::size_t at, std::size_t end) {
   for (std::size_t i = at; i < end; ++i) {
     if (!alike(ops[first + i - at], ops[i])) return false;
   }
-  const std::size_t behind = first + end - at;
-  return behind == ops.size() || ops[behind].layer != ops[first].layer;
+  const std::size_t next_layer_at = first + end - at;
+  return next_layer_at == ops.size() || ops[next_layer_at].layer != ops[first].layer;
 }
 
 }  // namespace
@@ -66,16 +66,16 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   segments_ = &segments;
   tokens_.clear();
   tables_.clear();
-  hidden_wanted_ = more_wanted_ = false;
-  few_each_ = shape_.causal;
+  hidden_requested_ = extra_logits_requested_ = false;
+  short_segments_ = shape_.causal;
   for (const backend::Segment& s : segments) {
     CHECK(s.n > 0 && s.start >= 0 && s.n_logits <= s.n);
     CHECK(s.start + s.n <= limits_.context);
     CHECK(shape_.causal || (s.start == 0 && s.n_logits == 0));
     CHECK(static_cast<std::int32_t>(tokens_.size()) + s.n <= limits_.batch_tokens);
-    hidden_wanted_ |= s.hidden;
-    more_wanted_ |= s.more;
-    few_each_ &= s.n <= kFewTokens;
+    hidden_requested_ |= s.hidden;
+    extra_logits_requested_ |= s.deferred_logits;
+    short_segments_ &= s.n <= kShortSegmentTokens;
     const auto table = static_cast<std::int32_t>(tables_.size());
     for (std::int64_t p = 0; p <= (s.start + s.n - 1) / cpu::kPageTokens; ++p) {
       CHECK(s.pages[p] >= 0 && s.pages[p] < limits_.pages);
@@ -87,23 +87,23 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
       tokens_.push_back({s.tokens[i], position, table, shape_.causal ? position + 1 : s.n});
     }
   }
-  wanted_at_ = static_cast<std::int32_t>(tables_.size());
+  logit_rows_at_ = static_cast<std::int32_t>(tables_.size());
   std::int32_t end = 0;
-  few_.clear();
+  top_counts_.clear();
   best_n_ = top_n_ = 0;
   for (const backend::Segment& s : segments) {
     end += s.n;
     for (std::int32_t i = end - s.n_logits; i < end; ++i) {
       tables_.push_back(i);
       CHECK(s.top >= 0 && s.top <= std::min(kTopMost, vocab_) && (s.top == 0 || !s.best));
-      few_.push_back(s.best ? kBest : s.top);
+      top_counts_.push_back(s.best ? kBest : s.top);
       best_n_ += s.best ? 1 : 0;
       top_n_ += s.top > 0 ? 1 : 0;
     }
   }
-  wanted_n_ = static_cast<std::int32_t>(tables_.size()) - wanted_at_;
-  CHECK(wanted_n_ <= limits_.logit_rows);
-  if (top_n_ > 0) tables_.insert(tables_.end(), few_.begin(), few_.end());
+  logit_row_count_ = static_cast<std::int32_t>(tables_.size()) - logit_rows_at_;
+  CHECK(logit_row_count_ <= limits_.logit_rows);
+  if (top_n_ > 0) tables_.insert(tables_.end(), top_counts_.begin(), top_counts_.end());
 }
 
 void OpenclExecutor::begin(const std::vector<backend::Segment>& segments) {
@@ -112,17 +112,17 @@ void OpenclExecutor::begin(const std::vector<backend::Segment>& segments) {
   spread_for_ = -1;
   queue_.write(scratch_.tokens.get(), 0, tokens_.data(), tokens_.size() * sizeof(Token));
   queue_.write(scratch_.tables.get(), 0, tables_.data(), tables_.size() * sizeof(std::int32_t));
-  if (state_book_.empty()) return;
+  if (state_table_.empty()) return;
   plan_states(segments);
   queue_.write(scratch_.runs.get(), 0, runs_.data(), runs_.size() * sizeof(StateRun));
 }
 
-/// Where the operations end that the batch needs: of a part of a prompt whose logits nobody wants,
-/// with the last keys and values (which attention writes where it finishes heads).
+/// The end of the operations that the batch needs. A part of a prompt whose logits nobody requests
+/// ends with the last layer's keys and values (which attention writes where it finishes heads).
 std::size_t OpenclExecutor::last_needed() const {
   if (for_all_ == 0 || for_all_ == ops_.size()) return ops_.size();
-  if (wanted_n_ > 0 || hidden_wanted_ || more_wanted_) return ops_.size();
-  return for_all_ + (few_each_ && ops_[for_all_].may_finish ? 1 : 0);
+  if (logit_row_count_ > 0 || hidden_requested_ || extra_logits_requested_) return ops_.size();
+  return for_all_ + (short_segments_ && ops_[for_all_].may_finish ? 1 : 0);
 }
 
 void OpenclExecutor::run(std::size_t first, std::size_t end) {
@@ -153,11 +153,11 @@ Result<const float*> OpenclExecutor::forward(const std::vector<backend::Segment>
   return finish();
 }
 
-/// A device that computes slowly would spend more time on its first passes than on its load.
+/// Runs few layers of each kind: on a slow device the first passes would take longer than the load.
 Result<void> OpenclExecutor::rehearse(const std::vector<backend::Segment>& segments) {
   begin(segments);
   std::vector<std::size_t> kinds;  // first operation of a layer of each kind
-  std::vector<int> runs;           // of them
+  std::vector<int> runs;           // layers of each kind
   for (std::size_t at = 0, end = 0; at < ops_.size(); at = end) {
     for (end = at; end < ops_.size() && ops_[end].layer == ops_[at].layer;) ++end;
     std::size_t kind = 0;
@@ -165,26 +165,27 @@ Result<void> OpenclExecutor::rehearse(const std::vector<backend::Segment>& segme
     if (kind == kinds.size()) kinds.push_back(at), runs.push_back(0);
     if (++runs[kind] <= kRehearsed) run(at, end);
   }
-  HF_CHECKED(finish());
+  HOLDFAST_CHECKED(finish());
   return {};
 }
 
-void OpenclExecutor::begin_more(std::int32_t first, std::int32_t n) {
+void OpenclExecutor::begin_deferred_logits(std::int32_t first, std::int32_t n) {
   CHECK(n > 0 && n <= limits_.logit_rows);
   CHECK(first >= 0 && first + n <= static_cast<std::int32_t>(tokens_.size()));
-  hidden_wanted_ = false;  // those rows are finished
-  wanted_n_ = n;
-  few_.assign(static_cast<std::size_t>(n), 0);
+  hidden_requested_ = false;  // those rows are finished
+  logit_row_count_ = n;
+  top_counts_.assign(static_cast<std::size_t>(n), 0);
   best_n_ = top_n_ = 0;
-  tables_.resize(static_cast<std::size_t>(wanted_at_));
+  tables_.resize(static_cast<std::size_t>(logit_rows_at_));
   for (std::int32_t i = first; i < first + n; ++i) tables_.push_back(i);
-  queue_.write(scratch_.tables.get(), static_cast<std::uint64_t>(wanted_at_) * sizeof(std::int32_t),
-               tables_.data() + wanted_at_, static_cast<std::uint64_t>(n) * sizeof(std::int32_t));
+  queue_.write(
+      scratch_.tables.get(), static_cast<std::uint64_t>(logit_rows_at_) * sizeof(std::int32_t),
+      tables_.data() + logit_rows_at_, static_cast<std::uint64_t>(n) * sizeof(std::int32_t));
 }
 
-Result<const float*> OpenclExecutor::more_logits(std::int32_t first, std::int32_t n) {
-  begin_more(first, n);
-  run(ops_.size() - 1, ops_.size());  // the loader has seen that it is the one that gives logits
+Result<const float*> OpenclExecutor::compute_deferred_logits(std::int32_t first, std::int32_t n) {
+  begin_deferred_logits(first, n);
+  run(ops_.size() - 1, ops_.size());  // the last operation gives the logits; the loader checks that
   return finish();
 }
 
@@ -203,65 +204,65 @@ Result<void> OpenclExecutor::settle() {
   const cl_int status = queue_.wait();
   if (status != CL_SUCCESS) {
     return Error{Errc::kModelFailed,
-                 "forward on " + station_->device().name + ": " + status_text(status)};
+                 "forward on " + device_context_->device().name + ": " + status_text(status)};
   }
-  if (!saved_) station_->programs().save();
+  if (!saved_) device_context_->programs().save();
   saved_ = true;
   return {};
 }
 
-/// The rows whose logits somebody sees, and of the others where the greatest one is; on the host
-/// `first` rows lie before them.
+/// Reads the rows whose logits are requested, and the results of read_top(). On the host, `first`
+/// rows lie before them.
 void OpenclExecutor::read_logits(std::int32_t first) {
-  read_few(first);
+  read_top(first);
   float* logits = logits_.data() + static_cast<std::int64_t>(first) * shape_.vocab;
-  for (std::int32_t row = 0, end = 0; row < wanted_n_; row = end + 1) {
+  for (std::int32_t row = 0, end = 0; row < logit_row_count_; row = end + 1) {
     end = row;
-    while (end < wanted_n_ && few_[static_cast<std::size_t>(end)] == 0) ++end;
+    while (end < logit_row_count_ && top_counts_[static_cast<std::size_t>(end)] == 0) ++end;
     queue_.read_block(scratch_.logits.at(), {row, end - row, 0, shape_.vocab}, logits,
                       shape_.vocab);
   }
 }
 
-/// The same of those of which few are wanted.
-void OpenclExecutor::read_few(std::int32_t first) {
+/// Reads the results of rows of which the greatest logits, or the greatest one's index, suffice.
+void OpenclExecutor::read_top(std::int32_t first) {
   if (best_n_ > 0) {
-    queue_.read_block({scratch_.best.get(), wanted_n_}, {0, 1, 0, wanted_n_}, best_.data() + first,
-                      wanted_n_);
+    queue_.read_block({scratch_.best.get(), logit_row_count_}, {0, 1, 0, logit_row_count_},
+                      best_.data() + first, logit_row_count_);
   }
   if (top_n_ == 0) return;
-  const std::int32_t most = *std::max_element(few_.begin(), few_.end());
+  const std::int32_t most = *std::max_element(top_counts_.begin(), top_counts_.end());
   static_assert(sizeof(backend::Ranked) == 2 * sizeof(float));
-  queue_.read_block(scratch_.top.at(), {0, wanted_n_, 0, 2 * most},
+  queue_.read_block(scratch_.top.at(), {0, logit_row_count_, 0, 2 * most},
                     top_.data() + static_cast<std::size_t>(first) * kTopMost, scratch_.top.stride);
 }
 
 std::int32_t OpenclExecutor::best(std::int32_t row) const {
-  CHECK(row >= 0 && row < wanted_n_ && few_[static_cast<std::size_t>(row)] == kBest);
+  CHECK(row >= 0 && row < logit_row_count_ && top_counts_[static_cast<std::size_t>(row)] == kBest);
   return best_[static_cast<std::size_t>(row)];
 }
 
 const backend::Ranked* OpenclExecutor::top(std::int32_t row) const {
-  CHECK(row >= 0 && row < wanted_n_ && few_[static_cast<std::size_t>(row)] > 0);
+  CHECK(row >= 0 && row < logit_row_count_ && top_counts_[static_cast<std::size_t>(row)] > 0);
   return top_.data() + static_cast<std::size_t>(row) * kTopMost;
 }
 
-Result<void> OpenclExecutor::check_few() const {
-  for (std::int32_t i = 0; i < wanted_n_; ++i) {
+Result<void> OpenclExecutor::check_top() const {
+  for (std::int32_t i = 0; i < logit_row_count_; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const std::int32_t place = few_[at] == kBest ? best_[at]
-                               : few_[at] > 0    ? top_[at * kTopMost].id
-                                                 : 0;
-    if (place >= 0) continue;
-    return bad_row(tables_[static_cast<std::size_t>(wanted_at_) + at]);
+    const std::int32_t index = top_counts_[at] == kBest ? best_[at]
+                               : top_counts_[at] > 0    ? top_[at * kTopMost].id
+                                                        : 0;
+    if (index >= 0) continue;
+    return bad_row(tables_[static_cast<std::size_t>(logit_rows_at_) + at]);
   }
   return {};
 }
 
-/// The results as the host sees them, checked.
+/// Reads and checks the results.
 Result<const float*> OpenclExecutor::finish() {
   read_logits(0);
-  if (hidden_wanted_) {
+  if (hidden_requested_) {
     const RowsAt x = scratch_.x.at();
     queue_.read_block(x, {0, batch_rows(), 0, x.stride}, hidden_.data(), x.stride);
   }
@@ -274,12 +275,12 @@ Result<const float*> OpenclExecutor::conclude(const std::vector<backend::Segment
 }
 
 Result<const float*> OpenclExecutor::checked() {
-  HF_CHECKED(settle());
+  HOLDFAST_CHECKED(settle());
   queue_.finish();
-  HF_CHECKED(settle());
+  HOLDFAST_CHECKED(settle());
   note_progress();
-  HF_CHECKED(check_few());
-  HF_CHECKED(check_results(logits_.data(), shape_.vocab, hidden_.data()));
+  HOLDFAST_CHECKED(check_top());
+  HOLDFAST_CHECKED(check_results(logits_.data(), shape_.vocab, hidden_.data()));
   return static_cast<const float*>(logits_.data());
 }
 
@@ -292,12 +293,12 @@ RowsAt OpenclExecutor::inbox() const {
 
 Result<void> OpenclExecutor::check_results(const float* logits, std::int64_t vocab,
                                            const float* hidden) const {
-  for (std::int32_t i = 0; i < wanted_n_; ++i) {
-    if (few_[static_cast<std::size_t>(i)] != 0) continue;
+  for (std::int32_t i = 0; i < logit_row_count_; ++i) {
+    if (top_counts_[static_cast<std::size_t>(i)] != 0) continue;
     if (all_finite(logits + i * vocab, vocab)) continue;
-    return bad_row(tables_[static_cast<std::size_t>(wanted_at_ + i)]);
+    return bad_row(tables_[static_cast<std::size_t>(logit_rows_at_ + i)]);
   }
-  if (!hidden_wanted_) return {};
+  if (!hidden_requested_) return {};
   std::int32_t token = 0;
   for (const backend::Segment& s : *segments_) {
     for (const std::int32_t end = token + s.n; token < end; ++token) {

@@ -32,8 +32,9 @@ std::string platform_name(const Api& api, cl_platform_id platform) {
   return name;
 }
 
-/// What loads may take of a device, for devices that others use too. HOLDFAST_OPENCL_MEMORY=BYTES
-/// is said of any device; BYTES,BYTES,… of each by its number, and nothing between commas of none.
+/// The bytes that loads may take of a device, for devices that others use too.
+/// HOLDFAST_OPENCL_MEMORY=BYTES holds for every device; in BYTES,BYTES,… each holds for the device
+/// of its number, and an empty item sets no limit.
 std::uint64_t memory_allowed(int number) {
   const char* text = std::getenv("HOLDFAST_OPENCL_MEMORY");
   std::string_view all = text == nullptr ? "" : text;
@@ -46,7 +47,7 @@ std::uint64_t memory_allowed(int number) {
   return bytes == 0 ? UINT64_MAX : bytes;
 }
 
-/// "uuid:…" or "pci:0000:01:00.0", by what the driver says; else its name and number.
+/// "uuid:…" or "pci:0000:01:00.0" as the driver reports it; else the device's name and number.
 std::string memory_key(const Device& d) {
   constexpr cl_device_info kUuid = 0x106A;    // cl_khr_device_uuid
   constexpr cl_device_info kPciBus = 0x410F;  // cl_khr_pci_bus_info
@@ -113,8 +114,8 @@ Device describe(const Api& api, cl_platform_id platform, cl_device_id id, int nu
   d.group_items = number_of<std::size_t>(d, CL_DEVICE_MAX_WORK_GROUP_SIZE);
   d.compute_units = number_of<cl_uint>(d, CL_DEVICE_MAX_COMPUTE_UNITS);
   d.wide_lanes = number_of<cl_uint>(d, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT) > 4;
-  d.room_for_tiles = d.group_items >= kTileItems && d.local_bytes >= kTileLocalBytes;
-  d.room_for_matrix = d.room_for_tiles && d.local_bytes >= kMatrixLocalBytes;
+  d.supports_tiles = d.group_items >= kTileItems && d.local_bytes >= kTileLocalBytes;
+  d.supports_matrix = d.supports_tiles && d.local_bytes >= kMatrixLocalBytes;
   d.rounds_divisions = (number_of<cl_device_fp_config>(d, CL_DEVICE_SINGLE_FP_CONFIG) &
                         CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
   d.memory_key = memory_key(d);
@@ -132,7 +133,7 @@ Result<std::vector<Device>> list_devices(const Api& api) {
   cl_uint n = 0;
   const cl_int status = api.clGetPlatformIDs(0, nullptr, &n);
   std::vector<cl_platform_id> platforms(n);
-  // The loader's own extension of the standard says -1001 where no driver is registered.
+  // The loader (cl_khr_icd) returns -1001 where no driver is registered.
   if (n > 0) api.clGetPlatformIDs(n, platforms.data(), nullptr);
   std::vector<Device> devices;
   for (const cl_platform_id platform : platforms) {
@@ -190,30 +191,30 @@ std::optional<DeviceName> parse_device_name(std::string_view name) {
   return parsed;
 }
 
-Result<std::vector<Device>> pick_devices(const Api& api, std::string_view name) {
+Result<std::vector<Device>> select_devices(const Api& api, std::string_view name) {
   const auto fail = [&](const std::string& cause) {
     return Error{Errc::kUnsupported, "load " + std::string(name) + ": " + cause};
   };
-  HF_TRY(const std::vector<Device> devices, list_devices(api));
-  std::string known;
-  for (const Device& d : devices) known += " opencl:" + std::to_string(d.number) + " " + d.name;
+  HOLDFAST_TRY(const std::vector<Device> devices, list_devices(api));
+  std::string available;
+  for (const Device& d : devices) available += " opencl:" + std::to_string(d.number) + " " + d.name;
   const std::optional<DeviceName> parsed = parse_device_name(name);
   if (!parsed) {
     return fail(
         "expected opencl:N, opencl:N+M for layers over several devices, opencl:N,M for the "
         "rows of every matrix, or opencl:N+cpu; there are" +
-        known);
+        available);
   }
-  std::vector<Device> picked;
+  std::vector<Device> selected;
   for (const int number : parsed->numbers) {
     if (number >= static_cast<int>(devices.size())) {
-      return fail("no such device; there are" + known);
+      return fail("no such device; there are" + available);
     }
     const Device& d = devices[static_cast<std::size_t>(number)];
     if (!d.unusable.empty()) return fail(d.name + " " + d.unusable);
-    picked.push_back(d);
+    selected.push_back(d);
   }
-  return picked;
+  return selected;
 }
 
 }  // namespace holdfast::opencl

@@ -1,6 +1,6 @@
 #pragma once
-// The program as compiled for an OpenCL device: weights, KV pages and scratch on it, kernels, and
-// the order in which they run.
+// A program as compiled for an OpenCL device: its weights, KV pages and scratch memory, its
+// kernels, and the order in which they run.
 
 #include <array>
 #include <iterator>
@@ -18,61 +18,63 @@
 
 namespace holdfast::opencl {
 
-/// Changed whenever the bits of any kernel change on any device (DESIGN: kernels-rev).
+/// The revision of the kernels in the numerics class; it changes whenever the bits of any kernel
+/// change on any device.
 inline constexpr char kKernelsRev[] = "r2";
 
-/// A matrix of an operation and the column of the result that it begins at. What a slot of an
-/// operation's weights holds may be several matrices (q, k, v of different types).
+/// A matrix of an operation and the column of the result at which it begins. One slot of an
+/// operation's weights may hold several matrices (q, k, v of different types).
 struct Product {
   DeviceMatrix matrix;
   std::int32_t column = 0;
 };
 
-/// Whether one launch may do both products: two matrices of unlike formats, whose columns follow
+/// True if one launch may do both products: two matrices of different formats whose columns follow
 /// one another.
-bool are_beside(const std::vector<Product>& products);
+bool can_concat(const std::vector<Product>& products);
 
-/// One operation with its weights in place. Places of vectors are floats of Weights::vectors, -1
-/// where there is none.
+/// One operation with its weights on the device. `*_at` members are offsets into Weights::vectors
+/// in floats, -1 where there is no such vector.
 struct DeviceOp {
   model::OpKind kind = model::OpKind::kEmbed;
   std::int32_t layer = -1;
-  std::int32_t place = -1;        // of the layer among those that have pages, or states
-  std::vector<Product> products;  // q, k, v; gate and up; the only one
+  std::int32_t cache_layer = -1;  // index of the layer among those with pages, or with states
+  std::vector<Product> products;  // q, k, v; gate and up; or a single one
   std::vector<Product> others;    // kNormQkv: gates of heads; kNormDelta: z, then the gates
   plan::NormKind norm_kind = plan::NormKind::kRms;
   std::int32_t norm_at = -1, norm_bias_at = -1;
-  // Of q, k and v together; of the only product; of gate and up; of experts one behind the other.
+  // Biases of q, k and v together; of the only product; of gate and up; of all experts in sequence.
   std::int32_t bias_at[2] = {-1, -1};
   std::int32_t head_norm_at[2] = {-1, -1};  // q, k
-  std::int32_t gate_at = -1;                // kRoute: of the shared expert
-  std::int32_t choice_at = -1;              // kRoute: added to scores where experts are chosen
-  std::int32_t types_at = -1;               // kEmbedMore
+  std::int32_t gate_at = -1;                // kRoute: weights of the shared expert's gate
+  std::int32_t choice_at = -1;              // kRoute: bias added to scores where experts are chosen
+  std::int32_t types_at = -1;               // kEmbedScaleAdd
   std::int32_t sinks_at = -1;               // kAttention
   std::int32_t conv_at = -1, rate_at = -1;  // kDelta
   bool neighbours = false;                  // kDelta: plan::DeltaNet
-  bool of_states = false;                   // kOutAdd: of what a kDelta gives
+  bool of_states = false;                   // kOutAdd: its input is a kDelta's result
   bool gates_follow = false;                // kAttention: a kGateHeads reads its rows
   cpu::Activate activate = cpu::Activate::kSilu;
-  bool gated = false;  // a gate's product and an up's
+  bool gated = false;  // two products: a gate's and an up's
   bool from_h = false, to_h = false, gate_rows = false, row_norm = false;
   std::int32_t rope = -1;
   std::int32_t window = 0;
-  std::int64_t inner = 0;  // kOutAdd, kDownAdd: values of a row that goes in
-  bool apart = false;      // kNormGateUp, kDownAdd: by Scratch::s
+  std::int64_t inner = 0;       // kOutAdd, kDownAdd: values in a row of the input
+  bool in_shared_rows = false;  // kNormGateUp, kDownAdd: rows are in Scratch::s
   float scale = 1, cap = 0;
   bool norm_inside = false;  // its product norms the rows (kernels/product.cl)
-  /// Of the next operation's norm, where this one leaves the whole of x and may spread it for that.
+  /// The norm of the next operation, where this one writes the whole of x and may spread it for
+  /// that.
   std::int32_t next_norm_at = -1;
-  /// kAttention: it may finish the heads of what is before it, so bias_at[0], head_norm_at and rope
-  /// are those.
+  /// kAttention may finish the heads of the kNormQkv before it, so bias_at[0], head_norm_at and
+  /// rope are copied from there.
   bool may_finish = false;
-  /// In a split by rows: the columns of its result that this device computes (of an embedding: the
-  /// rows that it has), the others come from the other devices. 0 columns: all of them.
+  /// Tensor parallel: the columns of the result that this device computes (of an embedding: the
+  /// rows that it holds); the others come from the other devices. 0 columns: all of them.
   std::int32_t column = 0, columns = 0;
 };
 
-/// Rows of floats on the device, `stride` from one to the next.
+/// Rows of floats on the device, `stride` floats from one to the next.
 struct Rows {
   Buffer buffer;
   std::int32_t stride = 0;
@@ -80,39 +82,40 @@ struct Rows {
   RowsAt at() const { return {buffer.get(), stride}; }
 };
 
-/// Memory of a forward pass. What a model does not need is not taken.
+/// Device memory of a forward pass. What a model does not need is not allocated.
 struct Scratch {
   Rows x;                       // [batch]: the residual
   Rows h;                       // [max(batch, logit rows)]
   Rows squares;                 // [batch]: sums of the squares of x by panels, padded to 16 of them
-  Rows qkv;                     // [batch]: heads of q, of k, of v, head_pad apart
+  Rows qkv;                     // [batch]: heads of q, of k, of v, each head_pad long
   Rows a;                       // [batch]
   Rows f;                       // [batch]
-  Rows m, z, gates, v;          // [batch]: of recurrent layers, and z of gates behind heads
+  Rows m, z, gates, v;          // [batch]: of recurrent layers; z also gates attention's heads
   Buffer states, runs;          // [states][layers][plan::state_floats]; StateRun [segments]
-  Rows s;                       // [batch]: f of shared experts, where layers without experts have f
-  Rows wanted;                  // [logit rows]: rows of x that want logits
+  Rows s;                       // [batch]: f of shared experts, where layers without experts use f
+  Rows logit_inputs;            // [logit rows]: rows of x that logits are computed of
   Rows logits;                  // [logit rows], stride = vocab
-  Buffer best;                  // [logit rows]: where the greatest one is
-  Rows top;                     // [logit rows]: kTopMost pairs of a logit and its place
-  Rows scores;                  // [batch]: of experts
+  Buffer best;                  // [logit rows]: index of the greatest logit
+  Rows top;                     // [logit rows]: kTopMost pairs of a logit and its index
+  Rows scores;                  // [batch]: scores of experts
   Rows e;                       // [batch * used]: f of the experts
-  Rows d;                       // [batch * used]: what the experts give
+  Rows d;                       // [batch * used]: results of the experts
   Buffer expert, weight, gate;  // [batch * used], [batch * used], [batch]
-  Buffer tokens;                // int4 [batch]: id, position, place of the page table, end of what
+  Buffer tokens;                // int4 [batch]: id, position, start of the page table, end of what
                                 // the token sees
-  Buffer tables;                // page tables of all segments, then the rows that want logits
-  Buffer apart;                 // what splits of attention give, side by side; none: short contexts
-  Buffer turns[2];  // cos [context][pairs], then sin; then those of queries, if they have
-                    // their own
+  Buffer tables;                // page tables of all segments, then batch rows of the logits
+  Buffer attention_partials;    // results of splits of attention; none: short contexts
+  Buffer rope_table[2];  // cos [context][pairs], then sin; then the same for queries, if they have
+                         // their own
 };
 
-/// A segment as kernels/delta.cl reads it.
+/// A segment as kernels/delta.cl reads it (its struct Run).
 struct StateRun {
-  std::int32_t first, tokens, fresh, from, from_second, state, state_second, keep, keep_as, pad;
+  std::int32_t first, tokens, fresh, from, from_second, state, state_second, snapshot_after,
+      snapshot_state, pad;
 };
 
-/// One for each of rows_shared().
+/// A kernel for each entry of rows_shared().
 using RowsKernels = std::array<KernelHandle, kRowsKernels>;
 
 /// Kernels of one weight format.
@@ -121,24 +124,26 @@ struct ProductKernels {
   KernelHandle tile, embed;
 };
 
+/// The kernels of a load. `concat`: two formats in one launch.
 struct KernelSet {
   std::array<ProductKernels, static_cast<std::size_t>(cpu::Format::kCount)> product;
-  std::map<std::pair<cpu::Format, cpu::Format>, RowsKernels> beside;
-  KernelHandle spread, norm_rms, norm_layer, gather, rescale, best, first_few, records;
+  std::map<std::pair<cpu::Format, cpu::Format>, RowsKernels> concat;
+  KernelHandle spread, norm_rms, norm_layer, gather, rescale, best, top_k, int8_rows;
   KernelHandle finish_head, attention, merge_splits;
   KernelHandle choose_experts, open_gate, add_slots;
   KernelHandle delta, gate_heads;
 };
 
-struct Token {  // as the kernels read it
+struct Token {  // as the kernels read it (Scratch::tokens)
   std::int32_t id, position, table, end;
 };
 
+/// Runs a program, or a part of one, on one device. Not thread-safe: one thread drives it.
 class OpenclExecutor final : public backend::Executor {
  public:
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
   Result<void> rehearse(const std::vector<backend::Segment>& segments) override;
-  Result<const float*> more_logits(std::int32_t first, std::int32_t n) override;
+  Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
   std::string class_prefix() const override;
@@ -148,71 +153,74 @@ class OpenclExecutor final : public backend::Executor {
   std::int32_t top_most() const override { return shape_.causal ? kTopMost : 0; }
   const backend::Ranked* top(std::int32_t row) const override;
 
-  // A forward in steps, for a model over several devices (group.h). begin() takes the batch; run()
-  // enqueues operations [first, end) of the program; settle() waits for them. Between them rows go
-  // from device to device.
+  // A forward pass in steps, for a model over several devices (group.h). begin() takes the batch,
+  // run() enqueues operations [first, end) of the program, settle() waits for them. Between the
+  // steps, rows move from device to device.
   void begin(const std::vector<backend::Segment>& segments);
-  /// Instead, for more_logits: the same batch, and other rows that want logits.
-  void begin_more(std::int32_t first, std::int32_t n);
+  /// Replaces begin() for compute_deferred_logits: the same batch, with other rows of logits.
+  void begin_deferred_logits(std::int32_t first, std::int32_t n);
   void run(std::size_t first, std::size_t end);
   /// kModelFailed: the device failed.
   Result<void> settle();
-  /// The same, then the logits that were wanted (and outputs, for hidden()), checked.
+  /// settle(), then the requested logits (and outputs, for hidden()), checked.
   Result<const float*> finish();
-  /// Instead, for a batch that comes in pieces, a begin() each: enqueues the reading of a piece's
-  /// logits, of which `first` rows came before, and at last the results of all of `segments`.
+  /// Replaces finish() for a batch in micro-batches, each with its own begin(): give() enqueues
+  /// reading a micro-batch's logits, which follow `first` rows of earlier ones; conclude() gives
+  /// the checked results of all of `segments` at the end.
   void give(std::int32_t first) { read_logits(first); }
   Result<const float*> conclude(const std::vector<backend::Segment>& segments);
-  /// Where rows of x may wait while nothing runs here: memory of a pass. No buffer if it is too
+  /// Memory of a pass in which rows of x may wait while nothing runs here. Null buffer: it is too
   /// small.
   RowsAt inbox() const;
-  /// kNumericsNan: one of the batch's logits or outputs is not finite. logits: [wanted][vocab].
+  /// kNumericsNan: one of the batch's logits or outputs is not finite. logits: [logit rows][vocab].
   Result<void> check_results(const float* logits, std::int64_t vocab, const float* hidden) const;
   const std::vector<DeviceOp>& operations() const { return ops_; }
-  /// Those before the first layer, which make x of the tokens; 0 where another device has them.
+  /// The number of operations before the first layer, which make x of the tokens; 0 where another
+  /// device has them.
   std::size_t leading() const;
   Queue& queue() { return queue_; }
   Result<Staging> take_staging(std::uint64_t bytes, const std::string& what) const {
-    return Staging::take(*station_->device().api, station_->context(), queue_.get(), bytes, what);
+    return Staging::take(*device_context_->device().api, device_context_->context(), queue_.get(),
+                         bytes, what);
   }
   const Scratch& scratch() const { return scratch_; }
   const backend::Limits& limits() const { return limits_; }
   std::int64_t width() const { return shape_.width; }
   std::int64_t batch_rows() const { return static_cast<std::int64_t>(tokens_.size()); }
-  std::int64_t result_rows(std::size_t op) const;  // of an operation: the batch's, or its slots
-  std::int32_t wanted_rows() const { return wanted_n_; }
-  bool hidden_wanted() const { return hidden_wanted_; }
-  /// Bytes that it will take or has taken.
-  std::uint64_t bytes_wanted() const { return bytes_wanted_; }
+  std::int64_t result_rows(std::size_t op) const;  // the batch's, or expert slots
+  std::int32_t logit_row_count() const { return logit_row_count_; }
+  bool hidden_requested() const { return hidden_requested_; }
+  /// Bytes that the load takes or has taken.
+  std::uint64_t bytes_required() const { return bytes_required_; }
 
  private:
-  OpenclExecutor(std::shared_ptr<Station> station, const model::Program& program,
+  OpenclExecutor(std::shared_ptr<DeviceContext> device_context, const model::Program& program,
                  const backend::LoadOptions& options, cpu::KvType kv_type);
   friend class Loader;
 
-  /// Where and how a product's result goes (kernels/product.cl).
+  /// The destination of a product and its fused epilogue (kernels/product.cl).
   struct Into {
     cl_mem y = nullptr;
     std::int32_t stride = 0;
-    std::int32_t columns = 0;  // written; 0 = all of the matrix
+    std::int32_t columns = 0;  // to be written; 0: all of the matrix
     std::int32_t mode = 0;
     std::int32_t bias_at = -1, second_bias_at = -1;
     float scale = 1, cap = 0;
     bool gate_rows = false;
     std::int32_t next_norm_at = -1;  // y is x, and is spread for this norm
-    bool as_records = false;         // products alone read it: left as they do
+    bool pack_int8 = false;          // only products read y: it is stored as int8 rows
   };
-  /// Rows of a product's input.
+  /// The rows of a product's input.
   struct From {
     cl_mem x = nullptr;
     std::int32_t stride = 0;
     std::int32_t rows = 0;
-    std::int32_t share = 1;  // rows of the result for each row of x; above 1 they are slots
+    std::int32_t share = 1;  // rows of the result for each row of x; above 1 they are expert slots
     bool slots = false;      // each row has its own matrix, by Scratch::expert
-    bool spread = false;     // they are to be normed: Scratch::squares has the rest of it
+    bool spread = false;     // x times the norm's weights; Scratch::squares has the rest
   };
-  /// The rotation of an operation's heads.
-  struct Turns {
+  /// The RoPE table of an operation's heads.
+  struct RopeTable {
     cl_mem table = nullptr;
     std::uint64_t sin_at = 0, q_at = 0;
     std::int32_t pairs = 0, neox = 0;
@@ -220,7 +228,7 @@ class OpenclExecutor final : public backend::Executor {
   /// A product's second matrix, in the same launch.
   struct Second {
     const DeviceMatrix* matrix = nullptr;  // null: none
-    bool beside = false;                   // its columns are behind those of the first; else a pair
+    bool concat = false;                   // its columns follow the first one's; else a pair
   };
 
   static constexpr std::int32_t kBest = -1;
@@ -231,19 +239,21 @@ class OpenclExecutor final : public backend::Executor {
   Error bad_row(std::int32_t token) const;
   Result<const float*> checked();
   void read_logits(std::int32_t first);
-  void read_few(std::int32_t first);
-  Result<void> check_few() const;
+  void read_top(std::int32_t first);
+  Result<void> check_top() const;
 
-  // forward.cpp: one method an operation.
+  // forward.cpp: one method for each operation.
   void run_op(const DeviceOp& op);
   void embed(const DeviceOp& op);
-  void embed_more(const DeviceOp& op);
+  void embed_scale_add(const DeviceOp& op);
   void qkv(const DeviceOp& op);
   void qk_norm(const DeviceOp& op);
   void attend(const DeviceOp& op);
   std::int32_t sides() const;
-  void out_or_down(const DeviceOp& op, const Rows& in, bool are_records);
-  const Rows& rows_of_f(const DeviceOp& op) const { return op.apart ? scratch_.s : scratch_.f; }
+  void out_or_down(const DeviceOp& op, const Rows& in, bool are_int8_rows);
+  const Rows& rows_of_f(const DeviceOp& op) const {
+    return op.in_shared_rows ? scratch_.s : scratch_.f;
+  }
   void gate_up(const DeviceOp& op);
   bool gated_products(const DeviceOp& op, const From& from, Into into);
   void logits(const DeviceOp& op);
@@ -271,32 +281,32 @@ class OpenclExecutor final : public backend::Executor {
   void product(const DeviceOp& op, const Product& p, const From& from, const Into& into,
                const Second& second);
   From normed(const DeviceOp& op, const Rows& x, std::int32_t rows);
-  void as_records(cl_mem x, std::int32_t stride, std::int32_t rows, std::int64_t n, cl_mem out);
-  bool leaves_records(const DeviceOp& op) const;
+  void pack_int8(cl_mem x, std::int32_t stride, std::int32_t rows, std::int64_t n, cl_mem out);
+  bool leaves_int8_rows(const DeviceOp& op) const;
   void norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl_mem out, bool add);
   void norm_heads(std::int32_t first_head, std::int32_t heads, std::int32_t weight_at);
-  Turns turns_of(const DeviceOp& op, bool wanted) const;
+  RopeTable rope_table_of(const DeviceOp& op, bool rotate) const;
   void finish_heads(const DeviceOp& op, std::int32_t last_head, bool keys_wait);
 
-  std::shared_ptr<Station> station_;  // first: what follows lives on it
-  KernelWays ways_;
+  std::shared_ptr<DeviceContext> device_context_;  // first: the members below live on it
+  KernelCapabilities capabilities_;
   plan::ModelShape shape_;
   backend::Limits limits_;
   cpu::KvType kv_type_;
   bool expert_norm_ = true;
   float expert_scale_ = 1;
-  bool query_turns_ = false;
+  bool has_query_rope_ = false;
   plan::Router router_ = plan::Router::kSoftmax;
   std::int32_t groups_ = 1, groups_used_ = 1;  // of experts
-  bool ends_ = true;                           // has the logits
-  std::int32_t vocab_ = 0;                     // rows of the output that are here
-  std::int64_t all_heads_ = 0;                 // of q, on all devices
+  bool ends_ = true;                           // has the output matrix and the logits
+  std::int32_t vocab_ = 0;                     // rows of the output on this device
+  std::int64_t all_heads_ = 0;                 // heads of q on all devices
   std::int32_t head_pad_ = 0, pairs_ = 0;
   std::uint64_t page_bytes_ = 0;  // of one layer's keys or values
 
-  backend::StateBook state_book_;  // empty: no layer carries a state
+  backend::StateTable state_table_;  // empty: no layer carries a state
   std::int64_t state_floats_ = 0, state_layers_ = 0;
-  std::int32_t delta_items_ = 0;  // of a group of kernels/delta.cl
+  std::int32_t delta_items_ = 0;  // items of a work-group of kernels/delta.cl
 
   Queue queue_;
   Weights weights_;
@@ -306,29 +316,29 @@ class OpenclExecutor final : public backend::Executor {
   std::vector<DeviceOp> ops_;
   std::size_t for_all_ = 0;  // model::operations_for_all
   backend::Memory memory_;
-  std::uint64_t bytes_wanted_ = 0;
+  std::uint64_t bytes_required_ = 0;
   bool saved_ = false;  // the kernels have run once and are in the cache
 
   // The running batch; capacity is reserved at load.
   std::vector<Token> tokens_;
   std::vector<StateRun> runs_;
-  std::vector<std::int32_t> tables_;  // page tables, the batch rows that want logits, few_ of them
-  std::int32_t wanted_at_ = 0, wanted_n_ = 0;
+  std::vector<std::int32_t> tables_;  // page tables, batch rows of the logits, their top_counts_
+  std::int32_t logit_rows_at_ = 0, logit_row_count_ = 0;
   const std::vector<backend::Segment>* segments_ = nullptr;
-  bool hidden_wanted_ = false;
-  bool more_wanted_ = false;      // backend::Segment::more
+  bool hidden_requested_ = false;
+  bool extra_logits_requested_ = false;  // backend::Segment::deferred_logits
   std::int32_t spread_for_ = -1;  // the norm that the rows of x are spread for, in h and squares
-  // Whether rows lie there as records (kernels/records.cl): Scratch::h, a, f and e.
-  bool h_records_ = false, a_records_ = false, f_records_ = false, e_records_ = false;
-  std::vector<std::int32_t> few_;  // by row: how many of its greatest logits are wanted; 0: all;
-                                   // kBest: where the greatest one is
-  std::int32_t best_n_ = 0, top_n_ = 0;  // rows of which that, or few, are wanted
-  bool few_each_ = false;                // no sequence has many tokens in it
-  std::int32_t layer_ = -1;              // of the last operation that was enqueued
-  std::vector<float> logits_;            // [logit_rows][vocab]
-  std::vector<std::int32_t> best_;       // [logit_rows]
-  std::vector<backend::Ranked> top_;     // [logit_rows][kTopMost]
-  std::vector<float> hidden_;            // [batch][x stride]: rows of x behind the last layer
+  // True where rows are int8 rows (kernels/int8_rows.cl): Scratch::h, a, f and e.
+  bool h_is_int8_ = false, a_is_int8_ = false, f_is_int8_ = false, e_is_int8_ = false;
+  std::vector<std::int32_t> top_counts_;  // by row: how many of its greatest logits are requested;
+                                          // 0: all; kBest: the index of the greatest one
+  std::int32_t best_n_ = 0, top_n_ = 0;   // rows with kBest, and rows with a count
+  bool short_segments_ = false;           // all segments are short (kShortSegmentTokens)
+  std::int32_t layer_ = -1;               // layer of the last operation that was enqueued
+  std::vector<float> logits_;             // [logit_rows][vocab]
+  std::vector<std::int32_t> best_;        // [logit_rows]
+  std::vector<backend::Ranked> top_;      // [logit_rows][kTopMost]
+  std::vector<float> hidden_;             // [batch][x stride]: rows of x after the last layer
 };
 
 }  // namespace holdfast::opencl

@@ -1,4 +1,4 @@
-// What doctor and workers say about the devices.
+// The description of devices for doctor and workers.
 
 #include <unistd.h>
 
@@ -36,16 +36,16 @@ Found describe(const Device& d, bool measure, const std::string& cache) {
 }  // namespace
 
 Result<std::vector<Found>> find_devices(bool measure) {
-  HF_TRY(const Api* api, system_api());
-  HF_TRY(const std::vector<Device> devices, list_devices(*api));
+  HOLDFAST_TRY(const Api* api, system_api());
+  HOLDFAST_TRY(const std::vector<Device> devices, list_devices(*api));
   std::vector<Found> all;
   for (const Device& d : devices) all.push_back(describe(d, measure, ""));
   return all;
 }
 
 Result<Found> find_device(std::string_view device, const std::string& cache) {
-  HF_TRY(const Api* api, system_api());
-  HF_TRY(const std::vector<Device> devices, pick_devices(*api, device));
+  HOLDFAST_TRY(const Api* api, system_api());
+  HOLDFAST_TRY(const std::vector<Device> devices, select_devices(*api, device));
   const DeviceName name = *parse_device_name(device);
   Found all;
   for (const Device& d : devices) {

@@ -9,7 +9,7 @@
 namespace holdfast::opencl {
 namespace {
 
-// What becomes of a product (kernels/product.cl).
+// The fused epilogue of a product (kernels/product.cl).
 constexpr std::int32_t kStore = 0, kAdd = 1, kActivate = 2, kTimesActive = 3, kLogits = 4;
 
 }  // namespace
@@ -19,8 +19,8 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
   switch (op.kind) {
     case model::OpKind::kEmbed:
       return embed(op);
-    case model::OpKind::kEmbedMore:
-      return embed_more(op);
+    case model::OpKind::kEmbedScaleAdd:
+      return embed_scale_add(op);
     case model::OpKind::kNormQkv:
       return qkv(op);
     case model::OpKind::kQkNorm:
@@ -29,9 +29,9 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
       return attend(op);
     case model::OpKind::kOutAdd:
       return op.of_states ? out_or_down(op, scratch_.v, false)
-                          : out_or_down(op, scratch_.a, a_records_);
+                          : out_or_down(op, scratch_.a, a_is_int8_);
     case model::OpKind::kDownAdd:
-      return out_or_down(op, rows_of_f(op), f_records_);
+      return out_or_down(op, rows_of_f(op), f_is_int8_);
     case model::OpKind::kNormGateUp:
       return gate_up(op);
     case model::OpKind::kNormAdd:
@@ -51,7 +51,7 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
     case model::OpKind::kLatentHeads:
     case model::OpKind::kLatentValues:
     case model::OpKind::kLayerInputs:
-    case model::OpKind::kNormKeep:
+    case model::OpKind::kNormStore:
       CHECK_MSG(false, "refused by backend::load");
     case model::OpKind::kNormDelta:
       return norm_delta(op);
@@ -66,8 +66,8 @@ void OpenclExecutor::embed(const DeviceOp& op) {
   look_up(op.products[0], op.column, false, false, 1);
 }
 
-/// The scale comes first, then the position's row, then the type's.
-void OpenclExecutor::embed_more(const DeviceOp& op) {
+/// Adds after scaling: first the position's row, then the type's.
+void OpenclExecutor::embed_scale_add(const DeviceOp& op) {
   float scale = op.scale;
   if (!op.products.empty()) {
     look_up(op.products[0], 0, true, true, scale);
@@ -84,7 +84,7 @@ void OpenclExecutor::qkv(const DeviceOp& op) {
   Into into;
   into.y = scratch_.qkv.get();
   into.stride = scratch_.qkv.stride;
-  if (are_beside(op.products) && !in_tiles(from)) {
+  if (can_concat(op.products) && !in_tiles(from)) {
     product(op, op.products[0], from, into, {&op.products[1].matrix, true});
   } else {
     for (const Product& p : op.products) product(op, p, from, into);
@@ -94,7 +94,7 @@ void OpenclExecutor::qkv(const DeviceOp& op) {
     into.stride = scratch_.z.stride;
     product(op, gates, from, into);
   }
-  if (op.may_finish && few_each_) return;  // attention does it
+  if (op.may_finish && short_segments_) return;  // attention finishes the heads
   finish_heads(op, static_cast<std::int32_t>(shape_.heads + 2 * shape_.kv_heads), op.row_norm);
 }
 
@@ -107,25 +107,25 @@ void OpenclExecutor::qk_norm(const DeviceOp& op) {
   finish_heads(op, heads + kv_heads, false);
 }
 
-/// Splits of attention that are computed side by side, as few rows leave most of a device idle; 0:
-/// one behind the other, where there is enough to do or the room is too small. The same bits.
+/// The splits of attention to compute in parallel, as few rows leave most of a device idle; 0: one
+/// after the other, where there is enough to do or too little memory. The bits are the same.
 std::int32_t OpenclExecutor::sides() const {
-  constexpr std::uint64_t kGroupsEach = 4;  // of a compute unit, to be busy
+  constexpr std::uint64_t kGroupsEach = 4;  // for each compute unit, to keep it busy
   std::int32_t end = 0;
   for (const Token& token : tokens_) end = std::max(end, token.end);
   const std::int32_t sides = (end + kSplitTokens - 1) / kSplitTokens;
   const auto groups = static_cast<std::uint64_t>(shape_.heads) * tokens_.size();
-  if (sides < 2 || groups >= kGroupsEach * station_->device().compute_units) return 0;
+  if (sides < 2 || groups >= kGroupsEach * device_context_->device().compute_units) return 0;
   const auto floats = static_cast<std::uint64_t>(head_pad_ + 2) * static_cast<std::uint64_t>(sides);
-  return groups * floats * sizeof(float) <= scratch_.apart.bytes() ? sides : 0;
+  return groups * floats * sizeof(float) <= scratch_.attention_partials.bytes() ? sides : 0;
 }
 
-/// Where each sequence has few tokens attention finishes the heads too.
+/// Attention also finishes the heads where each sequence has few tokens in the batch.
 void OpenclExecutor::attend(const DeviceOp& op) {
-  const auto layer = static_cast<std::size_t>(op.place);
+  const auto layer = static_cast<std::size_t>(op.cache_layer);
   const std::int32_t sides = this->sides();
-  const Turns turns = turns_of(op, op.may_finish);
-  a_records_ = leaves_records(op) && shape_.head_dim % kLanes == 0 && !op.gates_follow;
+  const RopeTable rope_table = rope_table_of(op, op.may_finish);
+  a_is_int8_ = leaves_int8_rows(op) && shape_.head_dim % kLanes == 0 && !op.gates_follow;
   const float scale =
       op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
   queue_.run(kernels_.attention, {shape_.heads * std::max(sides, 1), batch_rows(), kPageTokens, 1},
@@ -134,28 +134,28 @@ void OpenclExecutor::attend(const DeviceOp& op) {
              static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(),
              scratch_.tables.get(), keys_[layer].get(), values_[layer].get(), page_bytes_,
              op.window, scale, op.cap, scratch_.a.get(), op.column, scratch_.a.stride, sides,
-             sides > 0 ? scratch_.apart.get() : scratch_.a.get(),
-             std::int32_t{op.may_finish && few_each_}, weights_.vectors(), op.bias_at[0],
+             sides > 0 ? scratch_.attention_partials.get() : scratch_.a.get(),
+             std::int32_t{op.may_finish && short_segments_}, weights_.vectors(), op.bias_at[0],
              op.head_norm_at[0], op.head_norm_at[1], static_cast<float>(shape_.norm_eps),
-             turns.table, turns.sin_at, turns.q_at, turns.pairs, turns.neox, op.sinks_at,
-             std::int32_t{a_records_});
+             rope_table.table, rope_table.sin_at, rope_table.q_at, rope_table.pairs,
+             rope_table.neox, op.sinks_at, std::int32_t{a_is_int8_});
   if (sides == 0) return;
   queue_.run(kernels_.merge_splits, {shape_.heads, batch_rows(), kPageTokens, 1},
              scratch_.tokens.get(), op.window, static_cast<std::int32_t>(shape_.head_dim),
-             head_pad_, static_cast<std::int32_t>(shape_.heads), sides, scratch_.apart.get(),
-             scratch_.a.get(), op.column, scratch_.a.stride, weights_.vectors(), op.sinks_at,
-             std::int32_t{a_records_});
+             head_pad_, static_cast<std::int32_t>(shape_.heads), sides,
+             scratch_.attention_partials.get(), scratch_.a.get(), op.column, scratch_.a.stride,
+             weights_.vectors(), op.sinks_at, std::int32_t{a_is_int8_});
 }
 
-void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in, bool are_records) {
+void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in, bool are_int8_rows) {
   From from;
   from.x = in.get();
   from.stride = in.stride;
   from.rows = static_cast<std::int32_t>(tokens_.size());
-  if (ways_.records && !are_records) {
-    as_records(from.x, from.stride, from.rows, op.inner, from.x);
+  if (capabilities_.int8_rows && !are_int8_rows) {
+    pack_int8(from.x, from.stride, from.rows, op.inner, from.x);
   }
-  if (op.to_h) h_records_ = false;
+  if (op.to_h) h_is_int8_ = false;
   Into into;
   into.y = op.to_h ? scratch_.h.get() : scratch_.x.get();
   into.stride = scratch_.x.stride;
@@ -174,29 +174,30 @@ void OpenclExecutor::gate_up(const DeviceOp& op) {
   into.stride = rows_of_f(op).stride;
   into.bias_at = op.bias_at[0];
   into.second_bias_at = op.bias_at[1];
-  f_records_ = gated_products(op, from, into);
+  f_is_int8_ = gated_products(op, from, into);
 }
 
-/// act(the first product), times the second one where there is one. Whether it is left as records.
+/// act(the first product), times the second one where there is one. Gives true if the result is
+/// stored as int8 rows.
 bool OpenclExecutor::gated_products(const DeviceOp& op, const From& from, Into into) {
-  const bool as_records = leaves_records(op) && !in_tiles(from);
+  const bool pack_int8 = leaves_int8_rows(op) && !in_tiles(from);
   if (op.gated && !in_tiles(from) && are_pair(op.products[0].matrix, op.products[1].matrix)) {
-    into.as_records = as_records;
+    into.pack_int8 = pack_int8;
     product(op, op.products[0], from, into, {&op.products[1].matrix, false});
-    return as_records;
+    return pack_int8;
   }
   into.mode = op.gated ? kStore : kActivate;
-  into.as_records = as_records && !op.gated;
+  into.pack_int8 = pack_int8 && !op.gated;
   product(op, op.products[0], from, into);
-  if (!op.gated) return as_records;
-  into.as_records = as_records;
+  if (!op.gated) return pack_int8;
+  into.pack_int8 = pack_int8;
   into.bias_at = into.second_bias_at;
   into.mode = kTimesActive;
   product(op, op.products[1], from, into);
-  return as_records;
+  return pack_int8;
 }
 
-/// h = norm(x), the experts of each row by the scores w h, and how far the shared one is open.
+/// h = norm(x), the experts of each row by the scores w h, and the gate of the shared expert.
 void OpenclExecutor::route(const DeviceOp& op) {
   const auto rows = static_cast<std::int32_t>(tokens_.size());
   const From from = normed(op, scratch_.x, rows);
@@ -227,7 +228,7 @@ void OpenclExecutor::expert_gate_up(const DeviceOp& op) {
   into.stride = scratch_.e.stride;
   into.bias_at = op.bias_at[0];
   into.second_bias_at = op.bias_at[1];
-  e_records_ = gated_products(op, from, into);
+  e_is_int8_ = gated_products(op, from, into);
 }
 
 void OpenclExecutor::expert_down(const DeviceOp& op) {
@@ -238,8 +239,8 @@ void OpenclExecutor::expert_down(const DeviceOp& op) {
   from.stride = scratch_.e.stride;
   from.rows = static_cast<std::int32_t>(rows) * used;
   from.slots = true;
-  if (ways_.records && !e_records_) {
-    as_records(from.x, from.stride, from.rows, shape_.expert_ff, from.x);
+  if (capabilities_.int8_rows && !e_is_int8_) {
+    pack_int8(from.x, from.stride, from.rows, shape_.expert_ff, from.x);
   }
   Into into;
   into.y = scratch_.d.get();
@@ -253,14 +254,13 @@ void OpenclExecutor::expert_down(const DeviceOp& op) {
   if (op.next_norm_at >= 0) spread_for_ = op.next_norm_at;
 }
 
-/// Rows that want logits are copied out before those that are wanted themselves are normed in
-/// place.
+/// Copies out the rows of logits before x, where hidden() is requested, is normed in place.
 void OpenclExecutor::logits(const DeviceOp& op) {
-  if (wanted_n_ > 0) {
-    queue_.run(kernels_.gather, {wanted_n_, 1, kNormItems, 1}, scratch_.x.get(), scratch_.x.stride,
-               scratch_.tables.get(), wanted_at_, scratch_.wanted.get(),
-               static_cast<std::int32_t>(shape_.width));
-    const From from = normed(op, scratch_.wanted, wanted_n_);
+  if (logit_row_count_ > 0) {
+    queue_.run(kernels_.gather, {logit_row_count_, 1, kNormItems, 1}, scratch_.x.get(),
+               scratch_.x.stride, scratch_.tables.get(), logit_rows_at_,
+               scratch_.logit_inputs.get(), static_cast<std::int32_t>(shape_.width));
+    const From from = normed(op, scratch_.logit_inputs, logit_row_count_);
     Into into;
     into.y = scratch_.logits.get();
     into.stride = scratch_.logits.stride;
@@ -271,15 +271,15 @@ void OpenclExecutor::logits(const DeviceOp& op) {
     product(op, op.products[0], from, into);
   }
   if (best_n_ > 0) {
-    queue_.run(kernels_.best, {wanted_n_, 1, kNormItems, 1}, scratch_.logits.get(),
+    queue_.run(kernels_.best, {logit_row_count_, 1, kNormItems, 1}, scratch_.logits.get(),
                scratch_.logits.stride, vocab_, scratch_.best.get());
   }
   if (top_n_ > 0) {
-    queue_.run(kernels_.first_few, {wanted_n_, 1, kNormItems, 1}, scratch_.logits.get(),
-               scratch_.logits.stride, vocab_, scratch_.tables.get(), wanted_at_ + wanted_n_,
-               scratch_.top.get());
+    queue_.run(kernels_.top_k, {logit_row_count_, 1, kNormItems, 1}, scratch_.logits.get(),
+               scratch_.logits.stride, vocab_, scratch_.tables.get(),
+               logit_rows_at_ + logit_row_count_, scratch_.top.get());
   }
-  if (!hidden_wanted_ || op.norm_at < 0) return;
+  if (!hidden_requested_ || op.norm_at < 0) return;
   norm(op, scratch_.x.get(), static_cast<std::int32_t>(tokens_.size()), scratch_.x.get(), false);
 }
 

@@ -13,25 +13,25 @@ std::vector<Queue*> queues_of(const Group::Parts& parts) {
 
 backend::LoadOptions options_of_part(const backend::LoadOptions& all, std::size_t i,
                                      std::size_t n) {
-  backend::LoadOptions own = all;
-  if (!all.progress) return own;
-  own.progress = [&all, i, n](double done) {
+  backend::LoadOptions part = all;
+  if (!all.progress) return part;
+  part.progress = [&all, i, n](double done) {
     all.progress((static_cast<double>(i) + done) / static_cast<double>(n));
   };
-  return own;
+  return part;
 }
 
 Result<std::vector<Staging>> take_host(const Group::Parts& parts, bool peers, std::uint64_t bytes) {
   std::vector<Staging> host;
   for (int i = 0; i < 2 && !peers && parts.size() > 1; ++i) {
-    HF_TRY(Staging one, parts[0]->take_staging(bytes, "rows between devices"));
+    HOLDFAST_TRY(Staging one, parts[0]->take_staging(bytes, "rows between devices"));
     host.push_back(std::move(one));
   }
   return host;
 }
 
 Group::Group(Parts&& parts, std::vector<Staging>&& host, std::size_t sends)
-    : parts_(std::move(parts)), exchange_(queues_of(parts_), std::move(host)) {
+    : parts_(std::move(parts)), communicator_(queues_of(parts_), std::move(host)) {
   rows_.reserve(parts_.size());
   sends_.reserve(sends);
 }

@@ -1,5 +1,5 @@
-// Program to executor: weights are placed, all sizes added up and compared with what the device has
-// free, and only then is anything taken, built and uploaded.
+// From program to executor: all memory is planned, its sum is compared with what the device has
+// free, and only then is anything allocated, built and uploaded.
 
 #include "worker/backend/opencl/load.h"
 
@@ -11,10 +11,10 @@
 #include "worker/backend/opencl/limits.h"
 #include "worker/backend/opencl/loader.h"
 #include "worker/backend/opencl/mixed.h"
+#include "worker/backend/opencl/pipeline_parallel.h"
 #include "worker/backend/opencl/probe.h"
-#include "worker/backend/opencl/rows_split.h"
 #include "worker/backend/opencl/sources.h"
-#include "worker/backend/opencl/split.h"
+#include "worker/backend/opencl/tensor_parallel.h"
 
 namespace holdfast::opencl {
 
@@ -65,16 +65,17 @@ Result<void> check_options(const model::Program& program, const backend::LoadOpt
 
 }  // namespace
 
-void Loader::wish_rows(Rows& rows, std::int64_t n, std::int64_t columns, const char* what) {
+void Loader::reserve_scratch_rows(Rows& rows, std::int64_t n, std::int64_t columns,
+                                  const char* what) {
   rows.stride = static_cast<std::int32_t>(columns);
-  wishes_.push_back({&rows.buffer, static_cast<std::uint64_t>(n * columns) * 4, what});
+  scratch_buffers_.push_back({&rows.buffer, static_cast<std::uint64_t>(n * columns) * 4, what});
 }
 
-void Loader::wish(Buffer& buffer, std::int64_t words, const char* what) {
-  wishes_.push_back({&buffer, static_cast<std::uint64_t>(words) * 4, what});
+void Loader::reserve_scratch(Buffer& buffer, std::int64_t words, const char* what) {
+  scratch_buffers_.push_back({&buffer, static_cast<std::uint64_t>(words) * 4, what});
 }
 
-/// Rows that products read are padded to whole spans of k, with zeros that nobody writes.
+/// Rows that products read are padded to whole spans of k, with zeros that nothing overwrites.
 void Loader::measure_scratch() {
   const backend::Limits& l = options_.limits;
   const std::int64_t batch = l.batch_tokens, logit_rows = std::max(l.logit_rows, 1);
@@ -82,54 +83,57 @@ void Loader::measure_scratch() {
   Scratch& s = to_.scratch_;
   to_.head_pad_ = static_cast<std::int32_t>(round_up(shape_.head_dim, kLanes));
   to_.pairs_ = static_cast<std::int32_t>(shape_.rope_dims / 2);
-  wish_rows(s.x, batch, width, "rows of x");
-  wish_rows(s.h, std::max(batch, logit_rows), width, "rows of h");
-  wish_rows(s.squares, batch, round_up((shape_.width + kLanes - 1) / kLanes, kLanes),
-            "sums of squares");
-  wish_rows(s.qkv, batch, (shape_.heads + 2 * shape_.kv_heads) * to_.head_pad_, "rows of q, k, v");
-  wish_rows(s.a, batch, round_up(to_.all_heads_ * shape_.head_dim, cpu::kSpan),
-            "rows of attention");
+  reserve_scratch_rows(s.x, batch, width, "rows of x");
+  reserve_scratch_rows(s.h, std::max(batch, logit_rows), width, "rows of h");
+  reserve_scratch_rows(s.squares, batch, round_up((shape_.width + kLanes - 1) / kLanes, kLanes),
+                       "sums of squares");
+  reserve_scratch_rows(s.qkv, batch, (shape_.heads + 2 * shape_.kv_heads) * to_.head_pad_,
+                       "rows of q, k, v");
+  reserve_scratch_rows(s.a, batch, round_up(to_.all_heads_ * shape_.head_dim, cpu::kSpan),
+                       "rows of attention");
   const std::int64_t ff = std::max<std::int64_t>(plan::dense_ff(shape_), 1);
-  wish_rows(s.f, batch, round_up(ff, cpu::kSpan), "rows of the feed-forward");
+  reserve_scratch_rows(s.f, batch, round_up(ff, cpu::kSpan), "rows of the feed-forward");
   if (shape_.dense_layers > 0 && shape_.shared_ff > 0) {
-    wish_rows(s.s, batch, round_up(shape_.shared_ff, cpu::kSpan), "rows of the shared expert");
+    reserve_scratch_rows(s.s, batch, round_up(shape_.shared_ff, cpu::kSpan),
+                         "rows of the shared expert");
   }
   if (shape_.causal && to_.ends_) {
-    wish_rows(s.wanted, logit_rows, width, "rows that want logits");
-    wish_rows(s.logits, logit_rows, to_.vocab_, "rows of logits");
-    wish(s.best, logit_rows, "greatest logits");
-    wish_rows(s.top, logit_rows, 2 * kTopMost, "greatest logits");
+    reserve_scratch_rows(s.logit_inputs, logit_rows, width, "rows that want logits");
+    reserve_scratch_rows(s.logits, logit_rows, to_.vocab_, "rows of logits");
+    reserve_scratch(s.best, logit_rows, "greatest logits");
+    reserve_scratch_rows(s.top, logit_rows, 2 * kTopMost, "greatest logits");
   }
-  wish(s.tokens, batch * 4, "tokens");
-  wish(s.tables, table_words(), "page tables");
+  reserve_scratch(s.tokens, batch * 4, "tokens");
+  reserve_scratch(s.tables, table_words(), "page tables");
   for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
     const std::int64_t tables = program_.ropes[i].query_steps.empty() ? 2 : 4;
-    wish(s.turns[i], tables * l.context * to_.pairs_, "rotary tables");
+    reserve_scratch(s.rope_table[i], tables * l.context * to_.pairs_, "rotary tables");
   }
-  measure_apart();
+  measure_attention_partials();
   if (shape_.experts > 0) measure_experts(batch, width);
   if (shape_.attention_step > 0) measure_states();
 }
 
-/// For as many rows as few sequences decode at once; long contexts have less of them, and one.
-void Loader::measure_apart() {
+/// Results of splits for as many rows as a few sequences decode at once; long contexts have memory
+/// for fewer rows, but for one at least.
+void Loader::measure_attention_partials() {
   constexpr std::int64_t kRowsMost = 8, kFloatsMost = 2 << 20;
   const std::int64_t sides = (options_.limits.context + kSplitTokens - 1) / kSplitTokens;
   if (sides < 2) return;
   const std::int64_t row = shape_.heads * sides * (to_.head_pad_ + 2);
   const std::int64_t rows = std::clamp<std::int64_t>(kFloatsMost / row, 1, kRowsMost);
-  wish(to_.scratch_.apart, rows * row, "splits of attention");
+  reserve_scratch(to_.scratch_.attention_partials, rows * row, "splits of attention");
 }
 
 void Loader::measure_experts(std::int64_t batch, std::int64_t width) {
   Scratch& s = to_.scratch_;
   const std::int64_t slots = batch * shape_.experts_used;
-  wish_rows(s.scores, batch, round_up(shape_.experts, kLanes), "scores of experts");
-  wish_rows(s.e, slots, round_up(shape_.expert_ff, cpu::kSpan), "rows of experts");
-  wish_rows(s.d, slots, width, "results of experts");
-  wish(s.expert, slots, "chosen experts");
-  wish(s.weight, slots, "weights of experts");
-  wish(s.gate, batch, "gates");
+  reserve_scratch_rows(s.scores, batch, round_up(shape_.experts, kLanes), "scores of experts");
+  reserve_scratch_rows(s.e, slots, round_up(shape_.expert_ff, cpu::kSpan), "rows of experts");
+  reserve_scratch_rows(s.d, slots, width, "results of experts");
+  reserve_scratch(s.expert, slots, "chosen experts");
+  reserve_scratch(s.weight, slots, "weights of experts");
+  reserve_scratch(s.gate, batch, "gates");
 }
 
 std::int64_t Loader::table_words() const {
@@ -151,30 +155,31 @@ void Loader::measure_kv() {
 Result<void> Loader::make_kernels() {
   KernelSet& k = to_.kernels_;
   for (const DeviceOp& op : to_.ops_) {
-    for (const Product& p : op.products) HF_CHECKED(make_product_kernels(p.matrix.format));
-    for (const Product& p : op.others) HF_CHECKED(make_product_kernels(p.matrix.format));
-    if (op.kind == OpKind::kNormQkv && are_beside(op.products)) {
-      HF_CHECKED(make_beside_kernels(op.products[0].matrix.format, op.products[1].matrix.format));
+    for (const Product& p : op.products) HOLDFAST_CHECKED(make_product_kernels(p.matrix.format));
+    for (const Product& p : op.others) HOLDFAST_CHECKED(make_product_kernels(p.matrix.format));
+    if (op.kind == OpKind::kNormQkv && can_concat(op.products)) {
+      HOLDFAST_CHECKED(
+          make_concat_kernels(op.products[0].matrix.format, op.products[1].matrix.format));
     }
   }
-  std::vector<WantedKernel> rows = {
-      {"spread", &k.spread},      {"norm_rms", &k.norm_rms}, {"norm_layer", &k.norm_layer},
-      {"gather", &k.gather},      {"best", &k.best},         {"rescale", &k.rescale},
-      {"first_few", &k.first_few}};
-  if (to_.ways_.records) rows.push_back({"records", &k.records});
-  HF_CHECKED(make("rows", rows_source(to_.ways_), rows));
-  HF_CHECKED(make("pages", pages_source(to_.kv_type_, to_.ways_),
-                  {{"finish_head", &k.finish_head},
-                   {"attention", &k.attention},
-                   {"merge_splits", &k.merge_splits}}));
+  std::vector<RequiredKernel> rows = {
+      {"spread", &k.spread}, {"norm_rms", &k.norm_rms}, {"norm_layer", &k.norm_layer},
+      {"gather", &k.gather}, {"best", &k.best},         {"rescale", &k.rescale},
+      {"top_k", &k.top_k}};
+  if (to_.capabilities_.int8_rows) rows.push_back({"int8_rows", &k.int8_rows});
+  HOLDFAST_CHECKED(make("rows", rows_source(to_.capabilities_), rows));
+  HOLDFAST_CHECKED(make("pages", pages_source(to_.kv_type_, to_.capabilities_),
+                        {{"finish_head", &k.finish_head},
+                         {"attention", &k.attention},
+                         {"merge_splits", &k.merge_splits}}));
   if (shape_.attention_step > 0) {
     to_.delta_items_ =
         shape_.state_value <= kDeltaItemsMost / 2 ? kDeltaItemsMost / 2 : kDeltaItemsMost;
-    HF_CHECKED(make("delta", delta_source(shape_, to_.delta_items_, to_.ways_),
-                    {{"delta", &k.delta}, {"gate_heads", &k.gate_heads}}));
+    HOLDFAST_CHECKED(make("delta", delta_source(shape_, to_.delta_items_, to_.capabilities_),
+                          {{"delta", &k.delta}, {"gate_heads", &k.gate_heads}}));
   }
   if (shape_.experts == 0) return {};
-  return make("experts", experts_source(to_.ways_),
+  return make("experts", experts_source(to_.capabilities_),
               {{"choose_experts", &k.choose_experts},
                {"open_gate", &k.open_gate},
                {"add_slots", &k.add_slots}});
@@ -183,80 +188,83 @@ Result<void> Loader::make_kernels() {
 Result<void> Loader::make_product_kernels(cpu::Format format) {
   ProductKernels& k = to_.kernels_.product[static_cast<std::size_t>(format)];
   if (k.embed.get() != nullptr) return {};
-  std::vector<WantedKernel> wanted = {{"embed", &k.embed}};
-  if (to_.ways_.tiles) wanted.push_back({"tile", &k.tile});
-  const std::span<const int> shared = rows_shared(to_.ways_, format, format);
+  std::vector<RequiredKernel> required = {{"embed", &k.embed}};
+  if (to_.capabilities_.tiles) required.push_back({"tile", &k.tile});
+  const std::span<const int> shared = rows_shared(to_.capabilities_, format, format);
   for (std::size_t i = 0; i < shared.size(); ++i) {
-    wanted.push_back({"one_" + std::to_string(shared[i]), &k.one[i]});
-    wanted.push_back({"pair_" + std::to_string(shared[i]), &k.pair[i]});
+    required.push_back({"one_" + std::to_string(shared[i]), &k.one[i]});
+    required.push_back({"pair_" + std::to_string(shared[i]), &k.pair[i]});
   }
   return make("product " + std::to_string(static_cast<int>(format)),
-              product_source(format, to_.ways_), wanted);
+              product_source(format, to_.capabilities_), required);
 }
 
-/// Of two formats in one launch: queries and keys of one and values of another, as in Q4_K_M.
-Result<void> Loader::make_beside_kernels(cpu::Format first, cpu::Format second) {
-  const auto [at, fresh] = to_.kernels_.beside.try_emplace({first, second});
+/// Kernels of two formats in one launch: queries and keys of one and values of another, as in
+/// Q4_K_M.
+Result<void> Loader::make_concat_kernels(cpu::Format first, cpu::Format second) {
+  const auto [at, fresh] = to_.kernels_.concat.try_emplace({first, second});
   if (!fresh) return {};
-  std::vector<WantedKernel> wanted;
-  const std::span<const int> shared = rows_shared(to_.ways_, first, second);
+  std::vector<RequiredKernel> required;
+  const std::span<const int> shared = rows_shared(to_.capabilities_, first, second);
   for (std::size_t i = 0; i < shared.size(); ++i) {
-    wanted.push_back({"beside_" + std::to_string(shared[i]), &at->second[i]});
+    required.push_back({"concat_" + std::to_string(shared[i]), &at->second[i]});
   }
   return make("products " + std::to_string(static_cast<int>(first)) + " and " +
                   std::to_string(static_cast<int>(second)),
-              beside_source(first, second, to_.ways_), wanted);
+              concat_source(first, second, to_.capabilities_), required);
 }
 
 Result<void> Loader::make(const std::string& what, const std::string& source,
-                          const std::vector<WantedKernel>& kernels) {
-  Programs& programs = to_.station_->programs();
-  HF_TRY(const cl_program program, programs.get(what, source, options_.cache_dir));
-  for (const WantedKernel& wanted : kernels) {
-    HF_TRY(*wanted.to, programs.kernel(program, wanted.name.c_str()));
+                          const std::vector<RequiredKernel>& kernels) {
+  Programs& programs = to_.device_context_->programs();
+  HOLDFAST_TRY(const cl_program program, programs.get(what, source, options_.cache_dir));
+  for (const RequiredKernel& required : kernels) {
+    HOLDFAST_TRY(*required.to, programs.kernel(program, required.name.c_str()));
   }
   return {};
 }
 
 Result<void> Loader::take_memory() {
-  DeviceMemory& memory = to_.station_->memory();
+  DeviceMemory& memory = to_.device_context_->memory();
   const cl_command_queue queue = to_.queue_.get();
-  for (const Wish& wish : wishes_) {
-    HF_TRY(*wish.to, memory.take(queue, wish.bytes, wish.what));
-    to_.memory_.scratch += wish.to->bytes();
+  for (const ScratchBuffer& buffer : scratch_buffers_) {
+    HOLDFAST_TRY(*buffer.to, memory.take(queue, buffer.bytes, buffer.what));
+    to_.memory_.scratch += buffer.to->bytes();
   }
   for (std::size_t i = 0; i < 2 * kv_layers_; ++i) {
     std::vector<Buffer>& pages = i % 2 == 0 ? to_.keys_ : to_.values_;
-    HF_TRY(Buffer buffer, memory.take(queue, kv_bytes_ / (2 * kv_layers_), "KV pages"));
+    HOLDFAST_TRY(Buffer buffer, memory.take(queue, kv_bytes_ / (2 * kv_layers_), "KV pages"));
     to_.memory_.kv += buffer.bytes();
     pages.push_back(std::move(buffer));
   }
   to_.memory_.weights = to_.weights_.bytes();
   to_.memory_.on_device = true;
-  return to_.weights_.upload(*to_.station_, to_.queue_, options_.threads, options_.progress);
+  return to_.weights_.upload(*to_.device_context_, to_.queue_, options_.threads, options_.progress);
 }
 
-Result<void> Loader::fill_turns() {
+Result<void> Loader::fill_rope_tables() {
   for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
     const model::Rope& rope = program_.ropes[i];
     const bool far = !rope.inv_freq_long.empty() && options_.limits.context > rope.long_from;
     const std::vector<double>& frequency = far ? rope.inv_freq_long : rope.inv_freq;
-    std::vector<float> table = turn_table(frequency, [&](std::int64_t) { return rope.magnitude; });
+    std::vector<float> table =
+        make_rope_table(frequency, [&](std::int64_t) { return rope.magnitude; });
     if (!rope.query_steps.empty()) {
-      const std::vector<float> queries =
-          turn_table(frequency, [&](std::int64_t p) { return rope.magnitude * rope.of_query(p); });
+      const std::vector<float> queries = make_rope_table(
+          frequency, [&](std::int64_t p) { return rope.magnitude * rope.of_query(p); });
       table.insert(table.end(), queries.begin(), queries.end());
     }
-    to_.queue_.write(to_.scratch_.turns[i].get(), 0, table.data(), table.size() * sizeof(float));
+    to_.queue_.write(to_.scratch_.rope_table[i].get(), 0, table.data(),
+                     table.size() * sizeof(float));
   }
   const cl_int status = to_.queue_.wait();
   if (status == CL_SUCCESS) return {};
   return refuse_load(Errc::kModelFailed,
-                     "fill " + to_.station_->device().name + ": " + status_text(status));
+                     "fill " + to_.device_context_->device().name + ": " + status_text(status));
 }
 
-/// cos [context][pairs], then sin.
-std::vector<float> Loader::turn_table(
+/// A table cos [context][pairs], then sin.
+std::vector<float> Loader::make_rope_table(
     const std::vector<double>& frequency,
     const std::function<double(std::int64_t)>& magnitude_of) const {
   const auto n = static_cast<std::size_t>(options_.limits.context) * frequency.size();
@@ -277,10 +285,10 @@ void Loader::reserve_host() {
   to_.tokens_.reserve(batch);
   to_.tables_.reserve(static_cast<std::size_t>(table_words()));
   to_.runs_.reserve(static_cast<std::size_t>(l.batch_segments));
-  to_.few_.reserve(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
+  to_.top_counts_.reserve(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
   to_.best_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
   to_.top_.resize(to_.best_.size() * kTopMost);
-  if (part_ != nullptr) return;  // results are put together elsewhere
+  if (part_ != nullptr) return;  // results are put together by the group
   if (shape_.causal && to_.ends_) {
     to_.logits_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)) *
                        static_cast<std::size_t>(shape_.vocab));
@@ -289,26 +297,26 @@ void Loader::reserve_host() {
 }
 
 Result<void> Loader::load() {
-  HF_TRY(QueueHandle queue, to_.station_->make_queue());
-  to_.queue_ = Queue(*to_.station_->device().api, std::move(queue),
+  HOLDFAST_TRY(QueueHandle queue, to_.device_context_->make_queue());
+  to_.queue_ = Queue(*to_.device_context_->device().api, std::move(queue),
                      static_cast<std::size_t>(shape_.layers) + 4);
-  HF_CHECKED(place_all());
-  HF_CHECKED(to_.station_->memory().check_room(to_.bytes_wanted_, "the model"));
-  HF_CHECKED(make_kernels());
-  HF_CHECKED(take_memory());
-  HF_CHECKED(fill_turns());
+  HOLDFAST_CHECKED(plan_memory());
+  HOLDFAST_CHECKED(to_.device_context_->memory().check_free(to_.bytes_required_, "the model"));
+  HOLDFAST_CHECKED(make_kernels());
+  HOLDFAST_CHECKED(take_memory());
+  HOLDFAST_CHECKED(fill_rope_tables());
   reserve_host();
   return {};
 }
 
-Result<void> Loader::place_all() {
+Result<void> Loader::plan_memory() {
   count_layers();
-  for (const model::Op& op : program_.ops) HF_CHECKED(place(op));
+  for (const model::Op& op : program_.ops) HOLDFAST_CHECKED(add_op(op));
   link();
   measure_scratch();
   measure_kv();
-  to_.bytes_wanted_ = to_.weights_.bytes() + kv_bytes_;
-  for (const Wish& wish : wishes_) to_.bytes_wanted_ += wish.bytes;
+  to_.bytes_required_ = to_.weights_.bytes() + kv_bytes_;
+  for (const ScratchBuffer& buffer : scratch_buffers_) to_.bytes_required_ += buffer.bytes;
   return {};
 }
 
@@ -326,66 +334,69 @@ void Loader::count_layers() {
   to_.vocab_ = static_cast<std::int32_t>(part_ != nullptr ? part_->columns.back().n : shape_.vocab);
 }
 
-Result<std::unique_ptr<OpenclExecutor>> Loader::open(std::shared_ptr<Station> station,
+Result<std::unique_ptr<OpenclExecutor>> Loader::open(std::shared_ptr<DeviceContext> device_context,
                                                      const model::Program& program,
                                                      const backend::LoadOptions& options,
                                                      cpu::KvType kv_type) {
   std::unique_ptr<OpenclExecutor> executor(
-      new OpenclExecutor(std::move(station), program, options, kv_type));
-  HF_CHECKED(Loader(program, nullptr, options, *executor).load());
+      new OpenclExecutor(std::move(device_context), program, options, kv_type));
+  HOLDFAST_CHECKED(Loader(program, nullptr, options, *executor).load());
   return executor;
 }
 
-Result<std::unique_ptr<OpenclExecutor>> Loader::open(std::shared_ptr<Station> station,
+Result<std::unique_ptr<OpenclExecutor>> Loader::open(std::shared_ptr<DeviceContext> device_context,
                                                      const RowsPart& part,
                                                      const backend::LoadOptions& options,
                                                      cpu::KvType kv_type) {
   std::unique_ptr<OpenclExecutor> executor(
-      new OpenclExecutor(std::move(station), part.program, options, kv_type));
-  HF_CHECKED(Loader(part.program, &part, options, *executor).load());
+      new OpenclExecutor(std::move(device_context), part.program, options, kv_type));
+  HOLDFAST_CHECKED(Loader(part.program, &part, options, *executor).load());
   return executor;
 }
 
-Result<std::uint64_t> Loader::measure(std::shared_ptr<Station> station,
+Result<std::uint64_t> Loader::measure(std::shared_ptr<DeviceContext> device_context,
                                       const model::Program& program,
                                       const backend::LoadOptions& options, cpu::KvType kv_type) {
-  OpenclExecutor executor(std::move(station), program, options, kv_type);
-  HF_CHECKED(Loader(program, nullptr, options, executor).place_all());
-  return executor.bytes_wanted_;
+  OpenclExecutor executor(std::move(device_context), program, options, kv_type);
+  HOLDFAST_CHECKED(Loader(program, nullptr, options, executor).plan_memory());
+  return executor.bytes_required_;
 }
 
-OpenclExecutor::OpenclExecutor(std::shared_ptr<Station> station, const model::Program& program,
-                               const backend::LoadOptions& options, cpu::KvType kv_type)
-    : station_(std::move(station)),
+OpenclExecutor::OpenclExecutor(std::shared_ptr<DeviceContext> device_context,
+                               const model::Program& program, const backend::LoadOptions& options,
+                               cpu::KvType kv_type)
+    : device_context_(std::move(device_context)),
       shape_(program.shape),
       limits_(options.limits),
       kv_type_(kv_type),
       expert_norm_(program.details.expert_weights_norm),
       expert_scale_(static_cast<float>(program.details.expert_weights_scale)),
-      query_turns_(!program.ropes.empty() && !program.ropes[0].query_steps.empty()),
+      has_query_rope_(!program.ropes.empty() && !program.ropes[0].query_steps.empty()),
       router_(program.details.router),
       groups_(static_cast<std::int32_t>(program.details.expert_groups)),
       groups_used_(static_cast<std::int32_t>(program.details.expert_groups_used)),
-      weights_(station_->device().max_alloc) {
-  const Probe& found = station_->probed(options.cache_dir);
-  ways_ = ways_of(station_->device(), found, tier_of(options.kernels).value_or(found.tier));
+      weights_(device_context_->device().max_alloc) {
+  const Probe& found = device_context_->probed(options.cache_dir);
+  capabilities_ = capabilities_of(device_context_->device(), found,
+                                  tier_of(options.kernels).value_or(found.tier));
 }
 
-/// "opencl/t0.DEVICE.DRIVER/r1": another driver may round otherwise, so it is part of the class. Of
-/// the tiers the lowest one with the same bits.
+/// The class, such as "opencl/t0.DEVICE.DRIVER/r1". It names the driver, because another one may
+/// round differently, and the lowest tier with the same bits.
 std::string OpenclExecutor::class_prefix() const {
-  std::string machine = station_->device().name + "." + station_->device().driver;
+  std::string machine = device_context_->device().name + "." + device_context_->device().driver;
   for (char& c : machine) {
     if (c == '/' || c == ' ') c = '_';
   }
-  return std::string("opencl/") + kTiers[ways_.records ? 2 : 0] + "." + machine + "/" + kKernelsRev;
+  return std::string("opencl/") + kTiers[capabilities_.int8_rows ? 2 : 0] + "." + machine + "/" +
+         kKernelsRev;
 }
 
 Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string_view device,
                                                      const model::Program& program,
                                                      const backend::LoadOptions& options) {
-  HF_CHECKED(check_options(program, options));
-  HF_TRY(const std::vector<Device> devices, pick_devices(api, device));
+  HOLDFAST_CHECKED(check_options(program, options));
+  HOLDFAST_TRY(const std::vector<Device> devices, select_devices(api, device));
   const DeviceName name = *parse_device_name(device);
   if (program.shape.attention_step > 0 && (name.and_cpu || name.by_rows || devices.size() > 1)) {
     return refuse_load(Errc::kUnsupported, std::string(device) +
@@ -394,17 +405,17 @@ Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string
   }
   const cpu::KvType kv_type = *cpu::kv_type_of(options.limits.kv_type);
   if (name.and_cpu) return load_mixed(devices, program, options, kv_type);
-  if (name.by_rows) return load_rows_split(devices, program, options, kv_type);
-  if (devices.size() > 1) return load_split(devices, program, options, kv_type);
-  HF_TRY(auto station, Station::open(devices[0]));
-  HF_TRY(auto executor, Loader::open(std::move(station), program, options, kv_type));
+  if (name.by_rows) return load_tensor_parallel(devices, program, options, kv_type);
+  if (devices.size() > 1) return load_pipeline_parallel(devices, program, options, kv_type);
+  HOLDFAST_TRY(auto device_context, DeviceContext::open(devices[0]));
+  HOLDFAST_TRY(auto executor, Loader::open(std::move(device_context), program, options, kv_type));
   return std::unique_ptr<backend::Executor>(std::move(executor));
 }
 
 Result<std::unique_ptr<backend::Executor>> load(std::string_view device,
                                                 const model::Program& program,
                                                 const backend::LoadOptions& options) {
-  HF_TRY(const Api* api, system_api());
+  HOLDFAST_TRY(const Api* api, system_api());
   return load_with(*api, device, program, options);
 }
 

@@ -10,8 +10,8 @@ namespace {
 
 std::atomic<std::uint64_t> g_buffers{0};
 
-constexpr std::uint64_t kRounding = 256;      // whole lines of any device's memory
-constexpr std::uint64_t kOwnPages = 4 << 20;  // from which on huge pages waste little
+constexpr std::uint64_t kRounding = 256;               // whole lines of any device's memory
+constexpr std::uint64_t kHugePagesMinBytes = 4 << 20;  // huge pages waste little from here on
 
 std::uint64_t rounded(std::uint64_t bytes) {
   return (std::max<std::uint64_t>(bytes, 1) + kRounding - 1) / kRounding * kRounding;
@@ -25,16 +25,16 @@ bool is_exhaustion(cl_int status) {
 }  // namespace
 
 DeviceMemory::DeviceMemory(const Device& device, cl_context context)
-    : device_(device), context_(context), book_(book_of(device)) {}
+    : device_(device), context_(context), usage_(usage_of(device)) {}
 
-std::shared_ptr<DeviceMemory::Book> DeviceMemory::book_of(const Device& device) {
+std::shared_ptr<DeviceMemory::DeviceUsage> DeviceMemory::usage_of(const Device& device) {
   static std::mutex mutex;
-  static std::map<std::pair<const Api*, cl_device_id>, std::weak_ptr<Book>> books;
+  static std::map<std::pair<const Api*, cl_device_id>, std::weak_ptr<DeviceUsage>> usages;
   const std::lock_guard lock(mutex);
-  std::weak_ptr<Book>& place = books[{device.api, device.id}];
-  auto book = place.lock();
-  if (book == nullptr) place = book = std::make_shared<Book>();
-  return book;
+  std::weak_ptr<DeviceUsage>& entry = usages[{device.api, device.id}];
+  auto usage = entry.lock();
+  if (usage == nullptr) entry = usage = std::make_shared<DeviceUsage>();
+  return usage;
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
@@ -63,7 +63,7 @@ Error DeviceMemory::exhausted(std::uint64_t bytes, const std::string& what,
               "; unload a model or lower context or slots"};
 }
 
-Result<void> DeviceMemory::check_room(std::uint64_t bytes, const std::string& what) const {
+Result<void> DeviceMemory::check_free(std::uint64_t bytes, const std::string& what) const {
   if (bytes <= free_bytes()) return {};
   return exhausted(bytes, what, "");
 }
@@ -78,14 +78,14 @@ Error DeviceMemory::refused(cl_int status, std::uint64_t bytes, const std::strin
 
 Result<Buffer> DeviceMemory::take_unfilled(std::uint64_t bytes, const std::string& what) {
   bytes = rounded(bytes);
-  HF_CHECKED(check_room(bytes, what));
+  HOLDFAST_CHECKED(check_free(bytes, what));
   if (bytes > device_.max_alloc) {
     return exhausted(bytes, what,
                      " but one buffer may have " + std::to_string(device_.max_alloc) + " only");
   }
   cpu::Region region;
-  if (device_.is_host && bytes >= kOwnPages) {
-    HF_TRY(region, cpu::Region::take(bytes, what));
+  if (device_.is_host && bytes >= kHugePagesMinBytes) {
+    HOLDFAST_TRY(region, cpu::Region::take(bytes, what));
   }
   const cl_mem_flags where = region.data() != nullptr ? CL_MEM_USE_HOST_PTR : 0;
   cl_int status = CL_SUCCESS;
@@ -93,8 +93,8 @@ Result<Buffer> DeviceMemory::take_unfilled(std::uint64_t bytes, const std::strin
                                                                 bytes, region.data(), &status));
   if (status != CL_SUCCESS) return refused(status, bytes, what);
   g_buffers.fetch_add(1, std::memory_order_relaxed);
-  const std::lock_guard lock(book_->mutex);
-  MemoryUse& use = book_->use;
+  const std::lock_guard lock(usage_->mutex);
+  MemoryUse& use = usage_->use;
   ++use.taken;
   ++use.buffers;
   use.bytes += bytes;
@@ -104,7 +104,7 @@ Result<Buffer> DeviceMemory::take_unfilled(std::uint64_t bytes, const std::strin
 
 Result<Buffer> DeviceMemory::take(cl_command_queue queue, std::uint64_t bytes,
                                   const std::string& what) {
-  HF_TRY(Buffer buffer, take_unfilled(bytes, what));
+  HOLDFAST_TRY(Buffer buffer, take_unfilled(bytes, what));
   if (buffer.region_.data() != nullptr) {  // zero already
     buffer.region_.populate();
     return buffer;
@@ -119,15 +119,15 @@ Result<Buffer> DeviceMemory::take(cl_command_queue queue, std::uint64_t bytes,
 }
 
 void DeviceMemory::give_back(std::uint64_t bytes) {
-  const std::lock_guard lock(book_->mutex);
-  CHECK(book_->use.buffers > 0 && book_->use.bytes >= bytes);
-  --book_->use.buffers;
-  book_->use.bytes -= bytes;
+  const std::lock_guard lock(usage_->mutex);
+  CHECK(usage_->use.buffers > 0 && usage_->use.bytes >= bytes);
+  --usage_->use.buffers;
+  usage_->use.bytes -= bytes;
 }
 
 std::uint64_t DeviceMemory::free_bytes() const {
-  const std::lock_guard lock(book_->mutex);
-  return device_.memory - std::min(device_.memory, book_->use.bytes);
+  const std::lock_guard lock(usage_->mutex);
+  return device_.memory - std::min(device_.memory, usage_->use.bytes);
 }
 
 std::uint64_t DeviceMemory::largest_buffer() const {
@@ -135,8 +135,8 @@ std::uint64_t DeviceMemory::largest_buffer() const {
 }
 
 MemoryUse DeviceMemory::use() const {
-  const std::lock_guard lock(book_->mutex);
-  return book_->use;
+  const std::lock_guard lock(usage_->mutex);
+  return usage_->use;
 }
 
 std::uint64_t buffer_count() {

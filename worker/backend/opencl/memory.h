@@ -1,6 +1,6 @@
 #pragma once
-// The one allocator of a device's memory. Buffers live as long as an engine; a request never takes
-// one.
+// The only allocator of a device's memory. Buffers live as long as an engine; requests allocate
+// none.
 
 #include <cstdint>
 #include <memory>
@@ -12,18 +12,19 @@
 
 namespace holdfast::opencl {
 
+/// Counts of an allocator.
 struct MemoryUse {
-  std::uint64_t taken = 0;    // buffers ever
-  std::uint64_t buffers = 0;  // that live
-  std::uint64_t bytes = 0;    // of them
+  std::uint64_t taken = 0;    // buffers ever allocated
+  std::uint64_t buffers = 0;  // live buffers
+  std::uint64_t bytes = 0;    // bytes of live buffers
   std::uint64_t peak_bytes = 0;
 };
 
 class DeviceMemory;
 
-/// Owns one buffer, and its place in the allocator's books. The allocator must outlive it. A large
-/// one of a device that is the host lies in huge pages of ours: drivers take small ones, whose
-/// faults cost as much as filling them.
+/// Owns one buffer and its share in the allocator's counts. The allocator must outlive it. On a
+/// device that is the host, a large buffer lies in huge pages that this class maps: drivers use
+/// small pages, whose faults cost as much as filling them.
 class Buffer {
  public:
   Buffer() = default;
@@ -38,30 +39,30 @@ class Buffer {
   Buffer(DeviceMemory& owner, cpu::Region region, MemoryHandle handle, std::uint64_t bytes)
       : owner_(&owner), region_(std::move(region)), handle_(std::move(handle)), bytes_(bytes) {}
   DeviceMemory* owner_ = nullptr;
-  cpu::Region region_;  // outlives the handle; empty where the driver has the memory
+  cpu::Region region_;  // outlives the handle; empty where the driver allocates
   MemoryHandle handle_;
   std::uint64_t bytes_ = 0;
 };
 
-/// Thread-safe.
+/// Allocates buffers of a device and counts them. Thread-safe.
 class DeviceMemory {
  public:
-  /// All allocators of a device, in whatever context, keep one book of what it has.
+  /// All allocators of a device, in whatever context, share one count of what it has free.
   DeviceMemory(const Device& device, cl_context context);
 
-  /// A buffer of zeros. They are written at once: drivers give a buffer its memory on first use,
-  /// and what the device does not have must be found out while loading. `queue` belongs to the
-  /// context. kMemoryExhausted with needed and free bytes; kModelFailed: another refusal.
+  /// A buffer of zeros. They are written at once: drivers allocate a buffer on first use, and a
+  /// lack of memory must be found while loading. `queue` belongs to the context. kMemoryExhausted
+  /// with needed and free bytes; kModelFailed: another refusal.
   Result<Buffer> take(cl_command_queue queue, std::uint64_t bytes, const std::string& what);
-  /// One without content, for who writes all of it at once. Errors the same.
+  /// A buffer without defined content, for a caller that fills all of it at once. The same errors.
   Result<Buffer> take_unfilled(std::uint64_t bytes, const std::string& what);
-  /// What a driver's refusal of this memory is, now or when it was first used.
+  /// The error for a driver's refusal of this memory, at allocation or first use.
   Error refused(cl_int status, std::uint64_t bytes, const std::string& what) const;
-  /// kMemoryExhausted if so many bytes are not free, before anything is taken.
-  Result<void> check_room(std::uint64_t bytes, const std::string& what) const;
+  /// kMemoryExhausted if fewer bytes are free; nothing is allocated.
+  Result<void> check_free(std::uint64_t bytes, const std::string& what) const;
 
   std::uint64_t free_bytes() const;
-  /// The most that one buffer may have: the driver's bound, or what is free if that is less.
+  /// The most bytes of one buffer: the driver's bound, or what is free if that is less.
   std::uint64_t largest_buffer() const;
   MemoryUse use() const;
 
@@ -70,18 +71,18 @@ class DeviceMemory {
   void give_back(std::uint64_t bytes);
   Error exhausted(std::uint64_t bytes, const std::string& what, const std::string& cause) const;
 
-  struct Book {
+  struct DeviceUsage {
     std::mutex mutex;
     MemoryUse use;
   };
-  static std::shared_ptr<Book> book_of(const Device& device);
+  static std::shared_ptr<DeviceUsage> usage_of(const Device& device);
 
   const Device device_;
   const cl_context context_;
-  const std::shared_ptr<Book> book_;
+  const std::shared_ptr<DeviceUsage> usage_;
 };
 
-/// Buffers that this process ever took, on all devices.
+/// Number of buffers that this process has ever allocated, on all devices.
 std::uint64_t buffer_count();
 
 }  // namespace holdfast::opencl

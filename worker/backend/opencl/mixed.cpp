@@ -2,25 +2,25 @@
 
 #include "worker/backend/cpu/executor.h"
 #include "worker/backend/opencl/loader.h"
+#include "worker/backend/opencl/pipeline_parallel.h"
 #include "worker/backend/opencl/rates.h"
-#include "worker/backend/opencl/split.h"
 
 namespace holdfast::opencl {
 namespace {
 
 class MixedExecutor final : public backend::Executor {
  public:
-  MixedExecutor(std::unique_ptr<LayerSplit> first, std::unique_ptr<cpu::CpuExecutor> rest,
-                std::int64_t border)
+  MixedExecutor(std::unique_ptr<PipelineParallelExecutor> first,
+                std::unique_ptr<cpu::CpuExecutor> rest, std::int64_t border)
       : first_(std::move(first)), rest_(std::move(rest)), border_(border) {}
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
     rest_->embed(segments);
-    HF_CHECKED(first_->pass(segments, rest_->rows(), rest_->rows_stride()));
+    HOLDFAST_CHECKED(first_->pass(segments, rest_->rows(), rest_->rows_stride()));
     return rest_->forward_rest();
   }
-  Result<const float*> more_logits(std::int32_t first, std::int32_t n) override {
-    return rest_->more_logits(first, n);
+  Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override {
+    return rest_->compute_deferred_logits(first, n);
   }
   const float* maxima(std::int32_t row) const override { return rest_->maxima(row); }
   const float* hidden(std::int32_t i) const override { return rest_->hidden(i); }
@@ -33,7 +33,7 @@ class MixedExecutor final : public backend::Executor {
     all.found_packed = rest.found_packed;
     return all;
   }
-  /// With the layers that the devices have: where the border is decides the bits.
+  /// Names the number of layers on the devices: the border decides the bits.
   std::string class_prefix() const override {
     return first_->class_prefix() + ":" + std::to_string(border_) + "+" + rest_->class_prefix();
   }
@@ -42,12 +42,12 @@ class MixedExecutor final : public backend::Executor {
   }
 
  private:
-  const std::unique_ptr<LayerSplit> first_;
+  const std::unique_ptr<PipelineParallelExecutor> first_;
   const std::unique_ptr<cpu::CpuExecutor> rest_;
   const std::int64_t border_;
 };
 
-/// Layers from `first` on as a program of their own, and both ends.
+/// Layers from `first` on as a program of their own, with both ends.
 model::Program rest_of(const model::Program& program, std::int64_t first) {
   model::Program rest = layers_of(program, first, program.shape.layers, true, true);
   rest.shape.layers -= first;
@@ -57,14 +57,15 @@ model::Program rest_of(const model::Program& program, std::int64_t first) {
   return rest;
 }
 
-/// The most layers that fit on the devices, each device's; nullopt: not one for each of them.
-Result<std::optional<std::vector<std::int64_t>>> most_layers(const Room& room, std::int64_t most,
+/// The most layers that fit on the devices, by device; nullopt: not one for each of them.
+Result<std::optional<std::vector<std::int64_t>>> most_layers(const DeviceMemoryPlan& memory_plan,
+                                                             std::int64_t most,
                                                              const std::vector<double>& rates) {
   std::optional<std::vector<std::int64_t>> best;
   std::int64_t low = static_cast<std::int64_t>(rates.size()), high = most;
   while (low <= high) {
     const std::int64_t middle = low + (high - low) / 2;
-    HF_TRY(auto shares, room.share(middle, rates));
+    HOLDFAST_TRY(auto shares, memory_plan.share(middle, rates));
     if (shares) {
       best = std::move(shares);
       low = middle + 1;
@@ -87,21 +88,21 @@ Result<std::unique_ptr<backend::Executor>> load_mixed(const std::vector<Device>&
                                          std::to_string(devices.size()) +
                                          " devices and the processor; expected a layer for each");
   }
-  HF_TRY(const Stations stations, Stations::open(devices));
-  const Room room(stations, program, options, kv_type, false);
-  HF_TRY(const auto shares,
-         most_layers(room, layers - 1, relative_rates(devices, options.cache_dir)));
-  if (!shares) return room.refusal();
+  HOLDFAST_TRY(const DeviceContexts device_contexts, DeviceContexts::open(devices));
+  const DeviceMemoryPlan memory_plan(device_contexts, program, options, kv_type, false);
+  HOLDFAST_TRY(const auto shares,
+               most_layers(memory_plan, layers - 1, relative_rates(devices, options.cache_dir)));
+  if (!shares) return memory_plan.refusal();
   std::int64_t border = 0;
   for (const std::int64_t n : *shares) border += n;
   backend::LoadOptions on_devices = options_of_part(options, 0, 2);
-  HF_TRY(auto first, open_layers(room, *shares, on_devices));
+  HOLDFAST_TRY(auto first, open_layers(memory_plan, *shares, on_devices));
   backend::LoadOptions on_processor = options_of_part(options, 1, 2);
   on_processor.kernels.clear();
-  if (!options.image_key.empty()) {
-    on_processor.image_key += ", layers from " + std::to_string(border) + " on";
+  if (!options.weight_cache_key.empty()) {
+    on_processor.weight_cache_key += ", layers from " + std::to_string(border) + " on";
   }
-  HF_TRY(auto rest, cpu::CpuExecutor::load(rest_of(program, border), on_processor));
+  HOLDFAST_TRY(auto rest, cpu::CpuExecutor::load(rest_of(program, border), on_processor));
   return std::unique_ptr<backend::Executor>(
       std::make_unique<MixedExecutor>(std::move(first), std::move(rest), border));
 }

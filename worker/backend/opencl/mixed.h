@@ -1,8 +1,8 @@
 #pragma once
-// One model on devices and the processor: as many of the first layers as fit on the devices, the
-// others and both ends (embedding and output) on the processor. For models that do not fit on the
-// devices. The processor's products round otherwise, so this is a numerics class of its own, which
-// says where the border is.
+// One model on devices and the processor, for models that do not fit on the devices: as many of the
+// first layers as fit run on the devices, the others and both ends (embedding and output) on the
+// processor. The processor's products round differently, so this is a numerics class of its own,
+// which names the border.
 
 #include <memory>
 #include <vector>
@@ -13,7 +13,7 @@
 
 namespace holdfast::opencl {
 
-/// As opencl::load. kUsage: fewer layers than devices and processor. kMemoryExhausted: not one
+/// As opencl::load. kUsage: fewer layers than devices plus the processor. kMemoryExhausted: not one
 /// layer fits on a device, or the others do not fit into the machine's memory.
 Result<std::unique_ptr<backend::Executor>> load_mixed(const std::vector<Device>& devices,
                                                       const model::Program& program,

@@ -8,7 +8,7 @@ namespace holdfast::opencl {
 namespace {
 
 // Inline PTX is compiled only where the driver has NVIDIA's own extension: other compilers may end
-// the process on assembler that is not theirs.
+// the process on foreign assembler.
 constexpr char kPtxExtension[] = "cl_nv_device_attribute_query";
 
 constexpr char kHalf[] =
@@ -17,7 +17,7 @@ constexpr char kHalf[] =
 
 using Numbers = std::vector<std::int32_t>;
 
-constexpr int kItems = 64;  // of a trial's only group
+constexpr int kItems = 64;  // of a trial's only work-group
 
 std::int32_t dot_of(std::int32_t a, std::int32_t b) {
   std::int32_t sum = 0;
@@ -27,7 +27,7 @@ std::int32_t dot_of(std::int32_t a, std::int32_t b) {
   return sum;
 }
 
-/// Numbers of all bytes, those of the largest size among them.
+/// Numbers made of all bytes, those of the largest magnitude among them.
 Numbers some_numbers(std::size_t n) {
   Numbers x(n);
   std::uint32_t state = 1;
@@ -39,9 +39,9 @@ Numbers some_numbers(std::size_t n) {
   return x;
 }
 
-/// What a trial's kernel is given, and what it should leave there.
+/// The numbers that a trial's kernel gets, and those that it should leave.
 struct Sums {
-  Numbers given, wanted;
+  Numbers given, expected;
 };
 
 Sums shuffle_sums() {
@@ -49,31 +49,31 @@ Sums shuffle_sums() {
   for (int i = 0; i < kItems; ++i) s.given[static_cast<std::size_t>(i)] = (i * 37 + 11) % 101;
   std::int32_t sum = 0, largest = 0;
   for (const std::int32_t v : s.given) sum += v, largest = std::max(largest, v);
-  std::fill(s.wanted.begin(), s.wanted.begin() + kItems, sum);
-  std::fill(s.wanted.begin() + kItems, s.wanted.end(), largest);
+  std::fill(s.expected.begin(), s.expected.begin() + kItems, sum);
+  std::fill(s.expected.begin() + kItems, s.expected.end(), largest);
   return s;
 }
 
 Sums dot_sums() {
   Sums s{some_numbers(3 * kItems), {}};
-  s.wanted = s.given;
+  s.expected = s.given;
   for (std::size_t i = 0; i < kItems; ++i) {
     s.given[2 * kItems + i] /= 2;
-    s.wanted[2 * kItems + i] = s.given[2 * kItems + i];
-    s.wanted[i] = dot_of(s.given[i], s.given[kItems + i]) + s.given[2 * kItems + i];
+    s.expected[2 * kItems + i] = s.given[2 * kItems + i];
+    s.expected[i] = dot_of(s.given[i], s.given[kItems + i]) + s.given[2 * kItems + i];
   }
   return s;
 }
 
-/// As kernels/dots.cl says what each of 32 items has of a tile.
+/// The trial of a matrix tile, divided over 32 items as kernels/dots.cl says.
 Sums matrix_sums() {
   Sums s{some_numbers(7 * kItems), {}};
   for (std::size_t i = 3 * kItems; i < s.given.size(); ++i) s.given[i] /= 2;
-  s.wanted = s.given;
+  s.expected = s.given;
   for (std::size_t i = 0; i < kItems; ++i) {
     const std::size_t tile = i / 32 * 32, g = i % 32 / 4, t = i % 4;
     for (std::size_t j = 0; j < 4; ++j) {
-      std::int32_t& sum = s.wanted[3 * kItems + i * 4 + j];
+      std::int32_t& sum = s.expected[3 * kItems + i * 4 + j];
       for (std::size_t k = 0; k < 4; ++k) {
         const std::int32_t a = s.given[j / 2 * kItems + tile + g * 4 + k];
         const std::int32_t b = s.given[2 * kItems + tile + (t * 2 + j % 2) * 4 + k];
@@ -90,27 +90,27 @@ class Trials {
       : d_(device), context_(context), programs_(programs), cache_(cache) {}
 
   bool compiles(const std::string& source) const { return kernel_of(source).get() != nullptr; }
-  bool passes(Trial trial, const KernelWays& ways) const {
+  bool passes(Trial trial, const KernelCapabilities& capabilities) const {
     const Sums sums = trial == Trial::kShuffle ? shuffle_sums()
                       : trial == Trial::kDot   ? dot_sums()
                                                : matrix_sums();
     Numbers x = sums.given;
-    return run(trial_source(trial, ways), trial == Trial::kShuffle ? 64 : 16, x) &&
-           x == sums.wanted;
+    return run(trial_source(trial, capabilities), trial == Trial::kShuffle ? 64 : 16, x) &&
+           x == sums.expected;
   }
-  /// 1 by the extension, 2 by PTX, 0: neither; adds what was found to the text.
-  int find(const char* what, const char* extension, Trial trial, int KernelWays::*way,
-           std::string& why) const {
+  /// Gives 1: by the extension, 2: by PTX, 0: neither; appends what was found to `why`.
+  int find(const char* what, const char* extension, Trial trial,
+           int KernelCapabilities::*capability, std::string& why) const {
     why += std::string(why.empty() ? "" : "; ") + what + ": ";
-    KernelWays ways;
+    KernelCapabilities capabilities;
     if (extension != nullptr && d_.has(extension)) {
-      ways.*way = 1;
-      const bool right = passes(trial, ways);
+      capabilities.*capability = 1;
+      const bool right = passes(trial, capabilities);
       why += std::string(extension) + (right ? "" : ", which fails its trial");
       if (right) return 1;
     } else if (d_.has(kPtxExtension)) {
-      ways.*way = 2;
-      const bool right = passes(trial, ways);
+      capabilities.*capability = 2;
+      const bool right = passes(trial, capabilities);
       why += right ? "PTX" : "PTX fails its trial";
       if (right) return 2;
     } else {
@@ -120,7 +120,7 @@ class Trials {
   }
 
  private:
-  /// Empty where the compiler refuses it.
+  /// The trial's kernel; empty where the compiler refuses it.
   KernelHandle kernel_of(const std::string& source) const {
     const auto program = programs_.get("of a trial", source, cache_);
     if (!program) return {};
@@ -128,7 +128,7 @@ class Trials {
     return kernel ? std::move(kernel).value() : KernelHandle();
   }
 
-  /// One group of kItems items over the numbers.
+  /// Runs one work-group of kItems items over the numbers.
   bool run(const std::string& source, std::size_t items_x, Numbers& x) const {
     const Api& api = *d_.api;
     const KernelHandle kernel = kernel_of(source);
@@ -172,7 +172,7 @@ double seconds() {
 }  // namespace
 
 Result<Probe> probe(const Device& d, const std::string& cache) {
-  HF_TRY(const Context context, open_context(d));
+  HOLDFAST_TRY(const Context context, open_context(d));
   Programs programs(d, context.get());
   const Probe found = probe_in(d, context.get(), programs, cache);
   programs.save();
@@ -183,10 +183,11 @@ Probe probe_in(const Device& d, cl_context context, Programs& programs, const st
   const Trials trials(d, context, programs, cache);
   Probe p;
   p.shuffle = trials.find("sub-groups", "cl_khr_subgroup_shuffle_relative", Trial::kShuffle,
-                          &KernelWays::shuffle, p.why);
+                          &KernelCapabilities::shuffle, p.why);
   p.dot = trials.find("byte dot product", "cl_khr_integer_dot_product", Trial::kDot,
-                      &KernelWays::dot, p.why);
-  p.matrix = trials.find("matrix units", nullptr, Trial::kMatrix, &KernelWays::matrix, p.why);
+                      &KernelCapabilities::dot, p.why);
+  p.matrix =
+      trials.find("matrix units", nullptr, Trial::kMatrix, &KernelCapabilities::matrix, p.why);
   p.half = d.has("cl_khr_fp16") && trials.compiles(kHalf);
   p.why += p.half ? "; half arithmetic: cl_khr_fp16" : "; half arithmetic: none";
   p.tier = p.matrix != 0 ? 3 : p.dot != 0 ? 2 : p.shuffle != 0 ? 1 : 0;
@@ -197,23 +198,23 @@ Probe probe_in(const Device& d, cl_context context, Programs& programs, const st
   return p;
 }
 
-bool passes(const Device& device, Trial trial, const KernelWays& ways) {
+bool passes(const Device& device, Trial trial, const KernelCapabilities& capabilities) {
   const auto context = open_context(device);
   if (!context) return false;
   Programs programs(device, context->get());
-  return Trials(device, context->get(), programs, "").passes(trial, ways);
+  return Trials(device, context->get(), programs, "").passes(trial, capabilities);
 }
 
-KernelWays ways_of(const Device& d, const Probe& found, int tier) {
-  KernelWays ways;
-  ways.records = tier >= 2;
-  ways.wide_lanes = d.wide_lanes && !ways.records;
-  ways.tiles = !ways.wide_lanes && d.room_for_tiles;
-  if (d.gpu) ways.ahead = d.has(kPtxExtension) ? 2 : 1;
-  if (tier >= 1) ways.shuffle = found.shuffle;
-  if (tier >= 2) ways.dot = found.dot;
-  if (tier >= 3 && d.room_for_matrix) ways.matrix = found.matrix == 0 ? 1 : found.matrix;
-  return ways;
+KernelCapabilities capabilities_of(const Device& d, const Probe& found, int tier) {
+  KernelCapabilities capabilities;
+  capabilities.int8_rows = tier >= 2;
+  capabilities.wide_lanes = d.wide_lanes && !capabilities.int8_rows;
+  capabilities.tiles = !capabilities.wide_lanes && d.supports_tiles;
+  if (d.gpu) capabilities.ahead = d.has(kPtxExtension) ? 2 : 1;
+  if (tier >= 1) capabilities.shuffle = found.shuffle;
+  if (tier >= 2) capabilities.dot = found.dot;
+  if (tier >= 3 && d.supports_matrix) capabilities.matrix = found.matrix == 0 ? 1 : found.matrix;
+  return capabilities;
 }
 
 double copy_rate(const Device& d) {
@@ -233,7 +234,7 @@ double copy_rate(const Device& d) {
   api.clEnqueueFillBuffer(queue.get(), from.get(), &zero, sizeof zero, 0, bytes, 0, nullptr,
                           nullptr);
   double best = 0;
-  for (int i = 0; i < 4; ++i) {  // the first one makes the pages real
+  for (int i = 0; i < 4; ++i) {  // the first copy makes the driver allocate the pages
     const double start = seconds();
     const cl_int done = api.clEnqueueCopyBuffer(queue.get(), from.get(), to.get(), 0, 0, bytes, 0,
                                                 nullptr, nullptr);

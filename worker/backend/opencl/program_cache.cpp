@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A file: this, the SHA-256 of the binary, the binary.
+// A file is this, the SHA-256 of the binary, and the binary.
 constexpr char kMagic[8] = {'H', 'F', 'C', 'L', 'P', 'R', 'G', '1'};
 constexpr std::size_t kHeadBytes = sizeof kMagic + crypto_hash_sha256_BYTES;
 
@@ -57,18 +57,18 @@ void ProgramCache::write(const std::string& key, const std::string& binary) cons
   if (folder_.empty() || binary.empty()) return;
   std::error_code failed;
   fs::create_directories(folder_, failed);
-  static std::atomic<std::uint64_t> written = 0;  // alike devices may write one key at a time
-  const std::string beside =
+  static std::atomic<std::uint64_t> written = 0;  // equal devices may write one key at once
+  const std::string temp_path =
       path_of(key) + "." + std::to_string(getpid()) + "." + std::to_string(++written);
   {
-    std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+    std::ofstream file(temp_path, std::ios::binary | std::ios::trunc);
     file.write(kMagic, sizeof kMagic);
     file << digest(binary) << binary;
     file.close();
-    if (file.good()) fs::rename(beside, path_of(key), failed);
+    if (file.good()) fs::rename(temp_path, path_of(key), failed);
     if (file.good() && !failed) return;
   }
-  fs::remove(beside, failed);
+  fs::remove(temp_path, failed);
   log::warn("a built program is not kept", {{"path", path_of(key)}});
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// Built programs on disk, one file each, under the SHA-256 of all that they were built from. A file
-// is either whole or not there (written beside, then renamed); a damaged one counts as absent.
+// Built programs on disk, one file each, named by the SHA-256 of all that they were built from. A
+// file is either whole or absent (written under a temporary name, then renamed); a damaged one
+// counts as absent.
 
 #include <optional>
 #include <string>
@@ -8,17 +9,20 @@
 
 namespace holdfast::opencl {
 
-/// 64 hexadecimal digits. Parts are kept apart: ("ab", "c") is another key than ("a", "bc").
+/// A key of 64 hexadecimal digits. The parts stay distinct: ("ab", "c") is another key than ("a",
+/// "bc").
 std::string cache_key(const std::vector<std::string>& parts);
 
+/// A folder of built programs. Thread-safe, and safe against other processes.
 class ProgramCache {
  public:
-  /// Empty: nothing is read and nothing written. The folder is made when it is first written to.
+  /// Empty folder name: nothing is read or written. The folder is made by the first write.
   explicit ProgramCache(std::string folder) : folder_(std::move(folder)) {}
 
-  /// The binary that was kept under `key`; nullopt if there is none, or if it is damaged.
+  /// The binary that was written under `key`; nullopt if there is none, or if it is damaged.
   std::optional<std::string> read(const std::string& key) const;
-  /// A wish: a full or read-only disk costs the next start a build, nothing else. Logged.
+  /// Best effort: a full or read-only disk costs the next start a build, nothing else. Failures are
+  /// logged.
   void write(const std::string& key, const std::string& binary) const;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace holdfast::opencl {
 
-/// Nothing that lets a compiler change the order or kind of an operation.
+/// No option lets a compiler change the order or kind of an operation.
 std::string Programs::build_options() const {
   return std::string("-cl-std=CL1.2") +
          (device_.rounds_divisions ? " -cl-fp32-correctly-rounded-divide-sqrt" : "");
@@ -18,8 +18,8 @@ std::string Programs::build_log(cl_program program) const {
   std::string log(bytes, '\0');
   device_.api->clGetProgramBuildInfo(program, device_.id, CL_PROGRAM_BUILD_LOG, bytes, log.data(),
                                      nullptr);
-  constexpr std::size_t kShown = 600;
-  if (log.size() > kShown) log.resize(kShown);
+  constexpr std::size_t kLogBytesMax = 600;
+  if (log.size() > kLogBytesMax) log.resize(kLogBytesMax);
   while (!log.empty() && (log.back() == '\0' || log.back() == '\n')) log.pop_back();
   return log;
 }
@@ -41,7 +41,7 @@ Result<ProgramHandle> Programs::from_source(const std::string& what,
                "build kernels " + what + " for " + device_.name + ": " + status_text(status) + log};
 }
 
-/// Empty if the driver does not take it: it may be another version than the key says.
+/// Empty if the driver rejects the binary: it may be of another version than the key says.
 ProgramHandle Programs::from_binary(const std::string& binary) const {
   const Api& api = *device_.api;
   const auto* bytes = reinterpret_cast<const unsigned char*>(binary.data());
@@ -60,15 +60,15 @@ Result<cl_program> Programs::get(const std::string& what, const std::string& sou
   const std::string key = cache_key(
       {source, build_options(), device_.name, device_.version, device_.driver, device_.platform});
   const std::lock_guard lock(mutex_);
-  const auto known = entries_.find(key);
-  if (known != entries_.end()) return known->second.program.get();
+  const auto cached = entries_.find(key);
+  if (cached != entries_.end()) return cached->second.program.get();
   const ProgramCache files(cache);
   Entry entry;
   if (const auto binary = files.read(key)) entry.program = from_binary(*binary);
   if (entry.program.get() != nullptr) {
     ++counts_.from_cache;
   } else {
-    HF_TRY(entry.program, from_source(what, source));
+    HOLDFAST_TRY(entry.program, from_source(what, source));
     entry.unsaved_in = cache;
     ++counts_.from_source;
   }
@@ -83,9 +83,9 @@ Result<KernelHandle> Programs::kernel(cl_program program, const char* name) cons
                                        ": " + status_text(status)};
 }
 
-/// The only one there is: a program is built for one device. Where it stands differs: the standard
-/// lists all devices of the context, PoCL 3.1 those that were built for, and it writes to every
-/// address it is given, null or not.
+/// The only binary, as a program is built for one device. Its index differs: the standard lists all
+/// devices of the context, PoCL 3.1 those that were built for, and PoCL writes to every address
+/// that it gets, null or not.
 std::string Programs::binary_of(cl_program program) const {
   const Api& api = *device_.api;
   std::size_t bytes = 0;

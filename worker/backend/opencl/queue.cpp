@@ -36,7 +36,7 @@ void Queue::read(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes) {
 
 namespace {
 
-/// A block of rows as the functions of rectangles want it.
+/// A block of rows as the functions for rectangles take it.
 struct Rect {
   Rect(const Block& block, std::int64_t stride)
       : origin{static_cast<std::size_t>(block.column) * sizeof(float),
@@ -115,7 +115,7 @@ cl_int Queue::wait() {
     note_progress();
   }
   marks_.clear();
-  if (status_ != CL_SUCCESS) api_->clFinish(handle_.get());  // nothing may run on behind an error
+  if (status_ != CL_SUCCESS) api_->clFinish(handle_.get());  // nothing may run on after an error
   return std::exchange(status_, CL_SUCCESS);
 }
 

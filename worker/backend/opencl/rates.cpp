@@ -9,10 +9,10 @@
 namespace holdfast::opencl {
 namespace {
 
-double kept_rate(const Device& d, const ProgramCache& cache) {
+double cached_copy_rate(const Device& d, const ProgramCache& cache) {
   const std::string key = cache_key({"copy rate", d.name, d.version, d.driver, d.platform});
   if (const auto text = cache.read(key)) return std::strtod(text->c_str(), nullptr);
-  const double rate = std::max(copy_rate(d), 0.1);  // 0: it cannot be timed
+  const double rate = std::max(copy_rate(d), 0.1);  // copy_rate gives 0 where it cannot time
   cache.write(key, std::to_string(rate));
   return rate;
 }
@@ -26,7 +26,7 @@ std::vector<double> relative_rates(const std::vector<Device>& devices,
     return d.name == devices[0].name && d.driver == devices[0].driver;
   });
   std::vector<double> rates;
-  for (const Device& d : devices) rates.push_back(alike ? 1 : kept_rate(d, cache));
+  for (const Device& d : devices) rates.push_back(alike ? 1 : cached_copy_rate(d, cache));
   return rates;
 }
 

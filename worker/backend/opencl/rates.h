@@ -1,5 +1,5 @@
 #pragma once
-// How fast devices are against each other, for dividing layers among unlike ones.
+// Relative speeds of devices, for dividing layers among different ones.
 
 #include <string>
 #include <vector>
@@ -8,9 +8,9 @@
 
 namespace holdfast::opencl {
 
-/// 1 for each where all have one name and driver; else what their copies give (copy_rate in
-/// probe.h). That is measured once and kept in `cache_dir`: bits depend on the division where
-/// devices are not alike, and it must come out the same at the next start.
+/// 1 for each device where all have one name and driver; else their copy rates (copy_rate in
+/// probe.h). These are measured once and stored in `cache_dir`: where devices differ, bits depend
+/// on the division, which must be the same at the next start.
 std::vector<double> relative_rates(const std::vector<Device>& devices,
                                    const std::string& cache_dir);
 

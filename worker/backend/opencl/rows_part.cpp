@@ -35,12 +35,12 @@ HeadShare share_heads(const plan::ModelShape& shape, int i, int n) {
 
 namespace {
 
-/// Of each of its matrices the rows of these columns.
+/// Reduces each matrix of `w` to the rows of these columns.
 void take_rows(WeightRef& w, const Columns& columns) {
   if (!w.present()) return;
   const std::int64_t each = w.rows / w.matrices;
   CHECK(columns.first + columns.n <= each);
-  if (w.matrices > 1) w.apart = each;
+  if (w.matrices > 1) w.matrix_stride = each;
   w.first_row += columns.first;
   w.rows = columns.n * w.matrices;
 }
@@ -55,7 +55,7 @@ void take_heads(Op& op, const HeadShare& heads, std::int64_t head_dim) {
 }
 
 /// The weights whose rows are divided like the operation's result: [first, end) of Op::w. Heads are
-/// divided in their own way, routers not at all.
+/// divided by share_heads(), routers not at all.
 std::pair<int, int> result_weights(OpKind kind) {
   if (kind == OpKind::kEmbed) return {0, 1};
   if (kind == OpKind::kNormQkv || kind == OpKind::kRoute) return {0, 0};

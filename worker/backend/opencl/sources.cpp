@@ -20,22 +20,24 @@ const char* kernel_text(const char* name) {
   return nullptr;
 }
 
-/// Anew where a program has two formats.
+/// Undefines first: a program with two formats defines some names twice.
 std::string define(const char* name, std::int64_t value) {
   return std::string("#undef ") + name + "\n#define " + name + " " + std::to_string(value) + "\n";
 }
 
-std::string base(const KernelWays& ways) {
-  return define("WIDE_LANES", ways.wide_lanes) + define("RECORDS", ways.records) +
-         define("AHEAD", ways.ahead) + define("SHUFFLE", ways.shuffle) + define("DOT", ways.dot) +
-         define("MATRIX", ways.matrix) + define("LANES", kLanes) + define("SLICES", kSlices) +
-         define("NORM_ITEMS", kNormItems) + define("TOP_MOST", kTopMost) +
-         define("PAGE_TOKENS", kPageTokens) + define("SPLIT_TOKENS", kSplitTokens) +
-         define("HEAD_DIM_MOST", kHeadDimMost) + kernel_text("math") + kernel_text("records");
+std::string base(const KernelCapabilities& capabilities) {
+  return define("WIDE_LANES", capabilities.wide_lanes) +
+         define("INT8_ROWS", capabilities.int8_rows) + define("AHEAD", capabilities.ahead) +
+         define("SHUFFLE", capabilities.shuffle) + define("DOT", capabilities.dot) +
+         define("MATRIX", capabilities.matrix) + define("LANES", kLanes) +
+         define("SLICES", kSlices) + define("NORM_ITEMS", kNormItems) +
+         define("TOP_MOST", kTopMost) + define("PAGE_TOKENS", kPageTokens) +
+         define("SPLIT_TOKENS", kSplitTokens) + define("HEAD_DIM_MOST", kHeadDimMost) +
+         kernel_text("math") + kernel_text("int8_rows");
 }
 
-const char* dots(const KernelWays& ways) {
-  return ways.records ? kernel_text("dots") : "";
+const char* dots(const KernelCapabilities& capabilities) {
+  return capabilities.int8_rows ? kernel_text("dots") : "";
 }
 
 std::string table_text(cpu::Format format, int number, bool wide_lanes) {
@@ -61,7 +63,7 @@ int times_of(const float* values) {
   return times;
 }
 
-/// Those numbers, bytes.
+/// The table's values times TABLE_TIMES, as bytes.
 std::string bytes_text(cpu::Format format, int number) {
   const float* values = cpu::table_of(format);
   const int times = times_of(values);
@@ -75,8 +77,8 @@ std::string bytes_text(cpu::Format format, int number) {
   return out;
 }
 
-/// Reading a format's weights; it is the program's format `number`.
-std::string weights_text(cpu::Format format, int number, const KernelWays& ways) {
+/// Source that reads the weights of a format, which is the program's format `number`.
+std::string weights_text(cpu::Format format, int number, const KernelCapabilities& capabilities) {
   const cpu::Layout& l = cpu::layout_of(format);
   std::string out = define("FORMAT", number);
   out += define("BLOCK", l.block) + define("GROUP", l.group);
@@ -89,62 +91,67 @@ std::string weights_text(cpu::Format format, int number, const KernelWays& ways)
   out += define("PLAIN_BF16", format == cpu::Format::kBF16);
   out += define("SCALE_AT", cpu::scale_offset(l)) + define("MINIMUM_AT", cpu::minimum_offset(l));
   out += define("LOW_AT", cpu::low_offset(l)) + define("HIGH_AT", cpu::high_offset(l));
-  if (l.table) out += table_text(format, number, ways.wide_lanes);
+  if (l.table) out += table_text(format, number, capabilities.wide_lanes);
   out += kernel_text("weights");
-  if (!ways.records || !l.has_d) return out;
+  if (!capabilities.int8_rows || !l.has_d) return out;
   if (l.table) out += bytes_text(format, number);
   return out + kernel_text("bytes");
 }
 
 }  // namespace
 
-bool by_matrix(const KernelWays& ways, cpu::Format first, cpu::Format second) {
-  return ways.records && ways.matrix != 0 && cpu::layout_of(first).has_d &&
+bool by_matrix(const KernelCapabilities& capabilities, cpu::Format first, cpu::Format second) {
+  return capabilities.int8_rows && capabilities.matrix != 0 && cpu::layout_of(first).has_d &&
          cpu::layout_of(second).has_d;
 }
 
-std::span<const int> rows_shared(const KernelWays& ways, cpu::Format first, cpu::Format second) {
-  if (by_matrix(ways, first, second)) return kRowsOfMatrix;
+std::span<const int> rows_shared(const KernelCapabilities& capabilities, cpu::Format first,
+                                 cpu::Format second) {
+  if (by_matrix(capabilities, first, second)) return kRowsOfMatrix;
   return kRowsShared;
 }
 
-std::string product_source(cpu::Format format, const KernelWays& ways) {
-  std::string out = base(ways) + dots(ways) + kernel_text("lanes") +
-                    define("BY_MATRIX", by_matrix(ways, format, format)) +
-                    weights_text(format, 0, ways) + kernel_text("embed") +
-                    define("BESIDE_FORMATS", 0) + kernel_text("product");
-  if (ways.wide_lanes) return out;
-  const bool bytes = ways.records && cpu::layout_of(format).has_d;
+std::string product_source(cpu::Format format, const KernelCapabilities& capabilities) {
+  std::string out = base(capabilities) + dots(capabilities) + kernel_text("lanes") +
+                    define("BY_MATRIX", by_matrix(capabilities, format, format)) +
+                    weights_text(format, 0, capabilities) + kernel_text("embed") +
+                    define("CONCAT_FORMATS", 0) + kernel_text("product");
+  if (capabilities.wide_lanes) return out;
+  const bool bytes = capabilities.int8_rows && cpu::layout_of(format).has_d;
   return out + define("TILE_ROWS", kTileRows) + define("TILE_PANELS", kTilePanels) +
          kernel_text(bytes ? "byte_tile" : "tile");
 }
 
-std::string beside_source(cpu::Format first, cpu::Format second, const KernelWays& ways) {
-  return base(ways) + dots(ways) + kernel_text("lanes") +
-         define("BY_MATRIX", by_matrix(ways, first, second)) + weights_text(first, 0, ways) +
-         weights_text(second, 1, ways) + define("BESIDE_FORMATS", 1) + kernel_text("product");
+std::string concat_source(cpu::Format first, cpu::Format second,
+                          const KernelCapabilities& capabilities) {
+  return base(capabilities) + dots(capabilities) + kernel_text("lanes") +
+         define("BY_MATRIX", by_matrix(capabilities, first, second)) +
+         weights_text(first, 0, capabilities) + weights_text(second, 1, capabilities) +
+         define("CONCAT_FORMATS", 1) + kernel_text("product");
 }
 
-std::string pages_source(cpu::KvType type, const KernelWays& ways) {
-  return base(ways) + define("KV_TYPE", static_cast<int>(type)) + kernel_text("pages") +
+std::string pages_source(cpu::KvType type, const KernelCapabilities& capabilities) {
+  return base(capabilities) + define("KV_TYPE", static_cast<int>(type)) + kernel_text("pages") +
          kernel_text("attention");
 }
 
-std::string rows_source(const KernelWays& ways) {
-  return base(ways) + kernel_text("spread") + kernel_text("rows");
+std::string rows_source(const KernelCapabilities& capabilities) {
+  return base(capabilities) + kernel_text("spread") + kernel_text("rows");
 }
 
-std::string experts_source(const KernelWays& ways) {
-  return base(ways) + kernel_text("spread") + kernel_text("experts");
+std::string experts_source(const KernelCapabilities& capabilities) {
+  return base(capabilities) + kernel_text("spread") + kernel_text("experts");
 }
 
-std::string delta_source(const plan::ModelShape& shape, int items, const KernelWays& ways) {
-  return base(ways) + define("KEYS", shape.state_key) + define("VALUES", shape.state_value) +
-         define("TAPS", shape.conv_taps) + define("DELTA_ITEMS", items) + kernel_text("delta");
+std::string delta_source(const plan::ModelShape& shape, int items,
+                         const KernelCapabilities& capabilities) {
+  return base(capabilities) + define("KEYS", shape.state_key) +
+         define("VALUES", shape.state_value) + define("TAPS", shape.conv_taps) +
+         define("DELTA_ITEMS", items) + kernel_text("delta");
 }
 
-std::string trial_source(Trial trial, const KernelWays& ways) {
-  return base(ways) + kernel_text("dots") + define("TRIAL", static_cast<int>(trial)) +
+std::string trial_source(Trial trial, const KernelCapabilities& capabilities) {
+  return base(capabilities) + kernel_text("dots") + define("TRIAL", static_cast<int>(trial)) +
          kernel_text("trials");
 }
 

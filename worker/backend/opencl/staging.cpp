@@ -52,8 +52,8 @@ Result<Staging> Staging::take(const Api& api, cl_context context, cl_command_que
                                              "; free memory of the machine, or allow more of it "
                                              "to be locked"};
   }
-  HF_TRY(staging.mapping_,
-         Mapping::make(api, queue, staging.handle_.get(), bytes, CL_MAP_READ | CL_MAP_WRITE, what));
+  HOLDFAST_TRY(staging.mapping_, Mapping::make(api, queue, staging.handle_.get(), bytes,
+                                               CL_MAP_READ | CL_MAP_WRITE, what));
   return staging;
 }
 

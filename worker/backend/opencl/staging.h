@@ -1,7 +1,7 @@
 #pragma once
-// Device memory as the host writes it. Staging is memory of the host that the device's driver moves
-// fastest: allocated by the driver, and mapped for as long as it lives, so that copies to and from
-// it can go on while the host does something else.
+// Device memory that the host writes. Staging is host memory that the device's driver copies
+// fastest: the driver allocates it, and it stays mapped while it lives, so that copies to and from
+// it go on while the host does something else.
 
 #include <cstdint>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace holdfast::opencl {
 
-/// A buffer that the host may write until this goes. Not thread-safe; the buffer and the queue
-/// outlive it.
+/// A mapping of a buffer, which the host may write while this lives. Not thread-safe; the buffer
+/// and the queue outlive it.
 class Mapping {
  public:
   Mapping() = default;
@@ -19,7 +19,7 @@ class Mapping {
   Mapping& operator=(Mapping&& other) noexcept;
   ~Mapping();
 
-  /// All of the buffer, of which the host only writes if `flags` says so. The driver's refusal.
+  /// Maps all of the buffer; `flags` says if the host only writes. Fails with the driver's refusal.
   static Result<Mapping> make(const Api& api, cl_command_queue queue, cl_mem buffer,
                               std::uint64_t bytes, cl_map_flags flags, const std::string& what);
   std::uint8_t* data() const { return data_; }
@@ -31,11 +31,12 @@ class Mapping {
   std::uint8_t* data_ = nullptr;
 };
 
-/// Not thread-safe. Every copy to or from it must have ended before it goes; its queue outlives it.
+/// Pinned host memory. Not thread-safe. Every copy to or from it must end before its destruction;
+/// its queue outlives it.
 class Staging {
  public:
-  /// `context` is the queue's. kMemoryExhausted: the driver gives no such memory; says how much was
-  /// wanted.
+  /// `context` is the queue's. kMemoryExhausted: the driver has no such memory; the message says
+  /// how many bytes were requested.
   static Result<Staging> take(const Api& api, cl_context context, cl_command_queue queue,
                               std::uint64_t bytes, const std::string& what);
   std::uint8_t* data() const { return mapping_.data(); }

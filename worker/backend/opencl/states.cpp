@@ -1,4 +1,4 @@
-// Layers that carry a state from token to token, and gates behind heads.
+// Layers with a recurrent state, and gates of attention heads.
 
 #include "worker/backend/opencl/executor.h"
 #include "worker/backend/opencl/loader.h"
@@ -7,36 +7,36 @@ namespace holdfast::opencl {
 
 using cpu::round_up;
 
-Result<void> Loader::place_norm_delta(const model::Op& op, DeviceOp& out) {
-  HF_CHECKED(place_norm(op, out));
+Result<void> Loader::add_norm_delta(const model::Op& op, DeviceOp& out) {
+  HOLDFAST_CHECKED(add_norm(op, out));
   const auto heads = static_cast<std::int32_t>(round_up(shape_.state_heads, kLanes));
-  const std::int32_t columns[] = {0, 0, 0, heads};  // two kinds of gates stand side by side
+  const std::int32_t columns[] = {0, 0, 0, heads};  // two kinds of gates lie side by side
   for (int i = 0; i < 4; ++i) {
     const model::WeightRef& w = op.w[1 + i];
     if (!w.present()) continue;
-    HF_TRY(DeviceMatrix matrix, to_.weights_.add_matrix({w}, w.rows));
+    HOLDFAST_TRY(DeviceMatrix matrix, to_.weights_.add_matrix({w}, w.rows));
     (i == 0 ? out.products : out.others).push_back({std::move(matrix), columns[i]});
   }
   return {};
 }
 
-Result<void> Loader::place_delta(const model::Op& op, DeviceOp& out) {
+Result<void> Loader::add_delta(const model::Op& op, DeviceOp& out) {
   out.neighbours = program_.details.family->delta == plan::DeltaNet::kNeighbours;
-  HF_TRY(out.conv_at, to_.weights_.add_vector({op.w[0]}, op.w[0].rows * op.w[0].cols));
-  HF_TRY(out.norm_at, to_.weights_.add_vector({op.w[1]}, op.w[1].rows));
-  HF_TRY(out.rate_at, to_.weights_.add_vector({op.w[2]}, op.w[2].rows));
-  HF_TRY(out.bias_at[0], to_.weights_.add_vector({op.bias[2]}, op.bias[2].rows));
+  HOLDFAST_TRY(out.conv_at, to_.weights_.add_vector({op.w[0]}, op.w[0].rows * op.w[0].cols));
+  HOLDFAST_TRY(out.norm_at, to_.weights_.add_vector({op.w[1]}, op.w[1].rows));
+  HOLDFAST_TRY(out.rate_at, to_.weights_.add_vector({op.w[2]}, op.w[2].rows));
+  HOLDFAST_TRY(out.bias_at[0], to_.weights_.add_vector({op.bias[2]}, op.bias[2].rows));
   return {};
 }
 
-/// Behind each head of q its gate: two matrices, whose heads lie apart in the file.
-Result<void> Loader::place_gate(model::WeightRef& q, DeviceOp& out) {
+/// Each head of q is followed by its gate: two matrices whose heads alternate in the file.
+Result<void> Loader::add_gate(model::WeightRef& q, DeviceOp& out) {
   q.matrices = shape_.heads;
   q.rows = shape_.heads * shape_.head_dim;
-  q.apart = 2 * shape_.head_dim;
+  q.matrix_stride = 2 * shape_.head_dim;
   model::WeightRef gate = q;
   gate.first_row += shape_.head_dim;
-  HF_TRY(DeviceMatrix matrix, to_.weights_.add_matrix({gate}, shape_.head_dim));
+  HOLDFAST_TRY(DeviceMatrix matrix, to_.weights_.add_matrix({gate}, shape_.head_dim));
   matrix.panels_each = matrix.panels;
   out.others.push_back({std::move(matrix), 0});
   return {};
@@ -50,24 +50,27 @@ void Loader::measure_states() {
   Scratch& s = to_.scratch_;
   to_.state_floats_ = plan::state_floats(shape_);
   to_.state_layers_ = shape_.layers - plan::attention_layers(shape_);
-  to_.state_book_.resize(states);
-  wish_rows(s.m, batch, round_up(plan::conv_width(shape_), kLanes), "rows of the convolution");
-  wish_rows(s.z, batch, std::max(values, shape_.heads * to_.head_pad_), "rows of gates");
-  wish_rows(s.gates, batch, 2 * heads, "gates of states");
-  wish_rows(s.v, batch, values, "rows of recurrent layers");
-  wish(s.runs, static_cast<std::int64_t>(l.batch_segments * sizeof(StateRun) / 4), "segments");
-  wish(s.states, static_cast<std::int64_t>(states) * to_.state_layers_ * to_.state_floats_,
-       "states");
+  to_.state_table_.resize(states);
+  reserve_scratch_rows(s.m, batch, round_up(plan::conv_width(shape_), kLanes),
+                       "rows of the convolution");
+  reserve_scratch_rows(s.z, batch, std::max(values, shape_.heads * to_.head_pad_), "rows of gates");
+  reserve_scratch_rows(s.gates, batch, 2 * heads, "gates of states");
+  reserve_scratch_rows(s.v, batch, values, "rows of recurrent layers");
+  reserve_scratch(s.runs, static_cast<std::int64_t>(l.batch_segments * sizeof(StateRun) / 4),
+                  "segments");
+  reserve_scratch(s.states,
+                  static_cast<std::int64_t>(states) * to_.state_layers_ * to_.state_floats_,
+                  "states");
 }
 
 void OpenclExecutor::plan_states(const std::vector<backend::Segment>& segments) {
   runs_.clear();
-  state_book_.begin();
+  state_table_.begin();
   std::int32_t first = 0;
   for (const backend::Segment& s : segments) {
-    const auto [reads_second, writes_second] = state_book_.plan(s);
+    const auto [reads_second, writes_second] = state_table_.plan(s);
     runs_.push_back({first, s.n, s.start == 0 ? 1 : 0, s.begins_at(), reads_second ? 1 : 0, s.state,
-                     writes_second ? 1 : 0, s.keep, s.keep_as, 0});
+                     writes_second ? 1 : 0, s.snapshot_after, s.snapshot_state, 0});
     first += s.n;
   }
 }
@@ -86,7 +89,7 @@ void OpenclExecutor::norm_delta(const DeviceOp& op) {
 }
 
 void OpenclExecutor::delta(const DeviceOp& op) {
-  const auto layer = static_cast<std::uint64_t>(op.place);
+  const auto layer = static_cast<std::uint64_t>(op.cache_layer);
   const auto floats = static_cast<std::uint64_t>(state_floats_);
   queue_.run(kernels_.delta,
              {shape_.state_heads, static_cast<std::int64_t>(runs_.size()), delta_items_, 1},

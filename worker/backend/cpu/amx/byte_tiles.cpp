@@ -1,5 +1,5 @@
-// avx512 with its products of whole numbers through tiles, where the processor has them: the same
-// bits. Everything after the includes is compiled for it, so nothing that other units share (inline
+// avx512 with products of integers through tiles, where the processor has them: the same bits.
+// Everything after the includes is compiled for it, so nothing that other units share (inline
 // functions, templates of the library) may be defined below them.
 
 #include <immintrin.h>
@@ -47,10 +47,10 @@ namespace {
 #endif
 
 namespace holdfast::cpu {
-const Kernels& avx512_tiles_kernels() {
+const Kernels& avx512_amx_int8_kernels() {
   static const Kernels kernels = [] {
     Kernels k = avx512_kernels();
-    k.matmul = &avx512::by_tiles::matmul;
+    k.matmul = &avx512::by_amx::matmul;
     return k;
   }();
   return kernels;

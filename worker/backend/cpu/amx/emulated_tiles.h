@@ -1,6 +1,6 @@
 #pragma once
-// What tiles.h does, by other instructions: the reference of the family amx, for tests on any
-// machine and for the check at start. Include inside a target region with AVX-512, behind
+// The operations of tiles.h by other instructions: the reference of the family amx, for tests on
+// any machine and for the check at start. Include inside a target region with AVX-512, after
 // avx512/vec.h and avx512bf16/emulated_pairs.h.
 
 namespace holdfast::cpu::amx {

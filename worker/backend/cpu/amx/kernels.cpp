@@ -1,4 +1,4 @@
-// The amx family: products through the tiles of AMX, everything else as avx512.
+// The amx family: products and attention through the tiles of AMX, everything else as avx512.
 // Everything after the includes is compiled for it, so nothing that other units share (inline
 // functions, templates of the library) may be defined below them.
 

@@ -1,11 +1,11 @@
 #pragma once
 // The matrix registers of AMX, by number. Inline assembly, because g++ 12's intrinsics name no
 // memory as an input, so that stores before them could be dropped. Include inside the target
-// region, behind avx512/vec.h.
+// region, after avx512/vec.h.
 
 namespace holdfast::cpu::amx {
 
-/// What ldtilecfg reads: rows of each tile, and bytes of a row; 0: there is no such tile.
+/// The operand of ldtilecfg: rows of each tile, and bytes of a row; 0: there is no such tile.
 struct TileConfig {
   std::uint8_t palette = 1, start_row = 0, reserved[14] = {};
   std::uint16_t row_bytes[16] = {};
@@ -15,27 +15,27 @@ static_assert(sizeof(TileConfig) == 64);
 
 class TileRegisters {
  public:
-  static HF_INLINE_METHOD void configure(const TileConfig& config) {
+  static HOLDFAST_INLINE_METHOD void configure(const TileConfig& config) {
     __asm__ volatile("ldtilecfg %0" ::"m"(config) : "memory");
   }
-  static HF_INLINE_METHOD void release() { __asm__ volatile("tilerelease" ::: "memory"); }
+  static HOLDFAST_INLINE_METHOD void release() { __asm__ volatile("tilerelease" ::: "memory"); }
   template <int tile>
-  static HF_INLINE_METHOD void zero() {
+  static HOLDFAST_INLINE_METHOD void zero() {
     __asm__ volatile("tilezero %%tmm%c0" ::"i"(tile) : "memory");
   }
   template <int tile>
-  static HF_INLINE_METHOD void load(const void* from, std::int64_t stride) {
+  static HOLDFAST_INLINE_METHOD void load(const void* from, std::int64_t stride) {
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(tile)
                      : "memory");
   }
-  /// load() of what is not read again soon: it takes no place in the first-level cache.
+  /// load() of data that is not read again soon: it takes no lines of the first-level cache.
   template <int tile>
-  static HF_INLINE_METHOD void load_once(const void* from, std::int64_t stride) {
+  static HOLDFAST_INLINE_METHOD void load_once(const void* from, std::int64_t stride) {
     __asm__ volatile("tileloaddt1 (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(stride), "i"(tile)
                      : "memory");
   }
   template <int tile>
-  static HF_INLINE_METHOD void store(void* to, std::int64_t stride) {
+  static HOLDFAST_INLINE_METHOD void store(void* to, std::int64_t stride) {
     __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(stride), "i"(tile) : "memory");
   }
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Products of bfloat16s in the tiles of AMX. Include inside the target region, behind
+// Products of bfloat16s in the tiles of AMX. Include inside the target region, after
 // tile_registers.h and avx512bf16/pairs.h.
 //
 // Numeric fact (Intel's manual, and compared bit for bit with emulated_tiles.h at start): a product
@@ -28,10 +28,12 @@ class HardTiles : public TileRegisters {
   }
   /// c += a * b.
   template <int c, int a, int b>
-  HF_INLINE_METHOD void multiply() {
+  HOLDFAST_INLINE_METHOD void multiply() {
     __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(c), "i"(a), "i"(b) : "memory");
   }
-  static HF_INLINE_METHOD I round(V low, V high) { return avx512bf16::HardPairs::round(low, high); }
+  static HOLDFAST_INLINE_METHOD I round(V low, V high) {
+    return avx512bf16::HardPairs::round(low, high);
+  }
 };
 
 }  // namespace holdfast::cpu::amx

@@ -1,7 +1,6 @@
-// The avx512bf16 family on machines without AVX512_BF16, bit for bit, slowly: for tests and
-// the check at start.
-// Everything after the includes is compiled for it, so nothing that other units share (inline
-// functions, templates of the library) may be defined below them.
+// The avx512bf16 family on machines without AVX512_BF16, bit for bit, slowly: for tests and the
+// check at start. Everything after the includes is compiled for it, so nothing that other units
+// share (inline functions, templates of the library) may be defined below them.
 
 #include <immintrin.h>
 

@@ -1,14 +1,14 @@
 #pragma once
-// What pairs.h does, by other instructions: the reference of the family avx512bf16, for tests on
-// any machine and for the check at start. Include inside a target region with AVX-512, behind
-// avx512/vec.h.
+// The operations of pairs.h by other instructions: the reference of the family avx512bf16, for
+// tests on any machine and for the check at start. Include inside a target region with AVX-512,
+// after avx512/vec.h.
 
 namespace holdfast::cpu::avx512bf16 {
 
 using avx512::I;
 using avx512::V;
 
-/// Subnormals count as zero, as inputs and as results, as long as it lives.
+/// Treats subnormals as zero, as inputs and as results, as long as it lives.
 class NoSubnormals {
  public:
   NoSubnormals() : before_(_mm_getcsr()) { _mm_setcsr(0x9fc0); }  // no traps
@@ -33,7 +33,7 @@ struct EmulatedPairs {
   }
 
  private:
-  /// What the compiler does not move past a change of the mode.
+  /// A value that the compiler does not move past a change of the mode.
   static V settled(V v) {
     __asm__ volatile("" : "+v"(v) : : "memory");
     return v;

@@ -1,6 +1,6 @@
-// The avx512bf16 family: products in pairs of bfloat16s, everything else as avx512.
-// Everything after the includes is compiled for it, so nothing that other units share (inline
-// functions, templates of the library) may be defined below them.
+// The avx512bf16 family: products in pairs of bfloat16s, everything else as avx512. Everything
+// after the includes is compiled for it, so nothing that other units share (inline functions,
+// templates of the library) may be defined below them.
 
 #include <immintrin.h>
 

@@ -1,13 +1,14 @@
 #pragma once
-// Sixteen float lanes in plain C++: the meaning that the other families repeat in hardware.
+// Sixteen float lanes in plain C++: the definition that the other families repeat in hardware.
 // Include after <cmath>, <cstdint>, <cstring>.
 
 namespace holdfast::cpu::scalar {
 
-// Functions, not inlined: sixteen scalar lanes times an unrolled span would be megabytes of code.
-#define HF_INLINE [[maybe_unused]] __attribute__((noinline)) static
-#define HF_INLINE_METHOD __attribute__((noinline))
-#define HF_UNROLL
+// Functions are not inlined: sixteen scalar lanes times an unrolled span would be megabytes of
+// code.
+#define HOLDFAST_INLINE [[maybe_unused]] __attribute__((noinline)) static
+#define HOLDFAST_INLINE_METHOD __attribute__((noinline))
+#define HOLDFAST_UNROLL
 
 struct V {
   float f[16];
@@ -18,9 +19,9 @@ struct I {
 
 inline constexpr int kFusedPanels = 1;  // panels of a fused unpack-and-multiply
 inline constexpr int kTileRows = 4;     // rows of a register tile
-inline constexpr int kTileWide = 1;     // its panels
+inline constexpr int kTileWide = 1;     // panels of a register tile
 inline constexpr int kQueries = 1;      // queries that share loads of an attention page
-inline constexpr int kPageWide = 1;     // vectors of it side by side
+inline constexpr int kPageWide = 1;     // vectors of a page that are loaded together
 
 template <class F>
 inline V each(F f) {
@@ -35,148 +36,148 @@ inline I each_int(F f) {
   return r;
 }
 
-HF_INLINE float fma1(float a, float b, float c) {
+HOLDFAST_INLINE float fma1(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }
-HF_INLINE V zero() {
+HOLDFAST_INLINE V zero() {
   return each([](int) { return 0.0f; });
 }
-HF_INLINE V set1(float x) {
+HOLDFAST_INLINE V set1(float x) {
   return each([=](int) { return x; });
 }
-HF_INLINE V load(const float* p) {
+HOLDFAST_INLINE V load(const float* p) {
   return each([=](int i) { return p[i]; });
 }
-HF_INLINE void store(float* p, const V& v) {
+HOLDFAST_INLINE void store(float* p, const V& v) {
   std::memcpy(p, v.f, sizeof v.f);
 }
-HF_INLINE V fma(const V& a, const V& b, const V& c) {
+HOLDFAST_INLINE V fma(const V& a, const V& b, const V& c) {
   return each([&](int i) { return __builtin_fmaf(a.f[i], b.f[i], c.f[i]); });
 }
-HF_INLINE V add(const V& a, const V& b) {
+HOLDFAST_INLINE V add(const V& a, const V& b) {
   return each([&](int i) { return a.f[i] + b.f[i]; });
 }
-HF_INLINE V sub(const V& a, const V& b) {
+HOLDFAST_INLINE V sub(const V& a, const V& b) {
   return each([&](int i) { return a.f[i] - b.f[i]; });
 }
-HF_INLINE V mul(const V& a, const V& b) {
+HOLDFAST_INLINE V mul(const V& a, const V& b) {
   return each([&](int i) { return a.f[i] * b.f[i]; });
 }
-HF_INLINE V div(const V& a, const V& b) {
+HOLDFAST_INLINE V div(const V& a, const V& b) {
   return each([&](int i) { return a.f[i] / b.f[i]; });
 }
-/// As MAXPS and MINPS: the second operand when either is NaN.
-HF_INLINE V max(const V& a, const V& b) {
+/// MAXPS and MINPS: the second operand when either is NaN.
+HOLDFAST_INLINE V max(const V& a, const V& b) {
   return each([&](int i) { return a.f[i] > b.f[i] ? a.f[i] : b.f[i]; });
 }
-HF_INLINE V min(const V& a, const V& b) {
+HOLDFAST_INLINE V min(const V& a, const V& b) {
   return each([&](int i) { return a.f[i] < b.f[i] ? a.f[i] : b.f[i]; });
 }
 /// `r`, but NaN lanes of `x` stay NaN.
-HF_INLINE V keep_nan(const V& x, const V& r) {
+HOLDFAST_INLINE V propagate_nan(const V& x, const V& r) {
   return each([&](int i) { return x.f[i] == x.f[i] ? r.f[i] : x.f[i]; });
 }
 /// By lane: a < b ? yes : no.
-HF_INLINE V pick_below(const V& a, const V& b, const V& yes, const V& no) {
+HOLDFAST_INLINE V select_less(const V& a, const V& b, const V& yes, const V& no) {
   return each([&](int i) { return a.f[i] < b.f[i] ? yes.f[i] : no.f[i]; });
 }
 /// Lanes below n of v, `other` above.
-HF_INLINE V first_lanes(const V& v, int n, const V& other) {
+HOLDFAST_INLINE V first_lanes(const V& v, int n, const V& other) {
   return each([&](int i) { return i < n ? v.f[i] : other.f[i]; });
 }
 
-HF_INLINE I load_int(const void* p) {
+HOLDFAST_INLINE I load_int(const void* p) {
   I r;
   std::memcpy(r.u, p, sizeof r.u);
   return r;
 }
-HF_INLINE I bits(const V& v) {
+HOLDFAST_INLINE I bits(const V& v) {
   I r;
   std::memcpy(r.u, v.f, sizeof r.u);
   return r;
 }
-HF_INLINE V floats(const I& v) {
+HOLDFAST_INLINE V floats(const I& v) {
   V r;
   std::memcpy(r.f, v.u, sizeof r.f);
   return r;
 }
-HF_INLINE I set1_int(std::uint32_t x) {
+HOLDFAST_INLINE I set1_int(std::uint32_t x) {
   return each_int([=](int) { return x; });
 }
-HF_INLINE I add_int(const I& a, const I& b) {
+HOLDFAST_INLINE I add_int(const I& a, const I& b) {
   return each_int([&](int i) { return a.u[i] + b.u[i]; });
 }
-HF_INLINE I sub_int(const I& a, const I& b) {
+HOLDFAST_INLINE I sub_int(const I& a, const I& b) {
   return each_int([&](int i) { return a.u[i] - b.u[i]; });
 }
-HF_INLINE I and_int(const I& a, std::uint32_t m) {
+HOLDFAST_INLINE I and_int(const I& a, std::uint32_t m) {
   return each_int([&](int i) { return a.u[i] & m; });
 }
 template <int n>
-HF_INLINE I shl(const I& a) {
+HOLDFAST_INLINE I shl(const I& a) {
   return each_int([&](int i) { return a.u[i] << n; });
 }
 template <int n>
-HF_INLINE I shr(const I& a) {
+HOLDFAST_INLINE I shr(const I& a) {
   return each_int([&](int i) { return a.u[i] >> n; });
 }
 template <int n>
-HF_INLINE I sar(const I& a) {
+HOLDFAST_INLINE I sar(const I& a) {
   return each_int(
       [&](int i) { return static_cast<std::uint32_t>(static_cast<std::int32_t>(a.u[i]) >> n); });
 }
 /// a where `from_a` is set, else b.
 template <std::uint32_t from_a>
-HF_INLINE I mix(const I& a, const I& b) {
+HOLDFAST_INLINE I mix(const I& a, const I& b) {
   return each_int([&](int i) { return (a.u[i] & from_a) | (b.u[i] & ~from_a); });
 }
-/// Whatever code_float<bits> needs done to four codes in bytes before it picks one.
+/// Prepares four codes in bytes for code_float<bits>.
 template <int bits>
-HF_INLINE I clean(const I& a) {
+HOLDFAST_INLINE I clean(const I& a) {
   return a;
 }
-/// A table of float values; only the family knows how long and where.
+/// A table of float values; its length and place are the family's.
 struct Table {
   const float* values;
 };
 template <int bits>
-HF_INLINE Table load_table(const float* p) {
+HOLDFAST_INLINE Table load_table(const float* p) {
   return {p};
 }
 /// table[4 bits from bit n of each lane].
 template <int n>
-HF_INLINE V look_up(const I& a, const Table& t) {
+HOLDFAST_INLINE V look_up(const I& a, const Table& t) {
   return each([&](int i) { return t.values[a.u[i] >> n & 15]; });
 }
-/// The code of `bits` bits from bit n of each lane as a float; t counts (see matmul.inc).
+/// The code of `bits` bits from bit n of each lane as a float; the table is kCounting (reader.inc).
 template <int bits, int n>
-HF_INLINE V code_float(const I& a, const Table&) {
+HOLDFAST_INLINE V code_float(const I& a, const Table&) {
   return each([&](int i) { return static_cast<float>(a.u[i] >> n & ((1 << bits) - 1)); });
 }
-HF_INLINE V signed_bytes(const std::uint8_t* p) {
+HOLDFAST_INLINE V signed_bytes(const std::uint8_t* p) {
   return each([=](int i) { return static_cast<float>(static_cast<std::int8_t>(p[i])); });
 }
-HF_INLINE V unsigned_bytes(const std::uint8_t* p) {
+HOLDFAST_INLINE V unsigned_bytes(const std::uint8_t* p) {
   return each([=](int i) { return static_cast<float>(p[i]); });
 }
-HF_INLINE V low_nibbles(const std::uint8_t* p) {
+HOLDFAST_INLINE V low_nibbles(const std::uint8_t* p) {
   return each([=](int i) { return static_cast<float>(p[i] & 15); });
 }
-HF_INLINE V high_nibbles(const std::uint8_t* p) {
+HOLDFAST_INLINE V high_nibbles(const std::uint8_t* p) {
   return each([=](int i) { return static_cast<float>(p[i] >> 4); });
 }
 
-HF_INLINE V to_float(const I& a) {
+HOLDFAST_INLINE V to_float(const I& a) {
   return each([&](int i) { return static_cast<float>(static_cast<std::int32_t>(a.u[i])); });
 }
-HF_INLINE I zero_int() {
+HOLDFAST_INLINE I zero_int() {
   return {};
 }
-HF_INLINE void store_int(void* p, const I& a) {
+HOLDFAST_INLINE void store_int(void* p, const I& a) {
   std::memcpy(p, a.u, sizeof a.u);
 }
-/// To the nearest whole number, ties to even; |v| < 2^22.
-HF_INLINE I round_int(const V& v) {
+/// Rounds to the nearest integer, ties to even; |v| < 2^22.
+HOLDFAST_INLINE I round_int(const V& v) {
   return each_int([&](int i) {
     const float shifted = v.f[i] + 0x1.8p23f;
     std::uint32_t u = 0;
@@ -184,46 +185,46 @@ HF_INLINE I round_int(const V& v) {
     return u - 0x4b400000u;
   });
 }
-/// The low byte of each lane.
-HF_INLINE void store_bytes(std::int8_t* p, const I& a) {
+/// Stores the low byte of each lane.
+HOLDFAST_INLINE void store_bytes(std::int8_t* p, const I& a) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(a.u[i]);
 }
-HF_INLINE bool finite_lanes(const V& v) {
+HOLDFAST_INLINE bool finite_lanes(const V& v) {
   for (int i = 0; i < 16; ++i) {
     if (!__builtin_isfinite(v.f[i])) return false;
   }
   return true;
 }
-HF_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
+HOLDFAST_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
   sums[0] = sums[1] = 0;
   for (int i = 0; i < 16; ++i) {
     sums[0] += static_cast<std::int32_t>(a.u[i]);
     sums[1] += static_cast<std::int32_t>(b.u[i]);
   }
 }
-// Dot products of bytes, four k in each lane. `t` is a sum in 32 bits, `part` what goes on from it
-// in whatever form the family adds up fastest, for at most kDotRun steps.
-inline constexpr int kSignedBias = 0;  // added to signed codes, where they must not be negative
-#define HF_DOTS_BY_WORDS 0  // 1: for many rows of which kDotByWords says so, dots_words.inc
+// Dot products of bytes, four k in each lane. `t` is a sum in 32 bits; `part` continues it in the
+// form that the family adds up fastest, for at most kDotRun steps.
+inline constexpr int kSignedBias = 0;  // added to signed codes where they must not be negative
+#define HOLDFAST_DOTS_BY_WORDS 0       // 1: many rows take dots_words.inc where kDotByWords says so
 template <int rows>
-inline constexpr int kDotPanels = 1;          // read side by side
-inline constexpr bool kFewRegisters = false;  // for what two panels share of one or two rows
+inline constexpr int kDotPanels = 1;             // read together
+inline constexpr bool kScarceRegisters = false;  // for what two panels share of one or two rows
 template <int bits>
-inline constexpr int kDotFewRows = 2;  // most that weights in registers are multiplied with
+inline constexpr int kDotSmallBatchRows = 2;  // most rows with weights in registers
 template <class Block, int panels, int rows>
-inline constexpr int kDotTogether = 2;  // of so many rows, those in registers at once
+inline constexpr int kDotTogether = 2;  // rows whose sums are in registers at once
 inline constexpr int kDotRows = 2;
 inline constexpr int kDotWide = 1;
-inline constexpr int kDotChainsFew = 0;    // most sums of a tile whose planes go side by side
-inline constexpr int kCoarseTogether = 1;  // blocks that are given 8 bits side by side
+inline constexpr int kDotSeparatePlanesMax = 0;  // most sums of a tile that has its planes separate
+inline constexpr int kInt8BlocksAtOnce = 1;      // blocks that are encoded together
 inline constexpr int kChainsAlone = 1;
 template <int bits>
 inline constexpr int kDotRun = 8;
-HF_INLINE I signed_codes(const I& a) {
+HOLDFAST_INLINE I signed_codes(const I& a) {
   return a;
 }
 /// table[each byte]; bytes are below 16.
-HF_INLINE I look_up_bytes(const std::uint8_t* table, const I& codes) {
+HOLDFAST_INLINE I look_up_bytes(const std::uint8_t* table, const I& codes) {
   return each_int([&](int i) {
     std::uint32_t out = 0;
     for (int b = 0; b < 32; b += 8) {
@@ -232,17 +233,17 @@ HF_INLINE I look_up_bytes(const std::uint8_t* table, const I& codes) {
     return out;
   });
 }
-/// Four bytes in every lane.
-HF_INLINE I four_bytes(const std::int8_t* p) {
+/// The same four bytes in every lane.
+HOLDFAST_INLINE I four_bytes(const std::int8_t* p) {
   std::uint32_t four = 0;
   std::memcpy(&four, p, 4);
   return set1_int(four);
 }
-HF_INLINE I dot_begin(const I& t) {
+HOLDFAST_INLINE I dot_begin(const I& t) {
   return t;
 }
 template <int bits>
-HF_INLINE I dot_step(const I& part, const I& codes, const I& x) {
+HOLDFAST_INLINE I dot_step(const I& part, const I& codes, const I& x) {
   return each_int([&](int i) {
     std::int32_t sum = static_cast<std::int32_t>(part.u[i]);
     for (int b = 0; b < 32; b += 8) {
@@ -254,11 +255,11 @@ HF_INLINE I dot_step(const I& part, const I& codes, const I& x) {
     return static_cast<std::uint32_t>(sum);
   });
 }
-HF_INLINE I dot_end(const I&, const I& part) {
+HOLDFAST_INLINE I dot_end(const I&, const I& part) {
   return part;
 }
 
-HF_INLINE float half_to_float(std::uint16_t h) {
+HOLDFAST_INLINE float half_to_float(std::uint16_t h) {
   const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000) << 16;
   const std::uint32_t rest = h & 0x7fff;
   std::uint32_t u = 0;
@@ -275,8 +276,8 @@ HF_INLINE float half_to_float(std::uint16_t h) {
   std::memcpy(&f, &u, 4);
   return f;
 }
-/// Round to nearest even, as VCVTPS2PH does.
-HF_INLINE std::uint16_t float_to_half(float f) {
+/// Rounds to nearest even, as VCVTPS2PH does.
+HOLDFAST_INLINE std::uint16_t float_to_half(float f) {
   std::uint32_t u = 0;
   std::memcpy(&u, &f, 4);
   const std::uint32_t sign = u >> 16 & 0x8000;
@@ -297,21 +298,21 @@ HF_INLINE std::uint16_t float_to_half(float f) {
   }
   return static_cast<std::uint16_t>(sign | h);
 }
-HF_INLINE V load_half(const void* p) {
+HOLDFAST_INLINE V load_half(const void* p) {
   return each([=](int i) {
     std::uint16_t h = 0;
     std::memcpy(&h, static_cast<const std::uint8_t*>(p) + 2 * i, 2);
     return half_to_float(h);
   });
 }
-HF_INLINE void store_half(void* p, const V& v) {
+HOLDFAST_INLINE void store_half(void* p, const V& v) {
   for (int i = 0; i < 16; ++i) {
     const std::uint16_t h = float_to_half(v.f[i]);
     std::memcpy(static_cast<std::uint8_t*>(p) + 2 * i, &h, 2);
   }
 }
-/// E4M3: four bits of exponent, three behind the point; 0x7f is NaN, and nothing is infinite.
-HF_INLINE V load_fp8(const std::uint8_t* p) {
+/// E4M3: four bits of exponent, three of mantissa; 0x7f is NaN, and nothing is infinite.
+HOLDFAST_INLINE V load_fp8(const std::uint8_t* p) {
   return each([=](int i) {
     const std::uint32_t size = p[i] & 0x7f;
     const std::uint32_t u = size == 0x7f ? 0x7fc00000u : (size << 20) + (120u << 23);
@@ -321,7 +322,7 @@ HF_INLINE V load_fp8(const std::uint8_t* p) {
     return (p[i] & 0x80) != 0 ? -f : f;
   });
 }
-HF_INLINE V load_bf16(const void* p) {
+HOLDFAST_INLINE V load_bf16(const void* p) {
   return floats(each_int([=](int i) {
     std::uint16_t h = 0;
     std::memcpy(&h, static_cast<const std::uint8_t*>(p) + 2 * i, 2);

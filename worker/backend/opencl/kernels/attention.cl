@@ -1,21 +1,21 @@
-// Attention over pages of 64 tokens. One definition for prefill and decode, that of the CPU
-// (attention.inc): splits of 512 absolute positions; inside a split an online softmax, page by page;
-// splits merged in order. In a page a score is a chain over the head's dimensions, an output a chain
-// over the page's visible tokens. Tokens that a query does not see are left out, not multiplied by
-// zero, so what else lies in a page never matters. One group a (head, token); an item is a token of
-// the page, then a dimension of the head.
+// Attention over pages of 64 tokens, with one definition for prefill and decode, that of the CPU
+// (attention.inc): splits of 512 absolute positions; inside a split an online softmax, page by
+// page; splits merged in order. In a page, a score is a chain over the head's dimensions, and an
+// output is a chain over the page's visible tokens. Tokens that a query does not see are left out,
+// not multiplied by zero, so what else lies in a page never matters. One work-group a (head,
+// token); an item is a token of the page, then a dimension of the head.
 //
-// With `sides` > 0 splits lie side by side instead: one group a (head, split, token) leaves what its
-// split gives in `apart` ([token][head][sides]: o [head_pad], l, m), and merge_splits merges them in
-// the same order by the same operations.
+// With `sides` > 0, splits run in parallel: one work-group a (head, split, token) writes its
+// split's result to `partials` ([token][head][sides]: o [head_pad], l, m), and merge_splits merges
+// them in the same order by the same operations.
 //
-// With `fresh` q, k and v are as the products left them, and few tokens are of one sequence: a group
-// finishes its query, and the keys and values of this batch that it reads. Several groups may read
-// the same one: all write the same bytes.
+// With `fresh`, q, k and v are as the products left them, and each sequence has few tokens in the
+// batch: a work-group finishes its query, and the keys and values of this batch that it reads.
+// Several work-groups may finish the same key or value: all write the same bytes.
 //
-// With `sinks_at` >= 0 every softmax has one score more, its head's of `vectors`, without a value.
+// With `sinks_at` >= 0, every softmax has one more score, its head's in `vectors`, without a value.
 //
-// With `as_records` (records.cl) heads are whole panels, and products read the result.
+// With `pack_int8` (int8_rows.cl), heads are whole panels, and products read the result.
 
 // Dimension d of token t's value.
 float value_at(__global const uchar* values, int t, int d, int head_pad) {
@@ -30,27 +30,27 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     __global const float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
     __global const int4* tokens, __global const int* tables, __global uchar* k_pages,
     __global uchar* v_pages, ulong page_bytes, int window, float scale, float cap,
-    __global float* out, int out_at, int out_stride, int sides, __global float* apart, int fresh,
+    __global float* out, int out_at, int out_stride, int sides, __global float* partials, int fresh,
     __global const float* vectors, int bias_at, int q_norm_at, int k_norm_at, float eps,
-    __global const float* turns, ulong sin_at, ulong q_at, int pairs, int neox, int sinks_at,
-    int as_records) {
+    __global const float* rope_table, ulong sin_at, ulong q_at, int pairs, int neox, int sinks_at,
+    int pack_int8) {
   __local float q[HEAD_DIM_MOST], o[HEAD_DIM_MOST], total[HEAD_DIM_MOST];
   __local float p[PAGE_TOKENS], part[PAGE_TOKENS];
   const int item = get_local_id(0), head = get_group_id(0) % heads;
   const int side = get_group_id(0) / heads, kv_head = head / (heads / kv_heads);
   const int4 token = tokens[get_group_id(1)];
-  const int end = token.w;  // positions below it are seen
+  const int end = token.w;  // positions below it are visible
   const int first = window > 0 ? max(token.y + 1 - window, 0) : 0;
   const ulong head_at = (ulong)kv_head * (page_bytes / kv_heads);
   int split = first / SPLIT_TOKENS * SPLIT_TOKENS, last = end;
-  if (sides > 0) {  // this group's alone, if the token sees any of it
+  if (sides > 0) {  // the split of this group, if the token sees any of it
     last = side * SPLIT_TOKENS < split ? 0 : min(end, (side + 1) * SPLIT_TOKENS);
     split = side * SPLIT_TOKENS;
   }
   __global const float* row = qkv + (long)get_group_id(1) * stride;
   if (fresh) {
     const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, q_at, pairs, neox};
-    // From the first token of the sequence in the batch on: they share a page table.
+    // Begins at the sequence's first token in the batch: its tokens share a page table.
     const int index = get_group_id(1);
     int older = 0;
     while (older < index && tokens[index - older - 1].z == token.z) ++older;
@@ -58,16 +58,16 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
       __global const float* from = qkv + (long)(index - (token.y - position)) * stride;
       const ulong page = (ulong)tables[token.z + position / PAGE_TOKENS] * page_bytes + head_at;
       const int slot = position % PAGE_TOKENS;
-      finish_value(from, heads + kv_head, 1, head_dim, head_pad, position, vectors, turns, f, o,
+      finish_value(from, heads + kv_head, 1, head_dim, head_pad, position, vectors, rope_table, f, o,
                    part, item);
-      keep_value(o, 1, head_dim, head_pad, slot, k_pages + page, part, item);
+      store_kv(o, 1, head_dim, head_pad, slot, k_pages + page, part, item);
       barrier(CLK_LOCAL_MEM_FENCE);
       finish_value(from, heads + kv_heads + kv_head, 2, head_dim, head_pad, position, vectors,
-                   turns, f, o, part, item);
-      keep_value(o, 0, head_dim, head_pad, slot, v_pages + page, part, item);
+                   rope_table, f, o, part, item);
+      store_kv(o, 0, head_dim, head_pad, slot, v_pages + page, part, item);
       barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     }
-    finish_value(row, head, 0, head_dim, head_pad, token.y, vectors, turns, f, q, part, item);
+    finish_value(row, head, 0, head_dim, head_pad, token.y, vectors, rope_table, f, q, part, item);
   } else {
     for (int d = item; d < head_pad; d += PAGE_TOKENS) q[d] = row[head * head_pad + d];
   }
@@ -90,9 +90,9 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
         fetch(v_pages + next, page_bytes / kv_heads, item, PAGE_TOKENS);
       }
       const int from = max(first - at, 0), to = min(end - at, PAGE_TOKENS);
-      const int seen = item >= from && item < to;
+      const int visible = item >= from && item < to;
       float score = 0.0f;
-      if (seen) {
+      if (visible) {
         float key_scale = 1.0f;
 #if KV_TYPE == 3
         key_scale = scales_of(keys, head_pad)[item];
@@ -109,9 +109,9 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
         }
         score = capped(score * scale, cap);
       }
-      const float top = group_max(seen ? score : -INFINITY, part, item, PAGE_TOKENS);
+      const float top = group_max(visible ? score : -INFINITY, part, item, PAGE_TOKENS);
       const float base = m > top ? m : top;
-      const float weight = seen ? exp_of(score - base) : 0.0f;
+      const float weight = visible ? exp_of(score - base) : 0.0f;
       p[item] = weight;
       const float shrink = exp_of(m - base);
       l = fma(l, shrink, group_sum(weight, part, item, PAGE_TOKENS));
@@ -132,7 +132,7 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     }
     if (sides > 0) {
       __global float* to =
-          apart + (((long)get_group_id(1) * heads + head) * sides + side) * (head_pad + 2);
+          partials + (((long)get_group_id(1) * heads + head) * sides + side) * (head_pad + 2);
       for (int d = item; d < head_pad; d += PAGE_TOKENS) to[d] = o[d];
       if (item == 0) to[head_pad] = l;
       if (item == 0) to[head_pad + 1] = m;
@@ -149,11 +149,11 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
   }
   __global float* to = out + (long)get_group_id(1) * out_stride + out_at + head * head_dim;
   const int dims = sides > 0 ? 0 : head_dim;
-#if RECORDS
-  const int panels = as_records ? dims / 16 : 0;
+#if INT8_ROWS
+  const int panels = pack_int8 ? dims / 16 : 0;
   for (int d = item; d < dims; d += PAGE_TOKENS) {
     total[d] = total[d] / total_l;
-    if (!as_records) to[d] = total[d];
+    if (!pack_int8) to[d] = total[d];
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int i = item; i < panels; i += PAGE_TOKENS) put_panel(vload16(i, total), i, to);
@@ -162,20 +162,20 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
 #endif
 }
 
-// What attention left apart, merged: total = total * older + o * newer, split by split. One group a
+// Merges the results of splits: total = total * older + o * newer, split by split. One work-group a
 // (head, token).
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void merge_splits(
     __global const int4* tokens, int window, int head_dim, int head_pad, int heads, int sides,
-    __global const float* apart, __global float* out, int out_at, int out_stride,
-    __global const float* vectors, int sinks_at, int as_records) {
-#if RECORDS
+    __global const float* partials, __global float* out, int out_at, int out_stride,
+    __global const float* vectors, int sinks_at, int pack_int8) {
+#if INT8_ROWS
   __local float value[HEAD_DIM_MOST];
 #endif
   const int head = get_group_id(0);
   const int4 token = tokens[get_group_id(1)];
   const int first = window > 0 ? max(token.y + 1 - window, 0) : 0;
   __global const float* from =
-      apart + ((long)get_group_id(1) * heads + head) * sides * (head_pad + 2);
+      partials + ((long)get_group_id(1) * heads + head) * sides * (head_pad + 2);
   __global float* to = out + (long)get_group_id(1) * out_stride + out_at + head * head_dim;
   for (int d = get_local_id(0); d < head_dim; d += PAGE_TOKENS) {
     float total = 0.0f, total_l = sinks_at < 0 ? 0.0f : 1.0f;
@@ -189,15 +189,15 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void merge_spl
       total_l = fma(total_l, older, l * newer);
       total_m = base;
     }
-#if RECORDS
+#if INT8_ROWS
     value[d] = total / total_l;
-    if (as_records) continue;
+    if (pack_int8) continue;
 #endif
     to[d] = total / total_l;
   }
-#if RECORDS
+#if INT8_ROWS
   barrier(CLK_LOCAL_MEM_FENCE);
-  const int panels = as_records ? head_dim / 16 : 0;
+  const int panels = pack_int8 ? head_dim / 16 : 0;
   for (int p = get_local_id(0); p < panels; p += PAGE_TOKENS) put_panel(vload16(p, value), p, to);
 #endif
 }

@@ -1,22 +1,22 @@
-// Products of many rows of records (bytes.cl): a group has TILE_ROWS rows and TILE_PANELS panels. An
-// output is the chains of product.cl, slice by slice, and in its order of adding slices. Items:
-// (lanes of a panel, TILE_ROWS / 4); each has sixteen outputs. Without matrix units an item has four
-// rows at one lane of each panel; with them 32 items have a panel and half of the rows, as
-// add_matrix deals them out.
+// Products of many int8 rows (bytes.cl): a work-group has TILE_ROWS rows and TILE_PANELS panels. An
+// output consists of the chains of product.cl, slice by slice, in product.cl's order of adding
+// slices. Items: (lanes of a panel, TILE_ROWS / 4); each has sixteen outputs. Without matrix units
+// an item has four rows at one lane of each panel; with them 32 items have a panel and half of the
+// rows, in add_matrix's layout.
 #define TILE_ITEMS (TILE_ROWS / 4)
-// Words from one row of x, and from one word of the codes, to the next: what items read at once lies
-// in unlike banks.
+// Words from one row of x, and from one word of the codes, to the next: words that items read at
+// once lie in different banks.
 #define X_STRIDE 28
 #define X_HALF 12
 #define W_STRIDE (TILE_PANELS * LANES + 8)
 
-// One span of k of the group's rows and weights into local memory.
+// Copies one span of k of the group's rows and weights into local memory.
 void take_bytes(__global const uchar* weights, ulong panel_bytes, int panels, int s,
                 __global const float* x, int x_stride, int row0, int rows, __local uint* xs,
                 __local uint* ws, __local float* as, __local float* bs, int lane, int group) {
-  for (int i = group * LANES + lane; i < TILE_ROWS * 2 * RECORD_WORDS; i += TILE_ITEMS * LANES) {
-    const int r = i / (2 * RECORD_WORDS), word = i % (2 * RECORD_WORDS);
-    const int h = word / RECORD_WORDS, at = word % RECORD_WORDS;
+  for (int i = group * LANES + lane; i < TILE_ROWS * 2 * INT8_PANEL_WORDS; i += TILE_ITEMS * LANES) {
+    const int r = i / (2 * INT8_PANEL_WORDS), word = i % (2 * INT8_PANEL_WORDS);
+    const int h = word / INT8_PANEL_WORDS, at = word % INT8_PANEL_WORDS;
     xs[r * X_STRIDE + h * X_HALF + at] = as_uint(
         x[(long)min(row0 + r, rows - 1) * x_stride + (s * 2 + h) * 16 + at]);
   }

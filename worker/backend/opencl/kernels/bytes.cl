@@ -1,6 +1,6 @@
-// Sums of products of one format's codes with records (records.cl), exact in whole numbers of 32
-// bits over the 16 k that share a scale: so how the bytes are multiplied does not enter the bits.
-// Functions have the format's number behind their names, as in weights.cl.
+// Sums of products of one format's codes with int8 rows (int8_rows.cl), exact in 32-bit integers
+// over the 16 k that share a scale: so the way of multiplying bytes does not enter the bits. Names
+// of functions end with the format's number, as in weights.cl.
 
 // Codes of four k of unit u of a block, a byte each.
 uint OF(code_word)(__global const uchar* block, int unit, int h, int lane) {
@@ -27,7 +27,7 @@ uint OF(code_word)(__global const uchar* block, int unit, int h, int lane) {
   return word;
 }
 
-// Those of the 16 k of half `half` of a block, and a and b of weight = byte * a + b.
+// Codes of the 16 k of half `half_at` of a block, and a and b of weight = byte * a + b.
 void OF(half_words)(__global const uchar* block, int half_at, int lane, uint* word, float* a,
                     float* b) {
   OF(affine_of)(block, half_at * 16 / GROUP, lane, a, b);
@@ -37,7 +37,7 @@ void OF(half_words)(__global const uchar* block, int half_at, int lane, uint* wo
   for (int i = 0; i < 4; ++i) word[i] = OF(code_word)(block, 2 * half_at + i / 2, i % 2, lane);
 }
 
-// acc + the products of 16 k: `s` sums up bytes times codes.
+// acc + the products of 16 k; `s` is the sum of bytes times codes.
 float OF(add_half)(float acc, int s, float one, float sum, float a, float b) {
   acc = fma(a, (float)s * one, acc);
 #if OFFSET != 0 || HAS_M
@@ -86,8 +86,8 @@ DEFINE_BYTE_SUMS(OF(sums_8), 8, 1)
 #endif
 
 #if BY_MATRIX
-// What an item has of a panel's sixteen rows and of the 16 k of half `half_at` of a block, where 32
-// items multiply it (add_matrix): four codes, a and b of rows g and g + 8.
+// An item's share of a panel's sixteen rows and of the 16 k of half `half_at` of a block, where 32
+// items multiply it (add_matrix): four codes, and a and b, of rows g and g + 8.
 void OF(matrix_words)(__global const uchar* block, int half_at, int item, uint* word, float* a,
                       float* b) {
   const int g = item / 4, t = item % 4;
@@ -100,8 +100,8 @@ void OF(matrix_words)(__global const uchar* block, int half_at, int item, uint* 
   }
 }
 
-// The sums of slice `slice` for ROWS rows, by 32 items, into part[row][slice][lane]: eight rows are a
-// tile's columns. Behind the last row it is taken again. Every item of the group calls.
+// The sums of slice `slice` for ROWS rows, by 32 items, into part[row][slice][lane]; eight rows are
+// a tile's columns. The last row is repeated beyond the end. Every item of the group calls.
 #define DEFINE_MATRIX_SUMS(NAME, ROWS, SPANS)                                                      \
   void NAME(__global const uchar* at, int spans, int slice, int item, __global const float* x,     \
             int x_stride, int row0, int rows, __local float* part, __local uint* all) {            \

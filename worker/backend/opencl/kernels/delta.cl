@@ -1,7 +1,7 @@
-// A head of a gated delta net over the tokens of one segment, one after the other, as the CPU's
-// (worker/backend/cpu/delta.inc) but for the order of sums over a head. An item has a column of the
-// state: KEYS numbers that stay with it from token to token. One group a head and segment.
-// KEYS, VALUES, TAPS, DELTA_ITEMS (a power of two, at least VALUES) are the program's.
+// A head of a gated delta net over the tokens of one segment, one after the other, as on the CPU
+// (worker/backend/cpu/delta.inc) except for the order of sums over a head. An item has a column of
+// the state: KEYS numbers that it holds from token to token. One work-group a head and segment. The
+// program defines KEYS, VALUES, TAPS and DELTA_ITEMS (a power of two, at least VALUES).
 
 #define STATE_STRIDE ((VALUES + 15) / 16 * 16)
 #define MIXED (2 * KEYS + VALUES)
@@ -18,21 +18,21 @@ float softplus_of(float x) {
   return x != x ? x : fmax(x, 0.0f) + log1p_of(exp_of(-fabs(x)));
 }
 
-// What is known of a segment: as delta_run() of forward.cpp writes it.
+// A segment, as plan_states() of states.cpp writes it.
 typedef struct {
   int first;   // row of the batch
   int tokens;
   int fresh;   // the state begins anew
-  int from;    // state that it goes on from, and where its rows are
+  int from;    // state that it continues, and which half of it has the rows
   int from_second;
   int state;
   int state_second;
-  int keep;    // tokens behind which the state is kept, 0: none
-  int keep_as;
+  int snapshot_after;    // tokens after which a state snapshot is taken, 0: none
+  int snapshot_state;
   int pad;
 } Run;
 
-// Row `t` of what the convolution goes over; 0 where there was none.
+// Row `t` of the convolution's input; 0 where there was none.
 __global const float* row_of(__global const float* m, int stride, __global const float* before,
                              int row_floats, Run run, int t) {
   if (t >= 0) return m + (long)(run.first + t) * stride;
@@ -46,8 +46,8 @@ int column_of(int i, int head, int group, int groups) {
                         : 2 * groups * KEYS + head * VALUES + i - 2 * KEYS;
 }
 
-// The rows that come before token `end`, for the next segment.
-void keep_rows(__global const float* m, int stride, __global const float* before, int row_floats,
+// Saves the rows that come before token `end`, for the next segment.
+void save_conv_state(__global const float* m, int stride, __global const float* before, int row_floats,
                Run run, int end, __global float* to, int head, int group, int groups, int keys_too,
                int item) {
   for (int i = item + (keys_too ? 0 : 2 * KEYS); i < MIXED; i += DELTA_ITEMS) {
@@ -108,10 +108,10 @@ __kernel __attribute__((reqd_work_group_size(DELTA_ITEMS, 1, 1))) void delta(
     const float beta = 1.0f / (1.0f + exp_of(-gates[row * gate_stride + beta_at]));
     const float time = softplus_of(gates[row * gate_stride + alpha_at] + vectors[bias_at + head]);
     const float decay = exp_of(time * vectors[rate_at + head]);
-    float known = 0.0f, y = 0.0f;
-    for (int i = 0; i < KEYS; ++i) known = fma(s[i], x[KEYS + i] * k_by, known);
+    float kv_mem = 0.0f, y = 0.0f;
+    for (int i = 0; i < KEYS; ++i) kv_mem = fma(s[i], x[KEYS + i] * k_by, kv_mem);
     const float v = mine ? x[2 * KEYS + (mine ? item : 0)] : 0.0f;
-    const float d = (v - decay * known) * beta;
+    const float d = (v - decay * kv_mem) * beta;
     for (int i = 0; i < KEYS; ++i) {
       s[i] = fma(d, x[KEYS + i] * k_by, s[i] * decay);
       y = fma(s[i], x[i] * q_by, y);
@@ -123,19 +123,19 @@ __kernel __attribute__((reqd_work_group_size(DELTA_ITEMS, 1, 1))) void delta(
       out[row * out_stride + c] = y * (1.0f / sqrt(mean + eps)) * vectors[norm_at + item] *
                                   silu_of(z[row * z_stride + c]);
     }
-    if (t + 1 != run.keep) continue;  // as many for all items
-    __global float* kept = states + run.keep_as * state_floats;
-    for (int i = 0; i < KEYS && mine; ++i) kept[matrix_at + i * STATE_STRIDE + item] = s[i];
-    keep_rows(m, m_stride, before, row_floats, run, t + 1, kept + layer_at, head, group, groups,
+    if (t + 1 != run.snapshot_after) continue;  // the same for all items
+    __global float* snapshot = states + run.snapshot_state * state_floats;
+    for (int i = 0; i < KEYS && mine; ++i) snapshot[matrix_at + i * STATE_STRIDE + item] = s[i];
+    save_conv_state(m, m_stride, before, row_floats, run, t + 1, snapshot + layer_at, head, group, groups,
               keys_too, item);
   }
   __global float* to = states + run.state * state_floats;
   for (int i = 0; i < KEYS && mine; ++i) to[matrix_at + i * STATE_STRIDE + item] = s[i];
-  keep_rows(m, m_stride, before, row_floats, run, run.tokens,
+  save_conv_state(m, m_stride, before, row_floats, run, run.tokens,
             to + layer_at + (run.state_second ? rows : 0), head, group, groups, keys_too, item);
 }
 
-// a = a sigmoid(z); heads are head_pad apart in z.
+// a = a sigmoid(z); heads are head_pad floats apart in z.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void gate_heads(
     __global float* a, int a_stride, __global const float* z, int z_stride, int head_dim,
     int head_pad, int n) {

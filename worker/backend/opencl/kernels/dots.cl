@@ -1,5 +1,5 @@
-// c + the four products of signed bytes, and of tiles of 16 by 16 and 16 by 8 of them. Whole
-// numbers: however a device does it, the result is the same.
+// c + the products of four signed bytes, and of tiles of 16 by 16 and 16 by 8 bytes. Whole numbers:
+// the result is the same however a device computes it.
 #if DOT
 #define UNROLL_DOTS _Pragma("unroll")
 #else
@@ -23,11 +23,11 @@ int dot_4(uint a, uint b, int c) {
 }
 #endif
 
-// What 32 items side by side have of c[16][8] += a[16][16 k] * b[8][16 k], as PTX's
-// mma.m16n8k16 deals it out (PTX ISA; item i: g = i / 4, t = i % 4): of a k 4t.. of rows g (first)
-// and g + 8, of b k 4t.. of row g; c[0], c[1] are row g, columns 2t and 2t + 1, c[2], c[3] row g + 8.
+// A share of c[16][8] += a[16][16 k] * b[8][16 k] for each of 32 adjacent items, in the layout of
+// PTX's mma.m16n8k16 (PTX ISA; item i: g = i / 4, t = i % 4). Of a: k 4t.. of rows g (first) and g
+// + 8; of b: k 4t.. of row g; c[0], c[1]: row g, columns 2t and 2t + 1; c[2], c[3]: row g + 8.
 #define MATRIX_ITEMS 32
-#define MATRIX_WORDS (MATRIX == 1 ? 3 * MATRIX_ITEMS : 1)  // that they exchange
+#define MATRIX_WORDS (MATRIX == 1 ? 3 * MATRIX_ITEMS : 1)  // that the items exchange
 #if MATRIX == 2
 void add_matrix(uint a_first, uint a_second, uint b, int* c, int item, __local uint* all) {
   asm volatile(
@@ -37,7 +37,7 @@ void add_matrix(uint a_first, uint a_second, uint b, int* c, int item, __local u
       : "r"(a_first), "r"(a_second), "r"(b));
 }
 #elif MATRIX == 1
-// Of ordinary operations, for devices without such a unit and for tests. `all`: the words of these
+// By ordinary operations, for devices without matrix units and for tests. `all`: the words of these
 // items; every item of the group calls.
 void add_matrix(uint a_first, uint a_second, uint b, int* c, int item, __local uint* all) {
   all[item] = a_first;

@@ -1,5 +1,5 @@
-// x = (x * scale, if `add`) + the row of each token's id, or of its position. Groups: (token, LANES
-// spans of the row).
+// x = (x * scale, if `add`) + the row of each token's id, or of its position. Work-groups: (token,
+// LANES spans of the row).
 __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void embed(
     __global const uchar* weights, ulong weights_at, ulong panel_bytes, int spans, int first_row,
     int last_row, __global const int4* tokens, int by_position, __global float* x, int x_stride,

@@ -1,8 +1,8 @@
-// Mixture of experts. A slot is a row of the batch at one of its experts; a row's slots lie side by
-// side, ordered by rising expert.
+// Mixture of experts. A slot is a row of the batch at one of its experts; the slots of a row are
+// adjacent, ordered by rising expert.
 
-// A router's products become scores in place: e^(p - the largest), whose sum comes back, or each
-// one's sigmoid.
+// Turns a router's products into scores, in place: e^(p - the largest), whose sum is the result, or
+// the sigmoid of each one.
 float score_experts(__global float* p, int experts, int sigmoid) {
   if (sigmoid) {
     for (int e = 0; e < experts; ++e) p[e] = 1.0f / (1.0f + exp_of(-p[e]));
@@ -18,13 +18,13 @@ float score_experts(__global float* p, int experts, int sigmoid) {
   return all;
 }
 
-// What experts are chosen by.
+// The value by which experts are chosen.
 float rank_of(__global const float* p, int e, __global const float* vectors, int choice_at) {
   return choice_at >= 0 ? p[e] + vectors[choice_at + e] : p[e];
 }
 
-// A bit for each group that may be chosen from: those whose two best ranks are the largest together,
-// ties to the lower number.
+// A bit for each group that may be chosen from: the groups with the largest sums of their two best
+// ranks, ties to the lower number.
 ulong open_groups(__global const float* p, int groups, int groups_used, int each,
                   __global const float* vectors, int choice_at) {
   ulong open = 0;
@@ -47,7 +47,7 @@ ulong open_groups(__global const float* p, int groups, int groups_used, int each
   return open;
 }
 
-// A row's experts and their weights: the largest scores, with the bias of choices where there is
+// A row's experts and their weights: the largest scores, plus the bias of choices where there is
 // one; ties to the lower number. The weights sum to 1 if `normed`. One item a row: experts are few.
 __kernel void choose_experts(__global float* scores, int stride, int experts, int used, int normed,
                              int sigmoid, __global const float* vectors, int choice_at, int groups,
@@ -56,7 +56,7 @@ __kernel void choose_experts(__global float* scores, int stride, int experts, in
   __global float* p = scores + (long)get_global_id(0) * stride;
   __global int* chosen = expert + get_global_id(0) * used;
   float all = score_experts(p, experts, sigmoid);
-  if (choice_at >= 0 && !sigmoid) {  // a bias is added to what sums to 1
+  if (choice_at >= 0 && !sigmoid) {  // the bias is added to scores that sum to 1
     for (int e = 0; e < experts; ++e) p[e] = p[e] / all;
     all = 1.0f;
   }
@@ -77,7 +77,7 @@ __kernel void choose_experts(__global float* scores, int stride, int experts, in
     chosen[u] = best;
     sum = sum + p[best];
   }
-  for (int u = 1; u < used; ++u) {  // by rising number
+  for (int u = 1; u < used; ++u) {  // sort by rising number
     const int e = chosen[u];
     int v = u;
     for (; v > 0 && chosen[v - 1] > e; --v) chosen[v] = chosen[v - 1];
@@ -88,7 +88,7 @@ __kernel void choose_experts(__global float* scores, int stride, int experts, in
   }
 }
 
-// gate[row] = sigmoid(w h), how far the shared expert is open. One group a row.
+// gate[row] = sigmoid(w h), the gate of the shared expert. One work-group a row.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void open_gate(
     __global const float* h, int stride, __global const float* vectors, int w_at, int n,
     __global float* gate) {
@@ -101,8 +101,9 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void open_gate(
   if (item == 0) gate[get_group_id(0)] = 1.0f / (1.0f + exp_of(-sum));
 }
 
-// x += scale * weight of the slot * its row, slot by slot, in columns [first, first + n); those of the
-// slots begin at 0. One group a row. Where `next_at` >= 0 x is whole, and left spread.
+// x += scale * weight of the slot * its row, slot by slot, in columns [first, first + n); the
+// slots' columns begin at 0. One work-group a row. Where `next_at` >= 0, x is whole, and is left
+// spread.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void add_slots(
     __global float* x, int stride, int first, int n, __global const float* slots,
     __global const float* weight, int used, float scale, __global const float* vectors,

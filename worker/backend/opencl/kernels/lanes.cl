@@ -1,5 +1,5 @@
-// What an item of a product has of a panel's 16 rows: one of them, or (WIDE_LANES, on devices that add
-// vectors) all. The operations on a row are the same ones.
+// An item's part of a panel's 16 rows in a product: one of them, or (WIDE_LANES, on devices that
+// add vectors) all. The operations on a row are the same ones.
 #define OF_NUMBER(name, number) name##number
 #define OF_FORMAT(name, number) OF_NUMBER(name, number)
 #define OF(name) OF_FORMAT(name##_, FORMAT)
@@ -44,7 +44,7 @@ float lane_of(float16 x, int i) {
 #define LANE(x, i) (x)
 #endif
 
-// In which a tile takes slices to add their sums as product.cl's tree does,
-// ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)). Written out: a compiler that sees bits reversed makes
-// an operation of it that not every driver has.
+// The order in which a tile takes slices, so that it adds their sums as product.cl's tree does, ((0
+// + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)). A table, because a compiler that recognizes reversed bits
+// makes an operation of them that not every driver has.
 __constant uchar kSliceOrder[SLICES] = {0, 4, 2, 6, 1, 5, 3, 7};

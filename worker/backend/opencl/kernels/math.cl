@@ -1,9 +1,9 @@
-// Functions of one number that all kernels share, from additions, multiplications and fma alone: a
-// driver's own exp differs from the next driver's. The same polynomials as the CPU's (rows.inc).
+// Functions of one number that all kernels share, from additions, multiplications and fma alone:
+// exp differs from driver to driver. The polynomials are the CPU's (rows.inc).
 #pragma OPENCL FP_CONTRACT OFF
 
-// A loop whose passes wait for memory has an inner one of n passes, written out on a GPU so that all
-// of them load before the first one computes: nothing else hides the wait. Elsewhere n is 1.
+// A loop whose passes wait for memory has an inner loop of n passes, unrolled on a GPU so that all
+// of them load before the first one computes: nothing else hides the latency. Elsewhere n is 1.
 #if AHEAD
 #define PASSES(n) n
 #define EACH_PASS(j, n) _Pragma("unroll") for (int j = 0; j < PASSES(n); ++j)
@@ -12,8 +12,8 @@
 #define EACH_PASS(j, n) for (int j = 0; j < 1; ++j)
 #endif
 
-// All items of a group have bytes fetched that they read later. (Weights, before their products, made
-// these slower.)
+// Prefetches bytes that the group reads later; all items call. (Prefetching weights before their
+// products makes these slower.)
 #define FETCH_LINE 128
 #if AHEAD == 2
 void fetch_line(__global const uchar* at) {
@@ -32,8 +32,8 @@ void fetch(__global const uchar* from, ulong bytes, int item, int items) {
 #endif
 }
 
-// Sixteen values of a row. Rows and their panels begin at multiples of 64 bytes; of a vload the
-// compiler knows one value's alignment only, and a GPU then loads them one by one.
+// Sixteen values of a row. Rows and their panels begin at multiples of 64 bytes; with vload the
+// compiler assumes the alignment of one value only, and a GPU then loads them one by one.
 float16 panel_at(__global const float* panel) {
   __global const float4* v = (__global const float4*)panel;
   return (float16)(v[0], v[1], v[2], v[3]);
@@ -56,13 +56,13 @@ float exp_of(float x) {
   p = fma(p, r, 1.0f);
   p = fma(p, r, 1.0f);
   const int whole = as_int(shifted) - 0x4b400000;
-  const int half_of = whole >> 1;  // two factors: 2^n alone does not reach -149 nor 128
+  const int half_of = whole >> 1;  // two factors: 2^n alone does not reach -149 or 128
   const float first = as_float((half_of + 127) << 23);
   const float second = as_float((whole - half_of + 127) << 23);
   return x != x ? x : p * first * second;
 }
 
-// Near 0 its Taylor series, beyond (1 - e^-2|x|) / (1 + e^-2|x|).
+// tanh x: near 0 its Taylor series, beyond (1 - e^-2|x|) / (1 + e^-2|x|).
 float tanh_of(float x) {
   const float y = fabs(x);
   const float e = exp_of(y * -2.0f);
@@ -116,7 +116,7 @@ float relu_squared_of(float x) {
   return x < 0.0f ? 0.0f : x * x;
 }
 
-// By the number of cpu::Activate.
+// The activation `which`, a number of cpu::Activate.
 float activated(int which, float x) {
   return which == 0   ? silu_of(x)
          : which == 1 ? gelu_tanh_of(x)
@@ -131,26 +131,27 @@ float bfloat_at(__global const ushort* p) {
   return as_float((uint)*p << 16);
 }
 
-// The value of the item `width` behind this one of 32; only lower ones count. All 32 call.
+// The value of the item `width` above this one in 32; only results of lower items count. All 32
+// call.
 #if SHUFFLE == 1
 #pragma OPENCL EXTENSION cl_khr_subgroup_shuffle_relative : enable
-float from_behind(float v, int width) {
+float shuffle_down(float v, int width) {
   return sub_group_shuffle_down(v, (uint)width);
 }
 #elif SHUFFLE == 2
-float from_behind(float v, int width) {
-  float behind;
+float shuffle_down(float v, int width) {
+  float upper;
   asm volatile("shfl.sync.down.b32 %0, %1, %2, 31, 0xffffffff;"
-               : "=f"(behind)
+               : "=f"(upper)
                : "f"(v), "r"(width));
-  return behind;
+  return upper;
 }
 #endif
 
 // The sum, or the largest, of one number an item, by a fixed tree; every item of the group calls
-// and gets it. `part` has a float an item; items are a power of two, 64 at least. The last levels
-// go without local memory where items can look at each other's numbers: the same tree.
-#if SHUFFLE == 1  // a compiler may choose smaller sub-groups for one kernel than for the next
+// and gets it. `part` has a float an item; items are a power of two, at least 64. The last levels
+// of the same tree go without local memory where items can exchange numbers directly.
+#if SHUFFLE == 1  // a compiler may choose smaller sub-groups for another kernel
 #define LOCAL_WIDTH (get_max_sub_group_size() >= 32 ? 32 : 1)
 #elif SHUFFLE == 2
 #define LOCAL_WIDTH 32
@@ -168,7 +169,7 @@ float group_sum(float v, __local float* part, int item, int items) {
   const int wide = LOCAL_WIDTH == 32;
   if (wide && item < 32) {
     float mine = part[item];
-    for (int width = 16; width > 0; width /= 2) mine = mine + from_behind(mine, width);
+    for (int width = 16; width > 0; width /= 2) mine = mine + shuffle_down(mine, width);
     if (item == 0) part[0] = mine;
   }
   barrier(CLK_LOCAL_MEM_FENCE);
@@ -189,8 +190,8 @@ float group_max(float v, __local float* part, int item, int items) {
   if (wide && item < 32) {
     float mine = part[item];
     for (int width = 16; width > 0; width /= 2) {
-      const float behind = from_behind(mine, width);
-      if (behind > mine) mine = behind;
+      const float upper = shuffle_down(mine, width);
+      if (upper > mine) mine = upper;
     }
     if (item == 0) part[0] = mine;
   }
@@ -209,15 +210,15 @@ float sum_16(float16 v) {
   return c.x + c.y;
 }
 
-// The factor of an RMS norm over n numbers from the sums of their squares by panels; `squares_n` is a
-// multiple of 16, with zeros at the end.
+// The factor of an RMS norm over n numbers from the sums of their squares by panels; `squares_n` is
+// a multiple of 16, with zeros at the end.
 float norm_factor(__global const float* squares, int squares_n, int n, float eps) {
   float16 sum = (float16)(0.0f);
   for (int i = 0; i < squares_n / 16; ++i) sum += panel_at(squares + i * 16);
   return 1.0f / sqrt(sum_16(sum) / (float)n + eps);
 }
 
-// The same by sixteen items: each sums up its chain, and the factor comes of all of them.
+// The same by sixteen items: each sums its chain, and the factor is made of all chains.
 float norm_chain(__global const float* squares, int squares_n, int lane) {
   float sum = 0.0f;
   const int last = squares_n / 16 - 1;

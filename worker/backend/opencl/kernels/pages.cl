@@ -1,6 +1,6 @@
-// Keys and values in pages of 64 tokens, as on the CPU (kv.inc): keys [head_dim][64], so that an item
-// is a token, values [64][head_pad]. KV_TYPE: 0 float, 1 half, 2 bfloat16, 3 eight bits with a scale
-// for each token (floats [64] behind the head_pad * 64 bytes), 4 E4M3.
+// Keys and values in pages of 64 tokens, as on the CPU (kv.inc): keys [head_dim][64], so that an
+// item is a token; values [64][head_pad]. KV_TYPE: 0 float, 1 half, 2 bfloat16, 3 eight bits with a
+// scale for each token (floats [64] after the head_pad * 64 bytes), 4 E4M3.
 
 ushort bfloat_bits(float f) {
   const uint u = as_uint(f);
@@ -48,7 +48,7 @@ float load_element(__global const uchar* page, int at, float scale) {
 #endif
 }
 
-// `times` is what makes a number a code of eight bits.
+// `times` converts a number to an eight-bit code.
 void store_element(__global uchar* page, int at, float v, float times) {
 #if KV_TYPE == 0
   ((__global float*)page)[at] = v;
@@ -59,25 +59,25 @@ void store_element(__global uchar* page, int at, float v, float times) {
 #elif KV_TYPE == 4
   page[at] = fp8_bits(v);
 #else
-  const float code = fma(v, times, 0x1.8p23f);  // to the nearest, ties to even
+  const float code = fma(v, times, 0x1.8p23f);  // round to nearest, ties to even
   ((__global char*)page)[at] = times == 0.0f ? (char)0 : (char)(as_int(code) - 0x4b400000);
 #endif
 }
 
-// Heads of q, of k, of v as they lie in a row of `qkv`, head_pad apart: where biases, norms and the
-// rotation of a position are. -1: none.
+// Offsets of biases, norms and rotations for heads of q, k, v as they lie in a row of `qkv`,
+// head_pad floats apart; -1: none.
 typedef struct {
-  int bias_at, q_norm_at, k_norm_at;  // of the vectors
+  int bias_at, q_norm_at, k_norm_at;  // in `vectors`
   float eps;
-  ulong sin_at;  // of the turns, behind the cosines
-  ulong q_at;    // of the turns of queries, behind those of keys; 0: the same
+  ulong sin_at;  // in the RoPE table, after the cosines
+  ulong q_at;    // of the queries' table, after that of keys; 0: the same table
   int pairs, neox;
 } Finish;
 
-// Head `head` of a row into `value`: bias, norm (which: 0 q, 1 k, 2 v), rotation. Every item of the
-// group calls.
+// Puts head `head` of a row into `value`: bias, norm (which: 0 q, 1 k, 2 v), rotation. Every item
+// of the group calls.
 void finish_value(__global const float* row, int head, int which, int head_dim, int head_pad,
-                  int position, __global const float* vectors, __global const float* turns,
+                  int position, __global const float* vectors, __global const float* rope_table,
                   Finish f, __local float* value, __local float* part, int item) {
   __global const float* from = row + head * head_pad;
   float squares = 0.0f;
@@ -95,11 +95,11 @@ void finish_value(__global const float* row, int head, int which, int head_dim, 
     }
   }
   barrier(CLK_LOCAL_MEM_FENCE);
-  __global const float* own = turns + (which == 0 ? f.q_at : 0);
+  __global const float* table = rope_table + (which == 0 ? f.q_at : 0);
   for (int i = item; i < (which < 2 ? f.pairs : 0); i += PAGE_TOKENS) {
     const int a = f.neox ? i : 2 * i, b = f.neox ? i + f.pairs : 2 * i + 1;
-    const float c = own[(long)position * f.pairs + i];
-    const float s = own[f.sin_at + (long)position * f.pairs + i];
+    const float c = table[(long)position * f.pairs + i];
+    const float s = table[f.sin_at + (long)position * f.pairs + i];
     const float first = value[a], second = value[b];
     value[a] = fma(first, c, -(second * s));
     value[b] = fma(first, s, second * c);
@@ -107,8 +107,8 @@ void finish_value(__global const float* row, int head, int which, int head_dim, 
   barrier(CLK_LOCAL_MEM_FENCE);
 }
 
-// A key or a value of a token, in `value`, into its head's part of a page. Every item calls.
-void keep_value(__local const float* value, int is_key, int head_dim, int head_pad, int slot,
+// Stores a token's key or value from `value` into its head's part of a page. Every item calls.
+void store_kv(__local const float* value, int is_key, int head_dim, int head_pad, int slot,
                 __global uchar* page, __local float* part, int item) {
   float times = 0.0f;
 #if KV_TYPE == 3
@@ -131,12 +131,12 @@ void keep_value(__local const float* value, int is_key, int head_dim, int head_p
   }
 }
 
-// One head of a token: bias, norm, rotation, and its way into the pages. Groups: (head, token).
-// Queries go back to `qkv`, keys too while `keys_wait`.
+// Finishes one head of a token: bias, norm, rotation, and storing into the pages. Work-groups:
+// (head, token). Queries go back to `qkv`; so do keys while `keys_wait`.
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void finish_head(
     __global float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
     __global const int4* tokens, __global const int* tables, __global const float* vectors,
-    int bias_at, int q_norm_at, int k_norm_at, float eps, __global const float* turns, ulong sin_at,
+    int bias_at, int q_norm_at, int k_norm_at, float eps, __global const float* rope_table, ulong sin_at,
     ulong q_at, int pairs, int neox, int keys_wait, __global uchar* k_pages, __global uchar* v_pages,
     ulong page_bytes) {
   __local float value[HEAD_DIM_MOST];
@@ -146,7 +146,7 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void finish_he
   const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, q_at, pairs, neox};
   __global float* row = qkv + (long)get_group_id(1) * stride;
   const int4 token = tokens[get_group_id(1)];
-  finish_value(row, head, which, head_dim, head_pad, token.y, vectors, turns, f, value, part, item);
+  finish_value(row, head, which, head_dim, head_pad, token.y, vectors, rope_table, f, value, part, item);
   if (which == 0 || (which == 1 && keys_wait)) {
     for (int d = item; d < head_pad; d += PAGE_TOKENS) row[head * head_pad + d] = value[d];
     return;
@@ -155,5 +155,5 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void finish_he
   const ulong page_of = tables[token.z + token.y / PAGE_TOKENS];
   __global uchar* page = (which == 1 ? k_pages : v_pages) + page_of * page_bytes +
                          (ulong)kv_head * (page_bytes / kv_heads);
-  keep_value(value, which == 1, head_dim, head_pad, token.y % PAGE_TOKENS, page, part, item);
+  store_kv(value, which == 1, head_dim, head_pad, token.y % PAGE_TOKENS, page, part, item);
 }

@@ -1,16 +1,16 @@
-// Products of batch rows with packed weights. One definition of an output for any batch: spans of 32
-// k are dealt out to SLICES items (span s to item s mod SLICES), each sums its own as one chain of
-// fma over rising k, and the sums are added by a fixed tree. How many rows share a weight read does
-// not enter it.
+// Products of batch rows with packed weights, with one definition of an output for any batch: spans
+// of 32 k are dealt out to SLICES items (span s to item s mod SLICES), each sums its spans as one
+// chain of fma over rising k, and the sums are added by a fixed tree. The number of rows that share
+// a weight read does not matter.
 //
-// Rows that are to be normed (RMS) come as x * the norm's weights, with the sums of the squares of x
-// by panels (spread_row): the norm's factor is the same for all k, so it is multiplied last.
+// Rows that are to be normed (RMS) come as x * the norm's weights, with the sums of the squares of
+// x by panels (spread_row): the norm's factor is the same for all k, so it is multiplied last.
 
-// What becomes of y.
+// The fused epilogue that stores y.
 #define STORE 0         // y = bias + product
 #define ADD 1           // y += scale * gate[row] * (bias + product)
 #define ACTIVATE 2      // y = act(bias + product)
-#define TIMES_ACTIVE 3  // y = act(y) * (bias + product), or what gated_by says: y is the gate's product
+#define TIMES_ACTIVE 3  // y = act(y) * (bias + product), or gated_by(): y is the gate's product
 #define LOGITS 4        // y = cap * tanh(scale * product / cap)
 
 float finish_output(__global const float* y, float v, int mode, int activation, float scale,
@@ -28,7 +28,7 @@ F sum_slices(__local const F* p) {
          ((p[ITEMS] + p[5 * ITEMS]) + (p[3 * ITEMS] + p[7 * ITEMS]));
 }
 
-// The sum of the squares of a panel's values, of which each item has its lanes'.
+// The sum of the squares of a panel's values, of which each item has those of its lanes.
 #if WIDE_LANES
 float panel_squares(const float* mine, __local float* all, int slice, int lane) {
   const float16 v = vload16(0, mine);
@@ -43,15 +43,16 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
 }
 #endif
 
-// What all kernels of products take. A second matrix: with ONE there is none; with PAIR it lies as the
-// first one does and is multiplied with the same rows, y = act(bias + product) * (second bias + second
-// product); with BESIDE it is of another format (SECOND_SUMS) and has the panels from `border` on.
+// Parameters of all product kernels. The second matrix: with ONE there is none; with PAIR it lies
+// as the first one does and is multiplied with the same rows, y = act(bias + product) * (second
+// bias + second product); with CONCAT it is of another format (SECOND_SUMS) and has the panels from
+// `border` on.
 //
-// Where `next_at` >= 0 y is the residual, whole and new: its rows are left spread for the next norm.
-// Where `as_records` products alone read y: it is left as records (records.cl).
+// Where `next_at` >= 0, y is the residual, whole and new: its rows are left spread for the next
+// norm. Where `pack_int8`, only products read y: it is stored as int8 rows (int8_rows.cl).
 #define ONE 0
 #define PAIR 1
-#define BESIDE 2
+#define CONCAT 2
 #define PRODUCT_PARAMETERS                                                                         \
   __global const uchar *weights, ulong weights_at, ulong panel_bytes, int spans, int panels_each,  \
       __global const uchar *second, ulong second_at, ulong second_panel_bytes, int border,         \
@@ -60,17 +61,17 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
       int y_cols, __global const float *vectors, int bias_at, int second_bias_at, int mode,        \
       int activation, float scale, float cap, __global const float *gate, int gated,               \
       __global const int *expert, int first_expert, int experts, __global float *next,             \
-      __global float *next_squares, int next_squares_n, int next_at, int as_records
+      __global float *next_squares, int next_squares_n, int next_at, int pack_int8
 
-// Where the group's panels are, and its rows.
-#define PRODUCT_PLACE(ROWS)                                                                        \
+// The group's panels and rows.
+#define PRODUCT_INDICES(ROWS)                                                                        \
     const int lane = get_local_id(0), slice = get_local_id(1);                                     \
     const int panel = get_group_id(0), row0 = get_group_id(1) * ROWS;                              \
     int matrix = 0;                                                                                \
     if (experts > 0) matrix = expert[row0] - first_expert;                                         \
     const int here = experts == 0 || (matrix >= 0 && matrix < experts);                            \
     const ulong at = (ulong)((here ? matrix : 0) * panels_each + panel) * panel_bytes;             \
-    const int own = experts > 0 ? expert[row0] * panels_each * LANES : 0; /* bias of the expert */
+    const int expert_bias = experts > 0 ? expert[row0] * panels_each * LANES : 0; /* bias of the expert */
 
 // The factors of the rows' norms, sixteen chains each (norm_chain).
 #if WIDE_LANES
@@ -86,7 +87,7 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
 #define ROW_FACTOR factor_of_chains(chains + mine * LANES, norm_n, norm_eps)
 #endif
 
-// The sums of all slices, and what becomes of them: the items of slice r have row r, r + SLICES, ...
+// Adds the sums of all slices and stores the results; items of slice r have row r, r + SLICES, ...
 #define PRODUCT_END(ROWS, KIND)                                                                    \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                  \
     for (int mine = slice; mine < max(ROWS, SLICES); mine += SLICES) {                             \
@@ -104,20 +105,20 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
         for (int i = 0; i < ITEM_LANES; ++i) {                                                     \
           const int col = panel * LANES + lane + i;                                                \
           const long to = (long)row * y_stride + y_at + col;                                       \
-          float v = bias_at >= 0 ? sums[i] + vectors[bias_at + own + col] : sums[i];               \
+          float v = bias_at >= 0 ? sums[i] + vectors[bias_at + expert_bias + col] : sums[i];               \
           sums[i] = 0.0f;                                                                          \
           if (col >= y_cols) continue;                                                             \
           if (KIND == PAIR) {                                                                      \
             const float up =                                                                       \
-                second_bias_at >= 0 ? seconds[i] + vectors[second_bias_at + own + col] : seconds[i];\
+                second_bias_at >= 0 ? seconds[i] + vectors[second_bias_at + expert_bias + col] : seconds[i];\
             v = gated_by(activation, v, up);                                                       \
           }                                                                                        \
           sums[i] = finish_output(y + to, v, mode, activation, times, cap);                        \
-          if (!as_records) y[to] = sums[i];                                                        \
-          if (next_at >= 0 && !RECORDS) next[to] = sums[i] * vectors[next_at + y_at + col];        \
+          if (!pack_int8) y[to] = sums[i];                                                        \
+          if (next_at >= 0 && !INT8_ROWS) next[to] = sums[i] * vectors[next_at + y_at + col];        \
         }                                                                                          \
       }                                                                                            \
-      if (RECORDS && (as_records || next_at >= 0)) {                                               \
+      if (INT8_ROWS && (pack_int8 || next_at >= 0)) {                                               \
         const int col = y_at + panel * LANES;                                                      \
         __global float* to = (next_at >= 0 ? next : y) + (long)row * y_stride + col;               \
         const int counts = live && panel * LANES + lane < y_cols;                                  \
@@ -136,16 +137,16 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
       }                                                                                            \
     }
 
-// The sums of this item's slice for ROWS rows, then those of all slices.
+// The sums of this item's slice for ROWS rows, then of all slices.
 #define DEFINE_PRODUCT(NAME, ROWS, KIND, SUMS, SECOND_SUMS)                                        \
   __kernel __attribute__((reqd_work_group_size(LANES / ITEM_LANES, SLICES, 1))) void NAME(         \
       PRODUCT_PARAMETERS) {                                                                        \
     __local F part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * ITEMS];                                \
     __local float all_lanes[SLICES * LANES];                                                       \
-    PRODUCT_PLACE(ROWS)                                                                            \
+    PRODUCT_INDICES(ROWS)                                                                            \
     PRODUCT_CHAINS(ROWS)                                                                           \
     F acc[ROWS];                                                                                   \
-    if (KIND == BESIDE && panel >= border) {                                                       \
+    if (KIND == CONCAT && panel >= border) {                                                       \
       SECOND_SUMS(second + second_at + (ulong)(panel - border) * second_panel_bytes, spans, slice, \
                   lane, x, x_stride, row0, rows, x_share, acc);                                    \
     } else {                                                                                       \
@@ -166,10 +167,10 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
     __local float part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * LANES];                            \
     __local float all_lanes[SLICES * LANES];                                                       \
     __local uint exchanged[SLICES * MATRIX_WORDS];                                                 \
-    PRODUCT_PLACE(ROWS)                                                                            \
+    PRODUCT_INDICES(ROWS)                                                                            \
     PRODUCT_CHAINS(ROWS)                                                                           \
     __local uint* all = exchanged + slice * MATRIX_WORDS;                                          \
-    if (KIND == BESIDE && panel >= border) {                                                       \
+    if (KIND == CONCAT && panel >= border) {                                                       \
       SECOND_SUMS(second + second_at + (ulong)(panel - border) * second_panel_bytes, spans, slice, \
                   lane, x, x_stride, row0, rows, part, all);                                       \
     } else {                                                                                       \
@@ -182,15 +183,15 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
     PRODUCT_END(ROWS, KIND)                                                                        \
   }
 
-#if BESIDE_FORMATS
-DEFINE_PRODUCT(beside_1, 1, BESIDE, sums_1_0, sums_1_1)
+#if CONCAT_FORMATS
+DEFINE_PRODUCT(concat_1, 1, CONCAT, sums_1_0, sums_1_1)
 #if BY_MATRIX
-DEFINE_MATRIX_PRODUCT(beside_8, 8, BESIDE, sums_8_0, sums_8_1)
-DEFINE_MATRIX_PRODUCT(beside_16, 16, BESIDE, sums_16_0, sums_16_1)
-DEFINE_MATRIX_PRODUCT(beside_32, 32, BESIDE, sums_32_0, sums_32_1)
+DEFINE_MATRIX_PRODUCT(concat_8, 8, CONCAT, sums_8_0, sums_8_1)
+DEFINE_MATRIX_PRODUCT(concat_16, 16, CONCAT, sums_16_0, sums_16_1)
+DEFINE_MATRIX_PRODUCT(concat_32, 32, CONCAT, sums_32_0, sums_32_1)
 #else
-DEFINE_PRODUCT(beside_4, 4, BESIDE, sums_4_0, sums_4_1)
-DEFINE_PRODUCT(beside_8, 8, BESIDE, sums_8_0, sums_8_1)
+DEFINE_PRODUCT(concat_4, 4, CONCAT, sums_4_0, sums_4_1)
+DEFINE_PRODUCT(concat_8, 8, CONCAT, sums_8_0, sums_8_1)
 #endif
 #else
 DEFINE_PRODUCT(one_1, 1, ONE, sums_1_0, sums_1_0)

@@ -1,4 +1,4 @@
-// What goes over whole rows of floats: norms, copies, scales. One group a row.
+// Kernels over whole rows of floats: norms, copies, scales. One work-group a row.
 
 // out = y, or out += scale * y.
 void put(__global float* out, float y, int add, float scale) {
@@ -13,8 +13,8 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void spread(
              get_local_id(0));
 }
 
-// y = x / sqrt(mean(x^2) + eps) * w over the first n of `stored` floats that count; what lies between
-// (padding of heads) is zero.
+// y = x / sqrt(mean(x^2) + eps) * w over `stored` floats, of which n count; the others (padding of
+// heads) are zero.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_rms(
     __global const float* x, int x_at, int x_stride, __global const float* vectors, int w_at,
     int b_at, int stored, int n, float eps, __global float* out, int out_at, int out_stride,
@@ -31,7 +31,7 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_rms(
   for (int i = item; i < stored; i += NORM_ITEMS) {
     put(to + i, from[i] * factor * vectors[w_at + i], add, scale);
   }
-  if (next_at < 0) return;  // else `out` is the residual, which the next norm wants
+  if (next_at < 0) return;  // else `out` is the residual, which the next norm reads
   barrier(CLK_GLOBAL_MEM_FENCE);
   spread_row(to, vectors + next_at, n, next + (long)row * out_stride,
              next_squares + (long)row * next_squares_n, item);
@@ -62,16 +62,16 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_layer
     if (b_at >= 0) y = y + vectors[b_at + i];
     put(to + i, y, add, scale);
   }
-  if (next_at < 0) return;  // else `out` is the residual, which the next norm wants
+  if (next_at < 0) return;  // else `out` is the residual, which the next norm reads
   barrier(CLK_GLOBAL_MEM_FENCE);
   spread_row(to, vectors + next_at, n, next + (long)row * out_stride,
              next_squares + (long)row * next_squares_n, item);
 }
 
-#if RECORDS
-// Rows of n values as products read them; out may be x. What lies behind the values may be what is
-// left of a record.
-__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void records(
+#if INT8_ROWS
+// Stores rows of n values as products read them; out may be x. The memory after the values may hold
+// remains of earlier int8 rows.
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void int8_rows(
     __global const float* x, int stride, int n, __global float* out) {
   const long row = get_group_id(0);
   const int16 lanes = (int16)(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
@@ -82,11 +82,11 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void records(
 }
 #endif
 
-// out[i] = x[wanted[i]]
+// out[i] = x[indices[i]]
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void gather(
-    __global const float* x, int x_stride, __global const int* wanted, int wanted_at,
+    __global const float* x, int x_stride, __global const int* indices, int indices_at,
     __global float* out, int n) {
-  const long row = wanted[wanted_at + get_group_id(0)];
+  const long row = indices[indices_at + get_group_id(0)];
   for (int i = get_local_id(0); i < n; i += NORM_ITEMS) {
     out[(long)get_group_id(0) * x_stride + i] = x[row * x_stride + i];
   }
@@ -103,27 +103,27 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void rescale(
   }
 }
 
-// A number in the order of floats, zeros of either sign alike.
+// A whole number in the order of floats, zeros of either sign alike.
 uint order_of(float v) {
   const uint u = as_uint(v == 0.0f ? 0.0f : v);
   return (u & 0x80000000u) != 0 ? ~u : u | 0x80000000u;
 }
 
-// Of a row's n logits the first k (of `tables`, from tops_at on, a row each; 0: none) by falling logit,
-// ties by rising place, as pairs (logit, place) TOP_MOST pairs apart. The first place is -1 if one of
-// the logits is not finite. The k-th greatest is found byte by byte: how many there are of each is
-// counted, which has no order. One group a row.
-__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void first_few(
+// The first k of a row's n logits by falling logit, ties by rising index, as pairs (logit, index),
+// TOP_MOST pairs a row. Each row has its k in `tables`, from tops_at on; 0: none. The first index
+// is -1 if one of the logits is not finite. The k-th greatest is found byte by byte, by counting
+// how many logits have each byte, which needs no order. One work-group a row.
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void top_k(
     __global const float* logits, int stride, int n, __global const int* tables, int tops_at,
     __global int* pairs) {
-  __local int counts[256], at[NORM_ITEMS], place[TOP_MOST], found, chosen, odd;
+  __local int counts[256], at[NORM_ITEMS], index[TOP_MOST], found, chosen, odd;
   __local float value[TOP_MOST];
   const int item = get_local_id(0);
   __global const float* row = logits + (long)get_group_id(0) * stride;
   __global int* out = pairs + (long)get_group_id(0) * (2 * TOP_MOST);
   const int k = min(tables[tops_at + get_group_id(0)], n);
-  uint least = 0, known = 0;  // the bytes that the k-th greatest has, and which those are
-  int left = k;               // of those that begin with these bytes
+  uint least = 0, prefix_mask = 0;  // known bytes of the k-th greatest, and their mask
+  int left = k;               // still to take of those that begin with these bytes
   if (item == 0) found = 0;
   if (item == 0) odd = 0;
   for (int shift = 24; shift >= 0; shift -= 8) {
@@ -132,7 +132,7 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void first_few(
     for (int i = item; i < (k > 0 ? n : 0); i += NORM_ITEMS) {
       const uint order = order_of(row[i]);
       if (!(fabs(row[i]) <= FLT_MAX)) odd = 1;
-      if ((order & known) == least) atomic_inc(&counts[order >> shift & 255]);
+      if ((order & prefix_mask) == least) atomic_inc(&counts[order >> shift & 255]);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item == 0) {
@@ -144,15 +144,15 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void first_few(
     barrier(CLK_LOCAL_MEM_FENCE);
     left = at[0];
     least |= (uint)chosen << shift;
-    known |= 255u << shift;
+    prefix_mask |= 255u << shift;
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  // Those above it, in any order, then as many of those that are equal as are left, lowest first.
+  // Logits above it, in any order, then as many equal ones as are left, lowest index first.
   for (int i = item; i < (k > 0 ? n : 0); i += NORM_ITEMS) {
     if (order_of(row[i]) <= least) continue;
     const int to = atomic_inc(&found);
     value[to] = row[i];
-    place[to] = i;
+    index[to] = i;
   }
   int last = -1;
   for (int t = k - left; t < k; ++t) {
@@ -170,25 +170,25 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void first_few(
     barrier(CLK_LOCAL_MEM_FENCE);
     if (item == 0 && last < n) {
       value[t] = row[last];
-      place[t] = last;
+      index[t] = last;
     }
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int i = item; i < k; i += NORM_ITEMS) {
     int rank = 0;
     for (int j = 0; j < k; ++j) {
-      rank += value[j] > value[i] || (value[j] == value[i] && place[j] < place[i]);
+      rank += value[j] > value[i] || (value[j] == value[i] && index[j] < index[i]);
     }
     out[2 * rank] = as_int(value[i]);
-    out[2 * rank + 1] = place[i];
+    out[2 * rank + 1] = index[i];
   }
   barrier(CLK_GLOBAL_MEM_FENCE);
   if (item == 0 && odd) out[1] = -1;
 }
 
-// The lowest of the places with the greatest of a row's n logits; -1 if one of them is not finite.
+// The lowest index of the greatest of a row's n logits; -1 if one of them is not finite.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void best(
-    __global const float* logits, int stride, int n, __global int* place) {
+    __global const float* logits, int stride, int n, __global int* index) {
   __local float top[NORM_ITEMS];
   __local int at[NORM_ITEMS];
   const int item = get_local_id(0);
@@ -213,5 +213,5 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void best(
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  if (item == 0) place[get_group_id(0)] = top[0] <= FLT_MAX ? at[0] : -1;
+  if (item == 0) index[get_group_id(0)] = top[0] <= FLT_MAX ? at[0] : -1;
 }

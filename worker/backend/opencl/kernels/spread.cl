@@ -1,5 +1,5 @@
-// What products want of rows that are to be normed (product.cl): x * w as they read rows, and the
-// sums of the squares of x by panels of 16. An item has whole panels; behind the n floats of a row
+// Prepares rows that are to be normed for products (product.cl): x * w as they read rows, and the
+// sums of the squares of x by panels of 16. An item has whole panels; after the n floats of a row
 // there are zeros.
 void spread_row(__global const float* x, __global const float* w, int n, __global float* out,
                 __global float* squares, int item) {

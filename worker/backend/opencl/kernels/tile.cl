@@ -1,12 +1,13 @@
-// The same products of many rows: a group has TILE_ROWS rows and TILE_PANELS panels, whose weights
-// are unpacked once for all of them. An output is the chains of product.cl: slice by slice, and in
-// its order of adding slices, so that few sums are held at once. Items: (lanes of a panel, TILE_ROWS
-// / 4), of one lane each; an item has four rows and all panels of the group.
+// Products of many rows, as in product.cl: a work-group has TILE_ROWS rows and TILE_PANELS panels,
+// whose weights are unpacked once for all of them. An output consists of the chains of product.cl,
+// slice by slice, in product.cl's order of adding slices, so that few sums are live at once. Items:
+// (lanes of a panel, TILE_ROWS / 4), of one lane each; an item has four rows and all panels of the
+// group.
 #define TILE_ITEMS (TILE_ROWS / 4)
-// Floats from one row of x to the next: rows that are read side by side lie in unlike banks.
+// Floats from one row of x to the next: rows that are read at once lie in different banks.
 #define TILE_STRIDE 36
 
-// One span of k of the group's rows and weights into local memory; units are dealt out to items.
+// Copies one span of k of the group's rows and weights into local memory, units divided over items.
 void take_span(__global const uchar* weights, ulong panel_bytes, int panels, int s,
                __global const float* x, int x_stride, int row0, int rows, __local float* xs,
                __local float* ws, int lane, int group) {

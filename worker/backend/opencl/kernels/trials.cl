@@ -1,5 +1,5 @@
-// What tells whether a way of doing something gives what it should on a device (probe.cpp). One
-// group of 64 items, where it matters in two dimensions as those of products.
+// Trials that tell if a capability gives the right result on a device (probe.cpp). One work-group
+// of 64 items, in two dimensions as that of products where this matters.
 #if TRIAL == 1  // 64 numbers; their sum and their largest, by every item
 __kernel __attribute__((reqd_work_group_size(64, 1, 1))) void f(__global int* x) {
   __local float part[64];

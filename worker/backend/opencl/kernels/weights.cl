@@ -1,7 +1,7 @@
-// Packed weights to floats, and sums of their products, for one format: its layout
-// (worker/backend/cpu/layout.h) comes as macros, and its number in the program, FORMAT, is behind the
-// names of its functions: OF(f). A panel holds 16 rows side by side; an item has one of them, or
-// (WIDE_LANES) all.
+// Packed weights to floats, and sums of their products, for one format. Its layout
+// (worker/backend/cpu/layout.h) comes as macros; the names of its functions end with its number in
+// the program, FORMAT: OF(f). A panel holds 16 rows; an item has one of them, or (WIDE_LANES) all.
+
 // a and b of weight = code * a + b for group g of a block.
 void OF(affine_of)(__global const uchar* block, int g, int lane, F* a, F* b) {
   *a = (F)(0.0f);
@@ -97,9 +97,9 @@ void OF(unit_weights)(__global const uchar* block, int span, int u, int lane, F 
 #endif
 }
 
-#if !RECORDS || !HAS_D  // else bytes.cl has them
-// What slice `slice` of k adds to the products of ROWS rows with a panel: one chain of fma a row over
-// rising k. Behind the last row it is taken again. ITEM_LANES results for each row.
+#if !INT8_ROWS || !HAS_D  // else bytes.cl has them
+// The part of slice `slice` of k in the products of ROWS rows with a panel: one chain of fma a row
+// over rising k. The last row is repeated beyond the end. ITEM_LANES results for each row.
 #define DEFINE_SUMS(NAME, ROWS, SPANS)                                                             \
   void NAME(__global const uchar* at, int spans, int slice, int lane, __global const float* x,     \
             int x_stride, int row0, int rows, int x_share, F* acc) {                               \

@@ -1,9 +1,0 @@
-#include "control/core/planted.h"
-
-namespace holdfast::core {
-
-bool planted(Bug) {
-  return false;
-}
-
-}  // namespace holdfast::core

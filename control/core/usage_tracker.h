@@ -1,0 +1,47 @@
+#pragma once
+// Usage: how much there is right now of all, of each tenant, model and worker. Bounds are compared
+// with it.
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+
+#include "control/core/rows.h"
+
+namespace holdfast::core {
+
+struct UsageCounters {
+  std::int64_t requests = 0;  // not ended
+  std::int64_t waiting = 0;   // of them: queued
+  std::int64_t bytes = 0;     // of their prompts
+  std::int64_t running = 0;   // choices on a worker, or waiting for theirs to come back
+  std::int64_t pages = 0;     // KV pages that they may come to need
+  bool operator==(const UsageCounters&) const = default;
+};
+
+class UsageTracker {
+ public:
+  /// Counts a request that has not ended and comes (+1) or ends (-1).
+  void count_request(const RequestRow& row, std::int64_t bytes, int sign);
+  /// Counts a request that begins (+1) or stops (-1) to wait.
+  void count_waiting(const RequestRow& row, int sign);
+  /// Counts a choice of a request that begins (+1) or stops (-1) to run.
+  void count_running(const RequestRow& row, const std::string& worker_key, std::int64_t pages,
+                     int sign);
+
+  const UsageCounters& all() const { return all_; }
+  const UsageCounters& tenant(const std::string& name) const { return of(tenants_, name); }
+  const UsageCounters& model(const std::string& name) const { return of(models_, name); }
+  const UsageCounters& worker(const std::string& key) const { return of(workers_, key); }
+
+ private:
+  using CountersByName = std::unordered_map<std::string, UsageCounters>;
+  static const UsageCounters& of(const CountersByName& counters, const std::string& name);
+  static void add(UsageCounters& used, const UsageCounters& change, int sign);
+  static void add(CountersByName& counters, const std::string& name, const UsageCounters& change,
+                  int sign);
+  UsageCounters all_;
+  CountersByName tenants_, models_, workers_;
+};
+
+}  // namespace holdfast::core

@@ -1,0 +1,210 @@
+#include "shared/huggingface/tokenizer_pipeline.h"
+
+#include <nlohmann/json.hpp>
+
+#include "shared/gguf/parse.h"
+
+namespace holdfast::huggingface {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kMeta = "\xE2\x96\x81";
+constexpr std::string_view kGpt2 =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+std::string text_of(const json& in, const char* name) {
+  const auto at = in.find(name);
+  return at != in.end() && at->is_string() ? at->get<std::string>() : "";
+}
+bool flag_of(const json& in, const char* name, bool fallback) {
+  const auto at = in.find(name);
+  return at != in.end() && at->is_boolean() ? at->get<bool>() : fallback;
+}
+
+Error unsupported(const char* part, const std::string& what) {
+  return {Errc::kUnsupported,
+          std::string("read tokenizer.json: ") + part + " " + what + " is not supported"};
+}
+
+/// Spells \s and \S as the property that the models' tokenizers mean by them: PCRE2's \s has one
+/// character more.
+std::string for_pcre2(std::string_view pattern) {
+  std::string out;
+  for (std::size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] != '\\' || i + 1 == pattern.size()) {
+      out += pattern[i];
+      continue;
+    }
+    const char next = pattern[++i];
+    if (next == 's') {
+      out += "\\p{wspace}";
+    } else if (next == 'S') {
+      out += "\\P{wspace}";
+    } else {
+      out += '\\';
+      out += next;
+    }
+  }
+  return out;
+}
+
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (std::string_view("\\^$.[]|()?*+{}").find(c) != std::string_view::npos) out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+/// Returns {"Regex": …} or {"String": …} as a pattern.
+std::string pattern_of(const json& in) {
+  const auto at = in.find("pattern");
+  if (at == in.end() || !at->is_object()) return "";
+  const std::string regex = text_of(*at, "Regex");
+  return regex.empty() ? escaped(text_of(*at, "String")) : for_pcre2(regex);
+}
+
+class PipelineReader {
+ public:
+  Result<void> normalizer(const json& in) {
+    const std::string type = text_of(in, "type");
+    if (type == "Sequence") return each(in, "normalizers", &PipelineReader::normalizer);
+    if (type == "NFC" || type == "NFKC") {
+      out_.form = type == "NFC" ? "nfc" : "nfkc";
+      return {};
+    }
+    if (type == "Lowercase") {
+      out_.lowercase = true;
+      return {};
+    }
+    if (type == "Prepend" && text_of(in, "prepend") == kMeta) {
+      out_.prefix_space = true;
+      return {};
+    }
+    if (type == "Replace") return replace(in);
+    if (type == "Precompiled") {
+      out_.charsmap = text_of(in, "precompiled_charsmap");
+      return {};
+    }
+    if (type == "Strip") {
+      out_.strip = true;
+      return {};
+    }
+    if (type == "BertNormalizer") {
+      if (!flag_of(in, "clean_text", true)) return unsupported("normalizer", "without clean_text");
+      out_.bert = true;
+      out_.lowercase = flag_of(in, "lowercase", true);
+      out_.strip_accents = flag_of(in, "strip_accents", out_.lowercase);
+      out_.chinese = flag_of(in, "handle_chinese_chars", true);
+      return {};
+    }
+    return unsupported("normalizer", gguf::quoted(type));
+  }
+
+  Result<void> pre_tokenizer(const json& in) {
+    const std::string type = text_of(in, "type");
+    if (type == "Sequence") return each(in, "pretokenizers", &PipelineReader::pre_tokenizer);
+    if (type == "ByteLevel") {
+      out_.byte_level = true;
+      out_.prefix_space = out_.prefix_space || flag_of(in, "add_prefix_space", false);
+      if (flag_of(in, "use_regex", true)) out_.patterns.push_back(for_pcre2(kGpt2));
+      return {};
+    }
+    if (type == "Split") return split(in);
+    if (type == "Digits") {
+      const bool single = flag_of(in, "individual_digits", false);
+      out_.patterns.push_back(single ? R"(\p{N})" : R"(\p{N}+)");
+      return {};
+    }
+    if (type == "Punctuation" &&
+        (text_of(in, "behavior").empty() || text_of(in, "behavior") == "Isolated")) {
+      out_.patterns.push_back(R"([\p{P}!-/:-@\[-`{-~])");
+      return {};
+    }
+    if (type == "Metaspace") return metaspace(in);
+    if (type == "WhitespaceSplit") {
+      out_.squeeze_spaces = true;
+      return {};
+    }
+    if (type == "BertPreTokenizer") {
+      out_.bert = true;
+      return {};
+    }
+    return unsupported("pre_tokenizer", gguf::quoted(type));
+  }
+
+  /// Reads the decoder: one of ByteLevel alone also shows that words are bytes.
+  void decoder(const json& in) {
+    if (text_of(in, "type") == "ByteLevel") out_.byte_level = true;
+  }
+
+  Pipeline take() { return std::move(out_); }
+
+ private:
+  Result<void> each(const json& in, const char* list,
+                    Result<void> (PipelineReader::*read)(const json&)) {
+    const auto at = in.find(list);
+    if (at == in.end() || !at->is_array()) return unsupported(list, "without its list");
+    for (const json& part : *at) HOLDFAST_CHECKED((this->*read)(part));
+    return {};
+  }
+
+  Result<void> replace(const json& in) {
+    const std::string pattern = pattern_of(in);
+    const std::string content = text_of(in, "content");
+    if (pattern == " " && content == kMeta) {
+      out_.meta = true;
+      return {};
+    }
+    // Replaces runs of spaces by one, like sentencepiece's own normaliser.
+    if (pattern == " {2,}" && (content == " " || content == kMeta)) {
+      out_.squeeze_spaces = true;
+      return {};
+    }
+    return unsupported("normalizer",
+                       "Replace of " + gguf::quoted(pattern) + " by " + gguf::quoted(content));
+  }
+
+  Result<void> metaspace(const json& in) {
+    out_.meta = true;
+    const std::string scheme = text_of(in, "prepend_scheme");
+    const bool prefix = scheme.empty() ? flag_of(in, "add_prefix_space", true) : scheme != "never";
+    out_.prefix_space = out_.prefix_space || prefix;
+    return {};
+  }
+
+  Result<void> split(const json& in) {
+    const std::string behavior = text_of(in, "behavior");
+    const std::string pattern = pattern_of(in);
+    const bool invert = flag_of(in, "invert", false);
+    if (pattern.empty()) return unsupported("pre_tokenizer", "Split without a pattern");
+    // Merging a space with the word before it cuts only where no token of such a vocabulary
+    // crosses.
+    if (pattern == " " && behavior == "MergedWithPrevious" && !invert) return {};
+    if ((behavior == "Isolated" && !invert) || (behavior == "Removed" && invert)) {
+      out_.patterns.push_back(pattern);
+      return {};
+    }
+    return unsupported("pre_tokenizer", "Split with behavior " + gguf::quoted(behavior));
+  }
+
+  Pipeline out_;
+};
+
+}  // namespace
+
+Result<Pipeline> read_pipeline(const nlohmann::json& tokenizer) {
+  PipelineReader reader;
+  const auto part = [&](const char* name) {
+    const auto at = tokenizer.find(name);
+    return at != tokenizer.end() && at->is_object() ? &*at : nullptr;
+  };
+  if (const json* in = part("normalizer")) HOLDFAST_CHECKED(reader.normalizer(*in));
+  if (const json* in = part("pre_tokenizer")) HOLDFAST_CHECKED(reader.pre_tokenizer(*in));
+  if (const json* in = part("decoder")) reader.decoder(*in);
+  return reader.take();
+}
+
+}  // namespace holdfast::huggingface

@@ -1,2 +1,0 @@
-set(libs hf_images)
-set(timeout_s 60)
