@@ -8,10 +8,12 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "control/gateway/open_batches.h"
 #include "control/gateway/router.h"
 
 namespace holdfast::gateway {
@@ -20,10 +22,12 @@ struct BatchRunnerOptions {
   int batches = 4;  // worked on at once, each by a thread
   int lines = 64;   // of each batch in flight
   std::int64_t lease_ms = 3'000;
-  std::int64_t look_ms = 1'000;  // interval of looking for new batches
+  std::int64_t look_ms = 1'000;   // interval of looking for new batches
+  std::int64_t slice_ms = 5'000;  // a tenant's only thread gives way after it to a tenant without
 };
 
-/// The threads that work on batches.
+/// The threads that work on batches, and one that looks for them. Threads are shared out by tenant
+/// (open_batches.h): many or long batches of one tenant do not hold up another tenant's.
 class BatchRunner {
  public:
   /// Starts at once. `context` must outlive it.
@@ -35,8 +39,10 @@ class BatchRunner {
   void wake();
 
  private:
+  void look();
   void run(int number);
-  bool wait(std::int64_t ms);
+  std::optional<OpenBatch> wait_for_batch();
+  bool stops(const OpenBatch& batch);
 
   Context& context_;
   const BatchRunnerOptions options_;
@@ -44,7 +50,8 @@ class BatchRunner {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopping_ = false;
-  std::uint64_t wakes_ = 0;
+  bool woken_ = false;  // a look is due at once
+  OpenBatches open_;
   std::vector<std::thread> threads_;
 };
 
