@@ -38,8 +38,8 @@ Dfa determinised(const Nfa& nfa);
 /// Continues `nfa` from a state with the texts of `dfa`, which calls no rules. Returns their end
 /// state.
 std::uint32_t append_dfa(Nfa& nfa, std::uint32_t from, const Dfa& dfa);
-/// Returns an automaton of the same texts, without states from which no text ends; the start stays.
-/// It calls no rules.
+/// Returns an automaton of the same texts that calls no rules, without states from which no text
+/// ends; the start stays.
 Dfa trimmed(const Dfa& dfa);
 /// Numbers the bytes so that those between two `begins` share a number. Returns how many there are.
 std::uint32_t classify(const std::bitset<257>& begins, std::array<std::uint8_t, 256>& class_of);

@@ -8,7 +8,7 @@
 namespace holdfast::grammar {
 
 bool has_looks(const Expr& expr);
-/// Returns the texts that `expr` matches as a whole. It calls no rules.
+/// Returns the texts that `expr` matches as a whole, as an automaton that calls no rules.
 Dfa dfa_of_looks(const Expr& expr, Encoding encoding, Budget& budget);
 
 }  // namespace holdfast::grammar

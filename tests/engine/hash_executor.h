@@ -38,7 +38,7 @@ struct HashLog {
 
 /// An executor that CHECKs every limit and that live segments share no page that one of them
 /// writes, and reads nothing but what was written through the page tables (pages start as garbage).
-/// It has_prefill_kernels(): a sequence that met a page of the other kind has other logits.
+/// has_prefill_kernels() is true: a sequence that met a page of the other kind has other logits.
 std::unique_ptr<backend::Executor> make_hash_executor(const ModelEngineConfig& config,
                                                       std::shared_ptr<HashLog> log);
 
