@@ -2,42 +2,34 @@
 
 #include <chrono>
 #include <utility>
-#include <variant>
 
-#include "control/gateway/await.h"
 #include "control/gateway/batch_work.h"
 #include "control/gateway/batches.h"
 #include "control/gateway/blame.h"
+#include "control/gateway/object_pages.h"
+#include "shared/base/clock.h"
 
 namespace holdfast::gateway {
 
 namespace {
 
-constexpr std::int64_t kPage = 100;
-constexpr std::size_t kOpenMax = 10'000;  // looked at; a tenant's own limit is far below
+constexpr std::int64_t kOpenMax = 10'000;  // looked at; a tenant's own limit is far below
 
-std::int64_t steady_ms() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+std::int64_t monotonic_ms() {
+  return system_clock().monotonic_us() / 1000;
 }
 
 /// Returns all open batches, oldest first; nullopt when the daemon did not answer.
 std::optional<std::vector<OpenBatch>> list_open(ObjectStore& object_store) {
   std::vector<OpenBatch> open;
-  ObjectListQuery query;
-  query.kind = kOpenBatchKind;
-  query.newest_first = false;
-  query.limit = kPage;
-  for (;;) {
-    const auto answer = await<ObjectStore::Page>(
-        [&](auto done) { object_store.list(client::AllTenants::local(), query, std::move(done)); });
-    const auto* page = std::get_if<ObjectStore::Page>(&answer);
-    if (page == nullptr) return std::nullopt;
-    for (const StoredObject& object : page->objects) open.push_back({object.id, object.owner});
-    if (!page->more || page->objects.empty() || open.size() >= kOpenMax) return open;
-    query.from = page->objects.back().seq;
+  const auto add = [&](const std::vector<StoredObject>& objects) {
+    for (const StoredObject& object : objects) open.push_back({object.id, object.owner});
+    return true;
+  };
+  if (!each_page(object_store, kOpenBatchKind, Order::kOldestFirst, kOpenMax, add)) {
+    return std::nullopt;
   }
+  return open;
 }
 
 }  // namespace
@@ -45,7 +37,7 @@ std::optional<std::vector<OpenBatch>> list_open(ObjectStore& object_store) {
 BatchRunner::BatchRunner(Context& context, BatchRunnerOptions options)
     : context_(context), options_(options), name_(context.new_request_id()) {
   threads_.emplace_back([this] { look(); });
-  for (int i = 0; i < options_.batches; ++i) threads_.emplace_back([this, i] { run(i); });
+  for (int i = 0; i < options_.batches; ++i) threads_.emplace_back([this] { run(); });
 }
 
 BatchRunner::~BatchRunner() {
@@ -88,7 +80,7 @@ std::optional<OpenBatch> BatchRunner::wait_for_batch() {
   std::unique_lock lock(mutex_);
   std::optional<OpenBatch> batch;
   changed_.wait(lock, [&] {
-    if (!stopping_) batch = open_.take(steady_ms());
+    if (!stopping_) batch = open_.take(monotonic_ms());
     return stopping_ || batch.has_value();
   });
   return batch;
@@ -96,13 +88,14 @@ std::optional<OpenBatch> BatchRunner::wait_for_batch() {
 
 bool BatchRunner::stops(const OpenBatch& batch) {
   const std::lock_guard lock(mutex_);
-  return stopping_ || open_.gives_way(batch, steady_ms(), options_.slice_ms);
+  return stopping_ || open_.gives_way(batch, monotonic_ms(), options_.slice_ms);
 }
 
-void BatchRunner::run(int number) {
-  const std::string worker = name_ + "/" + std::to_string(number);
+/// A thread that works on batches. All of them lease in the process's name: none of its threads
+/// takes a batch that another one works on, and one that gave way can be taken up at once.
+void BatchRunner::run() {
   while (const auto batch = wait_for_batch()) {
-    work_on_batch(context_, batch->id, worker, {options_.lines, options_.lease_ms},
+    work_on_batch(context_, batch->id, name_, {options_.lines, options_.lease_ms},
                   [&] { return stops(*batch); });
     const std::lock_guard lock(mutex_);
     open_.leave(*batch);

@@ -4,9 +4,7 @@
 // before. Results are appended to the output file in the order of the lines, in one transaction
 // with the number of lines done: no line is lost, none is there twice.
 
-#include <atomic>
 #include <condition_variable>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -22,8 +20,8 @@ struct BatchRunnerOptions {
   int batches = 4;  // worked on at once, each by a thread
   int lines = 64;   // of each batch in flight
   std::int64_t lease_ms = 3'000;
-  std::int64_t look_ms = 1'000;   // interval of looking for new batches
-  std::int64_t slice_ms = 5'000;  // a tenant's only thread gives way after it to a tenant without
+  std::int64_t look_ms = 1'000;    // interval of looking for new batches
+  std::int64_t slice_ms = 15'000;  // a tenant's only thread gives way after it to one without
 };
 
 /// The threads that work on batches, and one that looks for them. Threads are shared out by tenant
@@ -40,7 +38,7 @@ class BatchRunner {
 
  private:
   void look();
-  void run(int number);
+  void run();
   std::optional<OpenBatch> wait_for_batch();
   bool stops(const OpenBatch& batch);
 

@@ -1,9 +1,11 @@
 #include "control/gateway/blame.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "control/gateway/await.h"
+#include "control/gateway/object_pages.h"
 #include "shared/base/clock.h"
 #include "shared/base/json_text.h"
 #include "shared/base/log.h"
@@ -69,22 +71,16 @@ bool Blame::write_down(const Touched& touched) {
 
 bool Blame::read_all() {
   std::map<std::string, Deaths> deaths_by_item;
-  ObjectListQuery query;
-  query.kind = kBlameKind;
-  query.limit = 1000;
-  for (;;) {
-    const auto answer = await<ObjectStore::Page>(
-        [&](auto done) { object_store_.list(kAllTenants, query, std::move(done)); });
-    const auto* page = std::get_if<ObjectStore::Page>(&answer);
-    if (page == nullptr) return false;
-    for (const StoredObject& stored : page->objects) {
+  const auto add = [&](const std::vector<StoredObject>& objects) {
+    for (const StoredObject& stored : objects) {
       const json body = try_parse_json<json>(stored.body);
       if (!body.is_object()) continue;
       deaths_by_item[stored.id] = {count_of(body, "crashes"), count_of(body, "deaths")};
     }
-    if (!page->more || page->objects.empty()) break;
-    query.from = page->objects.back().seq;
-  }
+    return true;
+  };
+  constexpr auto kAll = std::numeric_limits<std::int64_t>::max();
+  if (!each_page(object_store_, kBlameKind, Order::kNewestFirst, kAll, add)) return false;
   const std::lock_guard lock(mutex_);
   deaths_by_item_ = std::move(deaths_by_item);
   return true;

@@ -287,8 +287,10 @@ void watch(const TurnPtr& turn) {
   turn->context.object_store->list(
       client::AllTenants::local(), query,
       on_strand<ObjectStore::Page>(turn->exchange, [turn](const ObjectStore::Page& page) {
-        if (!any_wants_responses(targets_of(page.objects), turn->from().tenant()))
+        // Where there are more targets than a page has, one of them may want it.
+        if (!page.more && !any_wants_responses(targets_of(page.objects), turn->from().tenant())) {
           return take_up(turn);
+        }
         ObjectChange change;
         change.kind = kWatchKind;
         change.id = turn->id;

@@ -1,6 +1,6 @@
 #include "control/gateway/open_batches.h"
 
-#include <tuple>
+#include <algorithm>
 #include <utility>
 
 #include "shared/base/check.h"
@@ -15,6 +15,7 @@ void OpenBatches::look(std::vector<OpenBatch> open) {
   std::erase_if(tenants_, [&](const auto& tenant) {
     return tenant.second.threads == 0 && !owners.contains(tenant.first);
   });
+  update_waiting();
 }
 
 std::optional<OpenBatch> OpenBatches::take(std::int64_t now_ms) {
@@ -35,13 +36,16 @@ std::optional<OpenBatch> OpenBatches::take(std::int64_t now_ms) {
   Tenant& tenant = tenants_[best->owner];
   ++tenant.threads;
   tenant.served = ++takes_;
+  update_waiting();
   return *best;
 }
 
 void OpenBatches::leave(const OpenBatch& batch) {
-  CHECK_MSG(taken_.erase(batch.id) == 1, "a batch that is left was taken");
+  const std::size_t erased = taken_.erase(batch.id);
+  CHECK_MSG(erased == 1, "a batch that is left was taken");
   tried_.insert(batch.id);
   --tenants_.at(batch.owner).threads;
+  update_waiting();
 }
 
 int OpenBatches::threads_of(const std::string& owner) const {
@@ -53,11 +57,13 @@ bool OpenBatches::gives_way(const OpenBatch& batch, std::int64_t now_ms,
                             std::int64_t slice_ms) const {
   const auto taken = taken_.find(batch.id);
   CHECK_MSG(taken != taken_.end(), "only a batch that is worked on can give way");
-  if (threads_of(batch.owner) < 2 && now_ms - taken->second < slice_ms) return false;
-  for (const OpenBatch& other : open_) {
-    if (is_free(other) && threads_of(other.owner) == 0) return true;
-  }
-  return false;
+  return tenant_waits_ && (threads_of(batch.owner) > 1 || now_ms - taken->second >= slice_ms);
+}
+
+void OpenBatches::update_waiting() {
+  tenant_waits_ = std::any_of(open_.begin(), open_.end(), [this](const OpenBatch& batch) {
+    return is_free(batch) && threads_of(batch.owner) == 0;
+  });
 }
 
 }  // namespace holdfast::gateway

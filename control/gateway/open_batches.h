@@ -44,12 +44,14 @@ class OpenBatches {
     return !taken_.contains(batch.id) && !tried_.contains(batch.id);
   }
   int threads_of(const std::string& owner) const;
+  void update_waiting();
 
   std::vector<OpenBatch> open_;
   std::map<std::string, std::int64_t> taken_;  // id -> when
   std::set<std::string> tried_;                // since the last look
   std::map<std::string, Tenant> tenants_;      // those with open batches
   std::uint64_t takes_ = 0;
+  bool tenant_waits_ = false;  // one without a thread has a free batch; gives_way() is asked often
 };
 
 }  // namespace holdfast::gateway

@@ -7,6 +7,7 @@
 
 #include "control/gateway/await.h"
 #include "control/gateway/blame.h"
+#include "control/gateway/object_pages.h"
 #include "control/gateway/response_body.h"
 #include "control/gateway/webhook_post.h"
 #include "shared/base/clock.h"
@@ -20,7 +21,6 @@ namespace {
 using json = nlohmann::ordered_json;
 
 const client::AllTenants kAllTenants = client::AllTenants::local();
-constexpr std::int64_t kPage = 100;
 constexpr std::int64_t kLookMax = 10'000;  // of one kind in one round
 constexpr std::int64_t kAgeMaxMs = 72 * 3'600'000;
 constexpr std::int64_t kUnknownMs = 3'600'000;
@@ -38,22 +38,6 @@ std::int64_t now_ms() {
 std::int64_t spread(std::int64_t ms) {
   thread_local std::minstd_rand random(std::random_device{}());
   return ms + static_cast<std::int64_t>(random() % static_cast<unsigned>(ms / 10 + 1));
-}
-
-/// Visits the pages of a kind, until `visit` returns false.
-template <class Visit>
-void each(ObjectStore& object_store, const char* kind, bool newest_first, const Visit& visit) {
-  ObjectListQuery query;
-  query.kind = kind;
-  query.newest_first = newest_first;
-  query.limit = kPage;
-  for (std::int64_t scanned = 0; scanned < kLookMax; scanned += kPage) {
-    const auto answer = await<ObjectStore::Page>(
-        [&](auto done) { object_store.list(kAllTenants, query, std::move(done)); });
-    const auto* page = std::get_if<ObjectStore::Page>(&answer);
-    if (page == nullptr || !visit(page->objects) || !page->more) return;
-    query.from = page->objects.back().seq;
-  }
 }
 
 std::vector<Header> signed_headers(const WebhookTarget& target, const std::string& id,
@@ -120,13 +104,14 @@ void WebhookSender::run(int number) {
 }
 
 void WebhookSender::watch_responses() {
-  each(*context_.object_store, kWatchKind, false, [&](const std::vector<StoredObject>& watches) {
-    for (const StoredObject& watch : watches) {
-      if (stopping()) return false;
-      look_at(watch);
-    }
-    return true;
-  });
+  each_page(*context_.object_store, kWatchKind, Order::kOldestFirst, kLookMax,
+            [&](const std::vector<StoredObject>& watches) {
+              for (const StoredObject& watch : watches) {
+                if (stopping()) return false;
+                look_at(watch);
+              }
+              return true;
+            });
 }
 
 /// Makes the deliveries of a response that has ended, and removes its mark.
@@ -163,7 +148,7 @@ void WebhookSender::deliver_due(bool all) {
   std::optional<std::vector<WebhookTarget>> targets;
   std::int64_t waiting = 0;
   bool whole = all;
-  each(*context_.object_store, client::kDueKind, !all, [&](const std::vector<StoredObject>& list) {
+  const auto visit = [&](const std::vector<StoredObject>& list) {
     waiting += std::ssize(list);
     for (const StoredObject& due : list) {
       const auto touch_guard = touch(context_.blame, item_of(due));
@@ -176,11 +161,13 @@ void WebhookSender::deliver_due(bool all) {
       whole = whole && !stopping();
       if (stopping()) return false;
       if (!targets) targets = read_targets(*context_.object_store);
-      if (!targets) return false;
+      if (!targets) return whole = false;
       deliver(due, *targets);
     }
     return all;
-  });
+  };
+  const Order order = all ? Order::kOldestFirst : Order::kNewestFirst;
+  whole = each_page(*context_.object_store, client::kDueKind, order, kLookMax, visit) && whole;
   if (whole) context_.webhooks->waiting = waiting;
 }
 

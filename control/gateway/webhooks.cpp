@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/await.h"
+#include "control/gateway/object_pages.h"
 #include "control/gateway/params.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/json_text.h"
@@ -15,6 +16,7 @@ namespace {
 using json = nlohmann::ordered_json;
 
 constexpr std::size_t kIdDigits = 26;
+constexpr std::int64_t kTargetsMax = 100'000;
 
 std::string derived_id(const char* prefix, const WebhookEvent& event, const std::string& target) {
   std::string name = event.type;
@@ -59,15 +61,15 @@ std::vector<WebhookTarget> targets_of(const std::vector<StoredObject>& stored) {
 }
 
 std::optional<std::vector<WebhookTarget>> read_targets(ObjectStore& object_store) {
-  ObjectListQuery query;
-  query.kind = client::kWebhookKind;
-  query.newest_first = false;
-  query.limit = 1000;
-  const auto answer = await<ObjectStore::Page>(
-      [&](auto done) { object_store.list(client::AllTenants::local(), query, std::move(done)); });
-  const auto* page = std::get_if<ObjectStore::Page>(&answer);
-  if (page == nullptr) return std::nullopt;
-  return targets_of(page->objects);
+  std::vector<WebhookTarget> targets;
+  const auto add = [&](const std::vector<StoredObject>& stored) {
+    for (WebhookTarget& target : targets_of(stored)) targets.push_back(std::move(target));
+    return true;
+  };
+  if (!each_page(object_store, client::kWebhookKind, Order::kOldestFirst, kTargetsMax, add)) {
+    return std::nullopt;
+  }
+  return targets;
 }
 
 bool any_wants_responses(const std::vector<WebhookTarget>& targets, const std::string& owner) {
