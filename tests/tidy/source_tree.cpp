@@ -25,12 +25,8 @@ std::vector<Source> sources_that_end_with(const std::vector<std::string>& ending
   return out;
 }
 
-/// End of the literal that starts at line[i]: a string, a raw string or a character.
+/// Returns where the string or character that starts at line[i] ends.
 std::size_t end_of_literal(const std::string& line, std::size_t i) {
-  if (line[i] == '"' && i > 0 && line[i - 1] == 'R') {
-    const std::size_t end = line.find(")\"", i);
-    return end == std::string::npos ? line.size() : end + 1;
-  }
   const char quote = line[i];
   for (++i; i < line.size() && line[i] != quote; ++i) {
     if (line[i] == '\\') ++i;
@@ -142,19 +138,6 @@ std::string included(const std::string& line, bool system) {
   if (!starts_with(line, begin)) return "";
   const std::size_t close = line.find(system ? '>' : '"', begin.size());
   return close == std::string::npos ? "" : line.substr(begin.size(), close - begin.size());
-}
-
-std::string code_of(const std::string& line) {
-  std::string out;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (line.compare(i, 2, "//") == 0) break;
-    if (begins_literal(line, i)) {
-      i = end_of_literal(line, i);
-    } else {
-      out.push_back(line[i]);
-    }
-  }
-  return out;
 }
 
 std::vector<std::string> code_lines(const Source& source) {

@@ -36,9 +36,6 @@ std::size_t columns(const std::string& line);
 /// empty.
 std::string included(const std::string& line, bool system = false);
 
-/// The line without its // comment and without what stands in literals.
-std::string code_of(const std::string& line);
-
 /// All lines without comments of both kinds and without what stands in literals, raw ones too.
 std::vector<std::string> code_lines(const Source& source);
 

@@ -72,9 +72,10 @@ class FunctionFinder {
  public:
   explicit FunctionFinder(const Source& source) : source_(source) {}
   void report(Findings& findings) {
-    for (std::size_t i = 0; i < source_.lines.size(); ++i) {
-      if (starts_with(source_.lines[i], "#")) continue;
-      for (const char c : code_of(source_.lines[i])) take(c, i, findings);
+    const std::vector<std::string> code = code_lines(source_);
+    for (std::size_t i = 0; i < code.size(); ++i) {
+      if (starts_with(code[i], "#")) continue;
+      for (const char c : code[i]) take(c, i, findings);
     }
   }
 
@@ -159,7 +160,7 @@ TEST(Tidy, Headers_HavePragmaOnceAndNoHeavyIncludes) {
 // parsers may be named only in the file that measures first, and where a reader bounds itself.
 TEST(Tidy, JsonTexts_AreParsedOnlyByTheBoundedReader) {
   const std::map<std::string, std::string> allowed = {
-      {"shared/base/json_text.cpp", "the door"},
+      {"shared/base/json_text.cpp", "the bounded reader itself"},
       {"shared/grammar/json_tree.cpp", "measures first, then builds a tree of its own"}};
   const std::vector<std::string> parsers = {
       "json::parse(",     "json::accept(",       "json::sax_parse(",  "json::from_cbor(",
@@ -167,10 +168,11 @@ TEST(Tidy, JsonTexts_AreParsedOnlyByTheBoundedReader) {
   Findings findings;
   for (const Source& source : cpp_sources()) {
     if (starts_with(source.path, "tests/") || allowed.contains(source.path)) continue;
-    for (std::size_t i = 0; i < source.lines.size(); ++i) {
+    const std::vector<std::string> code = code_lines(source);
+    for (std::size_t i = 0; i < code.size(); ++i) {
       for (const std::string& parser : parsers) {
-        if (code_of(source.lines[i]).find(parser) == std::string::npos) continue;
-        findings.add(source.path, i + 1, parser + "…: shared/base/json_text.h is the door");
+        if (code[i].find(parser) == std::string::npos) continue;
+        findings.add(source.path, i + 1, parser + "…: call shared/base/json_text.h instead");
       }
     }
   }
@@ -269,10 +271,11 @@ TEST(Tidy, Core_ReadsNoClockAndNoRandomness) {
   Findings findings;
   for (const Source& source : cpp_sources()) {
     if (!starts_with(source.path, "control/core/")) continue;
-    for (std::size_t i = 0; i < source.lines.size(); ++i) {
-      const std::string code = code_of(source.lines[i]);
+    const std::vector<std::string> code = code_lines(source);
+    for (std::size_t i = 0; i < code.size(); ++i) {
       std::smatch match;
-      if (std::regex_search(code, match, impure)) findings.add(source.path, i + 1, match[0].str());
+      if (std::regex_search(code[i], match, impure))
+        findings.add(source.path, i + 1, match[0].str());
       const std::string name = included(source.lines[i], true);
       if (headers.count(name) != 0) findings.add(source.path, i + 1, "includes " + name);
     }
