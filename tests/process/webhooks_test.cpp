@@ -203,6 +203,26 @@ TEST_P(WebhookDeaths, Webhook_WhenTheGatewayCrashesAtAPoint_IsDeliveredUnderOneI
   EXPECT_EQ(server.stop(), 0);
 }
 
+/// A page of the list has at most 1,000 objects.
+TEST_F(Webhooks, Webhook_WhenItsTargetIsBeyondTheFirstPage_IsSent) {
+  for (int i = 0; i < 1'001; ++i) {
+    const json body = {{"url", "https://example.com/"}, {"tenant", "another"}};
+    const json args = {{"kind", "webhook"},
+                       {"id", "webhook_" + std::to_string(i)},
+                       {"owner", "operator"},
+                       {"version", 0},
+                       {"body", body}};
+    const auto put =
+        server.operator_client()->op(client::AllTenants::local(), "objects.put", args.dump());
+    ASSERT_NE(std::get_if<std::string>(&put), nullptr) << std::get<client::Failure>(put).message;
+  }
+  (void)cli({"webhooks", "create", target.url(), "--private"});
+  const std::string done = batch();
+  const auto received = target.wait_for(1);
+  ASSERT_EQ(received.size(), 1u) << server.errors();
+  EXPECT_EQ(json::parse(received[0].body)["data"]["id"], done);
+}
+
 INSTANTIATE_TEST_SUITE_P(CrashPoints, WebhookDeaths,
                          testing::Values("gateway.hook.ended:2", "gateway.hook.due",
                                          "gateway.hook.sent"));
