@@ -60,7 +60,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
                      {"pages_used", load.pages_used},
                      {"running", load.running.size()},
                      {"reserved_bytes", load.row.bytes},
-                     {"is_assigned", load.why},
+                     {"placed", load.why},
                      {"weights_bytes", load.memory.weights},
                      {"kv_bytes", load.memory.kv},
                      {"scratch_bytes", load.memory.scratch},
