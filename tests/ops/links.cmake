@@ -1,0 +1,2 @@
+set(libs holdfast_base nlohmann_json::nlohmann_json)
+set(timeout_s 600)
