@@ -29,16 +29,21 @@ struct Times {
 std::mutex g_mutex;  // guards all that follow
 std::vector<Launch> g_running;
 std::map<cl_kernel, std::string> g_names;
+std::map<cl_program, std::size_t> g_programs;  // numbered as they come
 std::map<std::string, Times> g_times;
 cl_ulong g_last_end = 0;
 
-/// A name such as "tile.2": kernels of the same name belong to different programs.
+/// A name such as "tile.2", with the program's number: programs have kernels of the same names,
+/// and a kernel may have several objects.
 const std::string& name_of(cl_kernel kernel) {
   std::string& name = g_names[kernel];
   if (!name.empty()) return name;
   char text[128] = {};
   g_below->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof text - 1, text, nullptr);
-  name = std::string(text) + "." + std::to_string(g_names.size());
+  cl_program program = nullptr;
+  g_below->clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr);
+  const std::size_t number = g_programs.try_emplace(program, g_programs.size() + 1).first->second;
+  name = std::string(text) + "." + std::to_string(number);
   return name;
 }
 

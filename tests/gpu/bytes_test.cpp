@@ -17,6 +17,7 @@
 #include "tests/gpu/one_matrix.h"
 #include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
+#include "worker/backend/opencl/limits.h"
 #include "worker/backend/opencl/load.h"
 #include "worker/backend/opencl/probe.h"
 
@@ -126,6 +127,18 @@ TEST(GpuBytes, Products_WithRandomBlocks_AgreeWithFloat64) {
           << gguf::type_traits(type)->name << " " << chunk;
     }
   }
+}
+
+// A row that does not fit in local memory goes through it in parts. Rows that share a weight read
+// are read from where they are, so they tell whether the parts are right.
+TEST(GpuBytes, Products_WhenARowExceedsLocalMemory_HaveTheSameBits) {
+  HOLDFAST_NEEDS_DEVICE();
+  const std::int64_t spans = opencl::kRowLocalBytesMost / opencl::kRecordSpanBytes + 40;
+  const auto one = one_matrix(gguf::TensorType::kQ8_0, spans * 32);
+  const std::vector<float> have = run_family(one->model, with_bytes("t2", 1));
+  EXPECT_EQ(have, run_family(one->model, with_bytes("t2", 4)));
+  const auto [sum, size] = one->product(3, 7);
+  EXPECT_NEAR(have[3 * gpu::kRows + 7], sum, 6e-5 * size);
 }
 
 // One format for each way to store codes and minima.

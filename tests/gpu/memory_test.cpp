@@ -42,7 +42,8 @@ class GpuMemory : public ::testing::Test {
     return opencl::load_with(gpu::watched_api(), gpu::device(), m.program,
                              load_options(m, options()));
   }
-  /// The logits of a device of this type, whose load is to use `pinned` buffers of pinned memory;
+  /// The logits of a device of this type, whose load is to use `pinned` buffers of pinned memory,
+  /// one of them for the inputs and results of a step;
   /// `late`: writes that nobody waits for are late.
   static std::vector<float> rows_on(const FamilyModel& m, cl_device_type type, bool late,
                                     std::int64_t pinned) {
@@ -205,15 +206,15 @@ TEST_F(GpuMemory, Forward_WhenTheDeviceFails_ReturnsModelFailed) {
 // A part is packed while the one before it is in transit; none overwrites one in transit.
 TEST_F(GpuMemory, WeightUpload_WhenWritesAreLate_UsesPinnedBuffersInTurn) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
-  const auto expected = rows_on(m, CL_DEVICE_TYPE_GPU, false, 2);
-  EXPECT_EQ(rows_on(m, CL_DEVICE_TYPE_GPU, true, 2), expected);
+  const auto expected = rows_on(m, CL_DEVICE_TYPE_GPU, false, 3);
+  EXPECT_EQ(rows_on(m, CL_DEVICE_TYPE_GPU, true, 3), expected);
 }
 
 // A processor has its large buffers in memory that we map, and weights are packed in place.
 TEST_F(GpuMemory, WeightUpload_WhenTheDeviceIsTheHost_CopiesNothing) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
-  const auto expected = rows_on(m, CL_DEVICE_TYPE_GPU, false, 2);
-  EXPECT_EQ(rows_on(m, CL_DEVICE_TYPE_CPU, false, 0), expected);
+  const auto expected = rows_on(m, CL_DEVICE_TYPE_GPU, false, 3);
+  EXPECT_EQ(rows_on(m, CL_DEVICE_TYPE_CPU, false, 1), expected);
 }
 
 TEST_F(GpuMemory, LargeHostBuffers_WhenTaken_AreZeroAndHoldWhatIsWritten) {

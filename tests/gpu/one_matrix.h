@@ -23,9 +23,10 @@ struct OneMatrix {
   /// Row a times row b in float64, and the sum of its terms' magnitudes.
   std::pair<double, double> product(std::int64_t a, std::int64_t b) const {
     double sum = 0, size = 0;
-    for (std::int64_t k = 0; k < kCols; ++k) {
-      const double term = static_cast<double>(matrix.floats[a * kCols + k]) *
-                          static_cast<double>(matrix.floats[b * kCols + k]);
+    const std::int64_t cols = matrix.cols;
+    for (std::int64_t k = 0; k < cols; ++k) {
+      const double term = static_cast<double>(matrix.floats[a * cols + k]) *
+                          static_cast<double>(matrix.floats[b * cols + k]);
       sum += term;
       size += std::abs(term);
     }
@@ -34,19 +35,19 @@ struct OneMatrix {
 };
 
 /// A matrix of random blocks.
-inline std::unique_ptr<OneMatrix> one_matrix(gguf::TensorType type) {
+inline std::unique_ptr<OneMatrix> one_matrix(gguf::TensorType type, std::int64_t cols = kCols) {
   auto one = std::make_unique<OneMatrix>();
-  one->matrix = cpu::random_matrix(type, kRows, kCols, kRows, 3);
+  one->matrix = cpu::random_matrix(type, kRows, cols, kRows, 3);
   one->tensor.name = "token_embd.weight";
   one->tensor.type = type;
   one->tensor.data = std::as_bytes(std::span(one->matrix.file));
   plan::ModelShape& shape = one->model.program.shape;
   shape.layers = shape.heads = shape.kv_heads = 1;
   shape.head_dim = 16;
-  shape.width = kCols;
+  shape.width = cols;
   shape.vocab = kRows;
   model::Op embed, logits;
-  embed.w[0] = {&one->tensor, kRows, kCols, 0, 1};
+  embed.w[0] = {&one->tensor, kRows, cols, 0, 1};
   logits.kind = model::OpKind::kNormLogits;
   logits.w[1] = embed.w[0];
   one->model.program.ops = {embed, logits};

@@ -55,6 +55,11 @@ cl_mem create_buffer(cl_context context, cl_mem_flags flags, std::size_t bytes, 
   return create<&opencl::Api::clCreateBuffer, cl_context, cl_mem_flags, std::size_t, void*>(
       context, flags, bytes, host, status);
 }
+cl_mem create_sub_buffer(cl_mem buffer, cl_mem_flags flags, cl_buffer_create_type type,
+                         const void* region, cl_int* status) {
+  return create<&opencl::Api::clCreateSubBuffer, cl_mem, cl_mem_flags, cl_buffer_create_type,
+                const void*>(buffer, flags, type, region, status);
+}
 cl_program create_program(cl_context context, cl_uint n, const char** texts,
                           const std::size_t* sizes, cl_int* status) {
   ++watch().builds;
@@ -77,6 +82,13 @@ cl_program create_binary(cl_context context, cl_uint n, const cl_device_id* devi
                                                                     binaries, taken, status);
 }
 cl_kernel create_kernel(cl_program program, const char* name, cl_int* status) {
+  static std::set<std::pair<cl_program, std::string>> made;
+  if (!watch().refuse_copies_of_kernels) {
+    made.clear();
+  } else if (!made.emplace(program, name).second) {
+    *status = CL_OUT_OF_HOST_MEMORY;
+    return nullptr;
+  }
   return create<&opencl::Api::clCreateKernel, cl_program, const char*>(program, name, status);
 }
 
@@ -116,6 +128,8 @@ cl_int write(cl_command_queue queue, cl_mem buffer, cl_bool blocking, std::size_
              std::size_t bytes, const void* from, cl_uint n, const cl_event* events,
              cl_event* event) {
   if (fails()) return CL_OUT_OF_RESOURCES;
+  ++watch().writes;
+  if (blocking == CL_TRUE) ++watch().blocking;
   if (watch().late_writes && blocking == CL_FALSE) {
     ++watch().late;
     g_late.push_back({queue, buffer, at, bytes, from});
@@ -123,11 +137,30 @@ cl_int write(cl_command_queue queue, cl_mem buffer, cl_bool blocking, std::size_
   }
   return real().clEnqueueWriteBuffer(queue, buffer, blocking, at, bytes, from, n, events, event);
 }
+cl_int read(cl_command_queue queue, cl_mem buffer, cl_bool blocking, std::size_t at,
+            std::size_t bytes, void* to, cl_uint n, const cl_event* events, cl_event* event) {
+  if (blocking == CL_TRUE) ++watch().blocking;
+  return real().clEnqueueReadBuffer(queue, buffer, blocking, at, bytes, to, n, events, event);
+}
+cl_int set_argument(cl_kernel kernel, cl_uint at, std::size_t bytes, const void* value) {
+  if (++watch().arguments == watch().fail_argument_at) return CL_OUT_OF_HOST_MEMORY;
+  return real().clSetKernelArg(kernel, at, bytes, value);
+}
+std::pair<cl_program, std::string> function_of(cl_kernel kernel) {
+  cl_program program = nullptr;
+  char name[128] = {};
+  real().clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, static_cast<void*>(&program),
+                         nullptr);
+  real().clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name - 1, name, nullptr);
+  return {program, name};
+}
 cl_int wait_for_events(cl_uint n, const cl_event* events) {
+  ++watch().waits;
   write_now();
   return real().clWaitForEvents(n, events);
 }
 cl_int finish(cl_command_queue queue) {
+  ++watch().finishes;
   write_now();
   return real().clFinish(queue);
 }
@@ -135,7 +168,7 @@ cl_int launch(cl_command_queue queue, cl_kernel kernel, cl_uint dimensions,
               const std::size_t* offset, const std::size_t* all, const std::size_t* group,
               cl_uint n, const cl_event* events, cl_event* event) {
   ++watch().launches;
-  watch().kernels.insert(kernel);
+  watch().kernels.insert(function_of(kernel));
   if (watch().fail_launches != CL_SUCCESS) return watch().fail_launches;
   const cl_int status = real().clEnqueueNDRangeKernel(queue, kernel, dimensions, offset, all, group,
                                                       n, events, event);
@@ -180,6 +213,7 @@ opencl::Api make_watched() {
   api.clCreateContext = &create_context;
   api.clCreateCommandQueue = &create_queue;
   api.clCreateBuffer = &create_buffer;
+  api.clCreateSubBuffer = &create_sub_buffer;
   api.clCreateProgramWithSource = &create_program;
   api.clCreateProgramWithBinary = &create_binary;
   api.clCreateKernel = &create_kernel;
@@ -192,6 +226,8 @@ opencl::Api make_watched() {
   api.clEnqueueFillBuffer = &fill;
   api.clEnqueueMapBuffer = &map;
   api.clEnqueueWriteBuffer = &write;
+  api.clEnqueueReadBuffer = &read;
+  api.clSetKernelArg = &set_argument;
   api.clWaitForEvents = &wait_for_events;
   api.clFinish = &finish;
   api.clEnqueueNDRangeKernel = &launch;

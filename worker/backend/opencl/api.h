@@ -22,6 +22,7 @@ namespace holdfast::opencl {
   F(clCreateCommandQueue)            \
   F(clReleaseCommandQueue)           \
   F(clCreateBuffer)                  \
+  F(clCreateSubBuffer)               \
   F(clReleaseMemObject)              \
   F(clCreateProgramWithSource)       \
   F(clCreateProgramWithBinary)       \
@@ -30,6 +31,7 @@ namespace holdfast::opencl {
   F(clGetProgramBuildInfo)           \
   F(clReleaseProgram)                \
   F(clCreateKernel)                  \
+  F(clGetKernelInfo)                 \
   F(clReleaseKernel)                 \
   F(clSetKernelArg)                  \
   F(clEnqueueNDRangeKernel)          \

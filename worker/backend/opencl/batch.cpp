@@ -19,6 +19,15 @@ bool all_finite(const float* x, std::int64_t n) {
 // Layers of each kind that a rehearsal runs: two, because what precedes the first one differs.
 constexpr int kRehearsed = 2;
 
+using Clock = std::chrono::steady_clock;
+
+// A short step: it has few rows, and the last such step was quick, so that even 32 times its time
+// is far below what a watchdog waits for.
+constexpr std::int64_t kShortStepRows = 32;
+constexpr std::chrono::milliseconds kQuickStep{100};
+constexpr std::int32_t kMarkedLayers = 8;  // one in so many layers of a short step is marked
+constexpr std::int32_t kNoLayer = -2;      // nothing of the step was enqueued
+
 bool alike(const std::vector<Product>& a, const std::vector<Product>& b) {
   const auto same = [](const Product& p, const Product& q) {
     return p.matrix.format == q.matrix.format && p.matrix.panels == q.matrix.panels &&
@@ -108,13 +117,12 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
 
 void OpenclExecutor::begin(const std::vector<backend::Segment>& segments) {
   plan_batch(segments);
-  layer_ = -1;
+  layer_ = kNoLayer;
   spread_for_ = -1;
-  queue_.write(scratch_.tokens.get(), 0, tokens_.data(), tokens_.size() * sizeof(Token));
-  queue_.write(scratch_.tables.get(), 0, tables_.data(), tables_.size() * sizeof(std::int32_t));
-  if (state_table_.empty()) return;
-  plan_states(segments);
-  queue_.write(scratch_.runs.get(), 0, runs_.data(), runs_.size() * sizeof(StateRun));
+  begun_at_ = Clock::now();
+  if (tokens_.empty()) return;
+  if (!state_table_.empty()) plan_states(segments);
+  send_inputs();
 }
 
 /// The end of the operations that the batch needs. A part of a prompt whose logits nobody requests
@@ -125,14 +133,24 @@ std::size_t OpenclExecutor::last_needed() const {
   return for_all_ + (short_segments_ && ops_[for_all_].may_finish ? 1 : 0);
 }
 
+/// True if the watchdog is told when the device comes to this layer: to every layer of a step that
+/// may be long, and to few of one that is not, because marks cost the host time.
+bool OpenclExecutor::marks(std::int32_t layer) const {
+  if (layer == layer_) return false;
+  const bool is_short = short_segments_ && batch_rows() <= kShortStepRows && quick_;
+  return !is_short || layer_ == kNoLayer || (layer > 0 && layer % kMarkedLayers == 0);
+}
+
 void OpenclExecutor::run(std::size_t first, std::size_t end) {
   end = std::min(end, last_needed());
   for (std::size_t i = first; i < end; ++i) {
     const DeviceOp& op = ops_[i];
-    if (op.layer != layer_) queue_.mark();
+    if (marks(op.layer)) queue_.mark();
     layer_ = op.layer;
+    queue_.begin_operation(i);
     run_op(op);
   }
+  queue_.end_operations();
 }
 
 std::int64_t OpenclExecutor::result_rows(std::size_t op) const {
@@ -166,21 +184,21 @@ Result<void> OpenclExecutor::rehearse(const std::vector<backend::Segment>& segme
     if (++runs[kind] <= kRehearsed) run(at, end);
   }
   HOLDFAST_CHECKED(finish());
+  quick_ = false;  // a whole step takes longer
   return {};
 }
 
 void OpenclExecutor::begin_deferred_logits(std::int32_t first, std::int32_t n) {
   CHECK(n > 0 && n <= limits_.logit_rows);
   CHECK(first >= 0 && first + n <= static_cast<std::int32_t>(tokens_.size()));
+  begun_at_ = Clock::now();
   hidden_requested_ = false;  // those rows are finished
   logit_row_count_ = n;
   top_counts_.assign(static_cast<std::size_t>(n), 0);
   best_n_ = top_n_ = 0;
   tables_.resize(static_cast<std::size_t>(logit_rows_at_));
   for (std::int32_t i = first; i < first + n; ++i) tables_.push_back(i);
-  queue_.write(
-      scratch_.tables.get(), static_cast<std::uint64_t>(logit_rows_at_) * sizeof(std::int32_t),
-      tables_.data() + logit_rows_at_, static_cast<std::uint64_t>(n) * sizeof(std::int32_t));
+  send_logit_rows();
 }
 
 Result<const float*> OpenclExecutor::compute_deferred_logits(std::int32_t first, std::int32_t n) {
@@ -206,6 +224,7 @@ Result<void> OpenclExecutor::settle() {
     return Error{Errc::kModelFailed,
                  "forward on " + device_context_->device().name + ": " + status_text(status)};
   }
+  if (short_segments_) quick_ = Clock::now() - begun_at_ < kQuickStep;
   if (!saved_) device_context_->programs().save();
   saved_ = true;
   return {};
@@ -275,8 +294,6 @@ Result<const float*> OpenclExecutor::conclude(const std::vector<backend::Segment
 }
 
 Result<const float*> OpenclExecutor::checked() {
-  HOLDFAST_CHECKED(settle());
-  queue_.finish();
   HOLDFAST_CHECKED(settle());
   note_progress();
   HOLDFAST_CHECKED(check_top());

@@ -3,9 +3,11 @@
 // kernels, and the order in which they run.
 
 #include <array>
+#include <chrono>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -91,19 +93,22 @@ struct Scratch {
   Rows a;                       // [batch]
   Rows f;                       // [batch]
   Rows m, z, gates, v;          // [batch]: of recurrent layers; z also gates attention's heads
-  Buffer states, runs;          // [states][layers][plan::state_floats]; StateRun [segments]
+  Buffer states;                // [states][layers][plan::state_floats]
   Rows s;                       // [batch]: f of shared experts, where layers without experts use f
   Rows logit_inputs;            // [logit rows]: rows of x that logits are computed of
   Rows logits;                  // [logit rows], stride = vocab
-  Buffer best;                  // [logit rows]: index of the greatest logit
+  Buffer best;                  // [logit rows]: index of the greatest logit; then pairs for each
+                                // of its parts (kernels/rows.cl)
   Rows top;                     // [logit rows]: kTopMost pairs of a logit and its index
   Rows scores;                  // [batch]: scores of experts
   Rows e;                       // [batch * used]: f of the experts
   Rows d;                       // [batch * used]: results of the experts
   Buffer expert, weight, gate;  // [batch * used], [batch * used], [batch]
-  Buffer tokens;                // int4 [batch]: id, position, start of the page table, end of what
+  Buffer inputs;                // the next three, which one write fills
+  MemoryHandle runs;            // StateRun [segments]
+  MemoryHandle tokens;          // int4 [batch]: id, position, start of the page table, end of what
                                 // the token sees
-  Buffer tables;                // page tables of all segments, then batch rows of the logits
+  MemoryHandle tables;          // page tables of all segments, then batch rows of the logits
   Buffer attention_partials;    // results of splits of attention; none: short contexts
   Buffer rope_table[2];  // cos [context][pairs], then sin; then the same for queries, if they have
                          // their own
@@ -128,7 +133,7 @@ struct ProductKernels {
 struct KernelSet {
   std::array<ProductKernels, static_cast<std::size_t>(cpu::Format::kCount)> product;
   std::map<std::pair<cpu::Format, cpu::Format>, RowsKernels> concat;
-  KernelHandle spread, norm_rms, norm_layer, gather, rescale, best, top_k, int8_rows;
+  KernelHandle spread, norm_rms, norm_layer, gather, rescale, best_parts, best, top_k, int8_rows;
   KernelHandle finish_head, attention, merge_splits;
   KernelHandle choose_experts, open_gate, add_slots;
   KernelHandle delta, gate_heads;
@@ -233,14 +238,27 @@ class OpenclExecutor final : public backend::Executor {
 
   static constexpr std::int32_t kBest = -1;
 
+  /// Where the parts of Scratch::inputs begin, in bytes; the runs are first.
+  struct InputsAt {
+    std::uint64_t tokens = 0, tables = 0, end = 0;
+  };
+
   // batch.cpp
   void plan_batch(const std::vector<backend::Segment>& segments);
   std::size_t last_needed() const;
+  bool marks(std::int32_t layer) const;
   Error bad_row(std::int32_t token) const;
   Result<const float*> checked();
   void read_logits(std::int32_t first);
   void read_top(std::int32_t first);
   Result<void> check_top() const;
+
+  // inputs.cpp
+  void send_inputs();
+  void send_logit_rows();
+
+  // prepare.cpp
+  void prepare(std::int32_t rows);
 
   // forward.cpp: one method for each operation.
   void run_op(const DeviceOp& op);
@@ -280,6 +298,7 @@ class OpenclExecutor final : public backend::Executor {
   }
   void product(const DeviceOp& op, const Product& p, const From& from, const Into& into,
                const Second& second);
+  std::int32_t record_spans_of(std::int64_t spans) const;
   From normed(const DeviceOp& op, const Rows& x, std::int32_t rows);
   void pack_int8(cl_mem x, std::int32_t stride, std::int32_t rows, std::int64_t n, cl_mem out);
   bool leaves_int8_rows(const DeviceOp& op) const;
@@ -309,6 +328,7 @@ class OpenclExecutor final : public backend::Executor {
   std::int32_t delta_items_ = 0;  // items of a work-group of kernels/delta.cl
 
   Queue queue_;
+  Staging host_;  // the inputs, then the results
   Weights weights_;
   std::vector<Buffer> keys_, values_;  // [layers]
   Scratch scratch_;
@@ -335,10 +355,13 @@ class OpenclExecutor final : public backend::Executor {
   std::int32_t best_n_ = 0, top_n_ = 0;   // rows with kBest, and rows with a count
   bool short_segments_ = false;           // all segments are short (kShortSegmentTokens)
   std::int32_t layer_ = -1;               // layer of the last operation that was enqueued
-  std::vector<float> logits_;             // [logit_rows][vocab]
-  std::vector<std::int32_t> best_;        // [logit_rows]
-  std::vector<backend::Ranked> top_;      // [logit_rows][kTopMost]
-  std::vector<float> hidden_;             // [batch][x stride]: rows of x after the last layer
+  std::chrono::steady_clock::time_point begun_at_;  // of the step
+  bool quick_ = false;                              // the last short step was (kQuickStep)
+  InputsAt inputs_at_;
+  std::span<float> logits_;         // [logit_rows][vocab], in host_ as the next two
+  std::span<std::int32_t> best_;    // [logit_rows]
+  std::span<backend::Ranked> top_;  // [logit_rows][kTopMost]
+  std::vector<float> hidden_;       // [batch][x stride]: rows of x after the last layer
 };
 
 }  // namespace holdfast::opencl

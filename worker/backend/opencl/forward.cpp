@@ -271,8 +271,11 @@ void OpenclExecutor::logits(const DeviceOp& op) {
     product(op, op.products[0], from, into);
   }
   if (best_n_ > 0) {
-    queue_.run(kernels_.best, {logit_row_count_, 1, kNormItems, 1}, scratch_.logits.get(),
-               scratch_.logits.stride, vocab_, scratch_.best.get());
+    queue_.run(kernels_.best_parts, {logit_row_count_, kBestParts, kNormItems, 1},
+               scratch_.logits.get(), scratch_.logits.stride, vocab_, scratch_.best.get(),
+               limits_.logit_rows);
+    queue_.run(kernels_.best, {logit_row_count_, 1, kNormItems, 1}, scratch_.best.get(),
+               limits_.logit_rows, std::int32_t{kBestParts});
   }
   if (top_n_ > 0) {
     queue_.run(kernels_.top_k, {logit_row_count_, 1, kNormItems, 1}, scratch_.logits.get(),

@@ -98,25 +98,42 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
     const bool matrix = shared > 0 && by_matrix(capabilities_, m.format, second_format);
     const int items = capabilities_.wide_lanes ? 1 : matrix ? kMatrixItems : kLanes;
     const std::int32_t each = rows[shared];
-    queue_.run(
-        kernel, {panels, (from.rows + each - 1) / each, items, kSlices}, weights_.slab(extent),
-        extent.at, static_cast<std::uint64_t>(m.panel_bytes), static_cast<std::int32_t>(m.spans),
-        static_cast<std::int32_t>(m.panels_each), weights_.slab(other), other.at,
-        static_cast<std::uint64_t>(second.concat ? second.matrix->panel_bytes : 0),
-        static_cast<std::int32_t>(m.panels), from.x, from.stride, from.rows, from.share,
-        scratch_.squares.get(), from.spread ? scratch_.squares.stride : 0,
-        static_cast<std::int32_t>(shape_.width), static_cast<float>(shape_.norm_eps), into.y,
-        p.column + first, into.stride, (into.columns > 0 ? into.columns : all) - first,
-        weights_.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first,
-        into.second_bias_at < 0 ? -1 : into.second_bias_at + first, into.mode,
-        static_cast<std::int32_t>(op.activate), into.scale, into.cap,
-        into.gate_rows ? scratch_.gate.get() : scratch_.tokens.get(), std::int32_t{into.gate_rows},
-        from.slots ? scratch_.expert.get() : scratch_.tokens.get(),
-        static_cast<std::int32_t>(from.slots ? extent.first_panel / m.panels_each : 0),
-        static_cast<std::int32_t>(from.slots ? extent.panels / m.panels_each : 0), scratch_.h.get(),
-        scratch_.squares.get(), scratch_.squares.stride, into.next_norm_at,
-        std::int32_t{into.pack_int8});
+    const auto run = [&](auto... row_ahead) {
+      queue_.run(
+          kernel, {panels, (from.rows + each - 1) / each, items, kSlices}, weights_.slab(extent),
+          extent.at, static_cast<std::uint64_t>(m.panel_bytes), static_cast<std::int32_t>(m.spans),
+          static_cast<std::int32_t>(m.panels_each), weights_.slab(other), other.at,
+          static_cast<std::uint64_t>(second.concat ? second.matrix->panel_bytes : 0),
+          static_cast<std::int32_t>(m.panels), from.x, from.stride, from.rows, from.share,
+          scratch_.squares.get(), from.spread ? scratch_.squares.stride : 0,
+          static_cast<std::int32_t>(shape_.width), static_cast<float>(shape_.norm_eps), into.y,
+          p.column + first, into.stride, (into.columns > 0 ? into.columns : all) - first,
+          weights_.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first,
+          into.second_bias_at < 0 ? -1 : into.second_bias_at + first, into.mode,
+          static_cast<std::int32_t>(op.activate), into.scale, into.cap,
+          into.gate_rows ? scratch_.gate.get() : scratch_.tokens.get(),
+          std::int32_t{into.gate_rows}, from.slots ? scratch_.expert.get() : scratch_.tokens.get(),
+          static_cast<std::int32_t>(from.slots ? extent.first_panel / m.panels_each : 0),
+          static_cast<std::int32_t>(from.slots ? extent.panels / m.panels_each : 0),
+          scratch_.h.get(), scratch_.squares.get(), scratch_.squares.stride, into.next_norm_at,
+          std::int32_t{into.pack_int8}, row_ahead...);
+    };
+    if (shared > 0 || !has_row_ahead(capabilities_, m.format, second_format)) {
+      run();
+    } else {
+      const std::int32_t record_spans = record_spans_of(m.spans);
+      run(record_spans, LocalBytes{static_cast<std::uint64_t>(record_spans) * kRecordSpanBytes});
+    }
   }
+}
+
+/// The spans of a row that a product of one row has in local memory at a time: all, or as many as
+/// fit.
+std::int32_t OpenclExecutor::record_spans_of(std::int64_t spans) const {
+  const std::uint64_t local = std::min(device_context_->device().local_bytes, kRowLocalBytesMost);
+  const auto fit = static_cast<std::int64_t>((local - kRowLocalBytes) / kRecordSpanBytes);
+  const std::int64_t whole = (spans + kRecordSpansStep - 1) / kRecordSpansStep * kRecordSpansStep;
+  return static_cast<std::int32_t>(std::min(whole, fit / kRecordSpansStep * kRecordSpansStep));
 }
 
 /// out = norm(x), or out += scale * norm(x).

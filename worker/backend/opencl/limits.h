@@ -25,6 +25,15 @@ inline constexpr std::uint64_t kTileLocalBytes = 4 * (kTileRows * 36 + 32 * kLan
 /// Local memory of work-groups that multiply by matrix units: the sums of two matrices and 32 rows,
 /// and their factors.
 inline constexpr std::uint64_t kMatrixLocalBytes = 4 * kLanes * (2 * 32 * kSlices + 32 + kSlices);
+/// Local memory of work-groups that multiply one int8 row (kernels/row_ahead.cl): a span of the
+/// row, all else that such a group has there, and the most that it takes in all, so that k up to
+/// 14,336 fits in what NVIDIA's devices say they have.
+inline constexpr std::uint64_t kRecordSpanBytes = 2 * 48;
+inline constexpr int kSpansAhead = 4;  // that an item loads at once, on GPUs
+inline constexpr std::int64_t kRecordSpansStep = 2 * kSpansAhead * kSlices;
+inline constexpr std::uint64_t kRowLocalBytes = 4 * kLanes * (2 * kSlices + kSlices + 1) + 128;
+inline constexpr std::uint64_t kRowLocalBytesMost = 48 << 10;
+inline constexpr int kBestParts = 32;     // of a row of logits, to find the greatest in
 inline constexpr int kTopMost = 128;      // greatest logits that a device finds
 inline constexpr int kPageTokens = 64;    // tokens of a KV page, and items of an attention group
 inline constexpr int kSplitTokens = 512;  // absolute positions of a split of attention

@@ -100,11 +100,10 @@ void Loader::measure_scratch() {
   if (shape_.causal && to_.ends_) {
     reserve_scratch_rows(s.logit_inputs, logit_rows, width, "rows that want logits");
     reserve_scratch_rows(s.logits, logit_rows, to_.vocab_, "rows of logits");
-    reserve_scratch(s.best, logit_rows, "greatest logits");
+    reserve_scratch(s.best, logit_rows * (1 + 2 * kBestParts), "greatest logits");
     reserve_scratch_rows(s.top, logit_rows, 2 * kTopMost, "greatest logits");
   }
-  reserve_scratch(s.tokens, batch * 4, "tokens");
-  reserve_scratch(s.tables, table_words(), "page tables");
+  measure_inputs();
   for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
     const std::int64_t tables = program_.ropes[i].query_steps.empty() ? 2 : 4;
     reserve_scratch(s.rope_table[i], tables * l.context * to_.pairs_, "rotary tables");
@@ -162,10 +161,10 @@ Result<void> Loader::make_kernels() {
           make_concat_kernels(op.products[0].matrix.format, op.products[1].matrix.format));
     }
   }
-  std::vector<RequiredKernel> rows = {
-      {"spread", &k.spread}, {"norm_rms", &k.norm_rms}, {"norm_layer", &k.norm_layer},
-      {"gather", &k.gather}, {"best", &k.best},         {"rescale", &k.rescale},
-      {"top_k", &k.top_k}};
+  std::vector<RequiredKernel> rows = {{"spread", &k.spread},         {"norm_rms", &k.norm_rms},
+                                      {"norm_layer", &k.norm_layer}, {"gather", &k.gather},
+                                      {"best_parts", &k.best_parts}, {"best", &k.best},
+                                      {"rescale", &k.rescale},       {"top_k", &k.top_k}};
   if (to_.capabilities_.int8_rows) rows.push_back({"int8_rows", &k.int8_rows});
   HOLDFAST_CHECKED(make("rows", rows_source(to_.capabilities_), rows));
   HOLDFAST_CHECKED(make("pages", pages_source(to_.kv_type_, to_.capabilities_),
@@ -286,13 +285,7 @@ void Loader::reserve_host() {
   to_.tables_.reserve(static_cast<std::size_t>(table_words()));
   to_.runs_.reserve(static_cast<std::size_t>(l.batch_segments));
   to_.top_counts_.reserve(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
-  to_.best_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
-  to_.top_.resize(to_.best_.size() * kTopMost);
   if (part_ != nullptr) return;  // results are put together by the group
-  if (shape_.causal && to_.ends_) {
-    to_.logits_.resize(static_cast<std::size_t>(std::max(l.logit_rows, 1)) *
-                       static_cast<std::size_t>(shape_.vocab));
-  }
   to_.hidden_.resize(batch * static_cast<std::size_t>(to_.scratch_.x.stride));
 }
 
@@ -304,9 +297,11 @@ Result<void> Loader::load() {
   HOLDFAST_CHECKED(to_.device_context_->memory().check_free(to_.bytes_required_, "the model"));
   HOLDFAST_CHECKED(make_kernels());
   HOLDFAST_CHECKED(take_memory());
+  HOLDFAST_CHECKED(divide_inputs());
+  HOLDFAST_CHECKED(take_host());
   HOLDFAST_CHECKED(fill_rope_tables());
   reserve_host();
-  return {};
+  return prepare_launches();
 }
 
 Result<void> Loader::plan_memory() {

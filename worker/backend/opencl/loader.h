@@ -87,6 +87,13 @@ class Loader {
                                      const std::function<double(std::int64_t)>& magnitude_of) const;
   void reserve_host();
 
+  // inputs.cpp: inputs of a step, and its results.
+  void measure_inputs();
+  Result<void> divide_inputs();
+  Result<void> take_host();
+  // prepare.cpp
+  Result<void> prepare_launches();
+
   const model::Program& program_;
   const RowsPart* part_;  // null: all rows
   const backend::LoadOptions& options_;

@@ -4,7 +4,20 @@
 
 namespace holdfast::opencl {
 
-void Queue::enqueue(cl_kernel kernel, const Grid& grid) {
+/// Gives false if the driver refuses the argument: the launch must not run with an older one.
+bool Queue::set(BoundKernel& kernel, cl_uint at, std::size_t bytes, const void* value,
+                std::uint64_t bits) {
+  const cl_int status = api_->clSetKernelArg(kernel.get(), at, bytes, value);
+  if (status == CL_SUCCESS) {
+    kernel.note(at, bits);
+    return true;
+  }
+  kernel.forget();
+  note(status);
+  return false;
+}
+
+void Queue::enqueue(BoundKernel& kernel, const Grid& grid) {
   if (grid.groups_x == 0 || grid.groups_y == 0) return;
   const auto items_x = static_cast<std::size_t>(grid.items_x);
   const auto items_y = static_cast<std::size_t>(grid.items_y);
@@ -12,9 +25,14 @@ void Queue::enqueue(cl_kernel kernel, const Grid& grid) {
                               static_cast<std::size_t>(grid.groups_y) * items_y};
   const std::size_t group[2] = {items_x, items_y};
   cl_event event = nullptr;
-  note(api_->clEnqueueNDRangeKernel(handle_.get(), kernel, 2, nullptr, all, group, 0, nullptr,
-                                    marked_ ? &event : nullptr));
-  if (event != nullptr) marks_.emplace_back(*api_, event);
+  const cl_int status = api_->clEnqueueNDRangeKernel(handle_.get(), kernel.get(), 2, nullptr, all,
+                                                     group, 0, nullptr, marked_ ? &event : nullptr);
+  if (status != CL_SUCCESS) kernel.forget();
+  note(status);
+  if (event != nullptr) {
+    marks_.emplace_back(*api_, event);
+    flush();
+  }
   marked_ = false;
 }
 
@@ -25,6 +43,7 @@ void Queue::write(cl_mem to, std::uint64_t at, const void* from, std::uint64_t b
 }
 
 void Queue::write_later(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes) {
+  if (bytes == 0) return;
   note(api_->clEnqueueWriteBuffer(handle_.get(), to, CL_FALSE, at, bytes, from, 0, nullptr,
                                   nullptr));
 }
@@ -32,6 +51,12 @@ void Queue::write_later(cl_mem to, std::uint64_t at, const void* from, std::uint
 void Queue::read(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes) {
   if (bytes == 0) return;
   note(api_->clEnqueueReadBuffer(handle_.get(), from, CL_TRUE, at, bytes, to, 0, nullptr, nullptr));
+}
+
+void Queue::read_later(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  note(
+      api_->clEnqueueReadBuffer(handle_.get(), from, CL_FALSE, at, bytes, to, 0, nullptr, nullptr));
 }
 
 namespace {
@@ -57,11 +82,26 @@ bool is_empty(const Block& block) {
   return block.rows == 0 || block.columns == 0;
 }
 
+/// True if the block is one run of bytes in rows of this stride.
+bool is_run(const Block& block, std::int64_t stride) {
+  return block.rows == 1 || (block.column == 0 && block.columns == stride);
+}
+
+/// Where it begins.
+std::uint64_t first_byte(const Block& block, std::int64_t stride) {
+  return static_cast<std::uint64_t>(block.row * stride + block.column) * sizeof(float);
+}
+
 }  // namespace
 
 void Queue::read_block(const RowsAt& from, const Block& block, void* host,
                        std::int64_t host_stride) {
   if (is_empty(block)) return;
+  if (is_run(block, from.stride) && is_run(block, host_stride)) {
+    return read_later(from.buffer, first_byte(block, from.stride),
+                      static_cast<std::uint8_t*>(host) + first_byte(block, host_stride),
+                      static_cast<std::uint64_t>(block.rows * block.columns) * sizeof(float));
+  }
   const Rect there(block, from.stride), here(block, host_stride);
   note(api_->clEnqueueReadBufferRect(handle_.get(), from.buffer, CL_FALSE, there.origin,
                                      here.origin, Region(block).size, there.pitch, 0, here.pitch, 0,
@@ -107,15 +147,21 @@ void Queue::wait_for(const std::vector<cl_event>& events) {
                                           events.data(), nullptr));
 }
 
+void Queue::finish() {
+  note(api_->clFinish(handle_.get()));
+  busy_ = false;
+}
+
 cl_int Queue::wait() {
-  flush();
+  if (busy_ && !marks_.empty()) flush();
   for (const EventHandle& mark : marks_) {
     const cl_event event = mark.get();
     note(api_->clWaitForEvents(1, &event));
     note_progress();
   }
   marks_.clear();
-  if (status_ != CL_SUCCESS) api_->clFinish(handle_.get());  // nothing may run on after an error
+  if (busy_) finish();  // after an error too: nothing may run on
+  if (status_ != CL_SUCCESS) kernels_.forget();
   return std::exchange(status_, CL_SUCCESS);
 }
 

@@ -3,9 +3,11 @@
 // which enqueues need not check each call.
 
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
+#include "worker/backend/opencl/bound_kernels.h"
 #include "worker/backend/opencl/memory.h"
 
 namespace holdfast::opencl {
@@ -30,31 +32,50 @@ struct Block {
   std::int64_t column = 0, columns = 0;
 };
 
+/// An argument that is local memory of a work-group.
+struct LocalBytes {
+  std::uint64_t bytes = 0;
+};
+
 /// An in-order queue of one device. Not thread-safe.
 class Queue {
  public:
   Queue() = default;
   /// `marks`: the most marks between two waits.
   Queue(const Api& api, QueueHandle handle, std::size_t marks)
-      : api_(&api), handle_(std::move(handle)) {
+      : api_(&api), handle_(std::move(handle)), kernels_(api) {
     marks_.reserve(marks);
   }
 
   cl_command_queue get() const { return handle_.get(); }
 
-  /// Runs a kernel. Arguments are cl_mem, std::int32_t, std::uint64_t and float, exactly as the
-  /// kernel declares them.
+  /// Runs a kernel. Arguments are cl_mem, std::int32_t, std::uint64_t, float and LocalBytes,
+  /// exactly as the kernel declares them; those that the launch's kernel object has already are not
+  /// set again.
   template <class... Args>
   void run(const KernelHandle& kernel, const Grid& grid, const Args&... args) {
+    BoundKernel& bound = kernels_.next(kernel.get());
     cl_uint at = 0;
-    (set(kernel.get(), at++, args), ...);
-    enqueue(kernel.get(), grid);
+    bool ready = true;
+    ((ready &= set(bound, at++, args)), ...);
+    if (ready && !prepares_) enqueue(bound, grid);
+  }
+  /// The launches that follow belong to operation `i` of the program (BoundKernels).
+  void begin_operation(std::size_t i) { kernels_.begin_operation(i); }
+  void end_operations() { kernels_.end_operations(); }
+  /// While true, run() enqueues nothing: it gives the launches kernel objects of their own and sets
+  /// their arguments.
+  void prepare(bool prepares) {
+    prepares_ = prepares;
+    kernels_.make_own(prepares);
   }
   /// Copies of bytes from and to the host; both return when they are done.
   void write(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes);
   void read(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes);
-  /// Returns at once; `from` must not change until the event of a later done() is complete.
+  /// Both return at once. When the event of a later done() is complete, or wait() or finish() has
+  /// returned, `from` may change and `to` has the bytes.
   void write_later(cl_mem to, std::uint64_t at, const void* from, std::uint64_t bytes);
+  void read_later(cl_mem from, std::uint64_t at, void* to, std::uint64_t bytes);
 
   /// Copy a block between rows on the device and rows at `host`, `host_stride` floats apart, at the
   /// same row and column. Both return at once; `host` must stay valid until wait() or finish().
@@ -75,30 +96,44 @@ class Queue {
   /// Lets all that is enqueued from now on wait for these events.
   void wait_for(const std::vector<cl_event>& events);
   /// Waits for all work; failures are left to wait().
-  void finish() { note(api_->clFinish(handle_.get())); }
+  void finish();
+  /// True from the first work after a wait() or finish() on.
+  bool busy() const { return busy_; }
 
-  /// Makes the next kernel one that wait() can wait for alone, to report progress to the watchdog.
+  /// Makes the next kernel one that wait() can wait for alone, to report progress to the watchdog;
+  /// the device begins with it, if it has not yet.
   void mark() { marked_ = true; }
-  /// Waits for all work. Gives the first failure since the last wait(), else CL_SUCCESS.
+  /// Waits for all work: for each mark, then once for the rest. Gives the first failure since the
+  /// last wait(), else CL_SUCCESS. Where nothing was enqueued it makes no call.
   cl_int wait();
 
  private:
   template <class T>
-  void set(cl_kernel kernel, cl_uint at, const T& value) {
+  bool set(BoundKernel& kernel, cl_uint at, const T& value) {
     static_assert(std::is_same_v<T, cl_mem> || std::is_same_v<T, std::int32_t> ||
                       std::is_same_v<T, std::uint64_t> || std::is_same_v<T, float>,
                   "no argument of our kernels has this type");
-    note(api_->clSetKernelArg(kernel, at, sizeof value, &value));
+    std::uint64_t bits = 0;
+    std::memcpy(&bits, &value, sizeof value);
+    return kernel.holds(at, bits) || set(kernel, at, sizeof value, &value, bits);
   }
-  void enqueue(cl_kernel kernel, const Grid& grid);
+  bool set(BoundKernel& kernel, cl_uint at, const LocalBytes& local) {
+    return kernel.holds(at, local.bytes) || set(kernel, at, local.bytes, nullptr, local.bytes);
+  }
+  bool set(BoundKernel& kernel, cl_uint at, std::size_t bytes, const void* value,
+           std::uint64_t bits);
+  void enqueue(BoundKernel& kernel, const Grid& grid);
+  /// Stores the status of a call that enqueues.
   void note(cl_int status) {
+    busy_ = true;
     if (status_ == CL_SUCCESS) status_ = status;
   }
 
   const Api* api_ = nullptr;
   QueueHandle handle_;
+  BoundKernels kernels_;
   std::vector<EventHandle> marks_;
-  bool marked_ = false;
+  bool marked_ = false, prepares_ = false, busy_ = false;
   cl_int status_ = CL_SUCCESS;
 };
 

@@ -30,10 +30,11 @@ std::string base(const KernelCapabilities& capabilities) {
          define("INT8_ROWS", capabilities.int8_rows) + define("AHEAD", capabilities.ahead) +
          define("SHUFFLE", capabilities.shuffle) + define("DOT", capabilities.dot) +
          define("MATRIX", capabilities.matrix) + define("LANES", kLanes) +
-         define("SLICES", kSlices) + define("NORM_ITEMS", kNormItems) +
-         define("TOP_MOST", kTopMost) + define("PAGE_TOKENS", kPageTokens) +
-         define("SPLIT_TOKENS", kSplitTokens) + define("HEAD_DIM_MOST", kHeadDimMost) +
-         kernel_text("math") + kernel_text("int8_rows");
+         define("SLICES", kSlices) +
+         define("SPANS_AHEAD", capabilities.ahead != 0 ? kSpansAhead : 1) +
+         define("NORM_ITEMS", kNormItems) + define("TOP_MOST", kTopMost) +
+         define("PAGE_TOKENS", kPageTokens) + define("SPLIT_TOKENS", kSplitTokens) +
+         define("HEAD_DIM_MOST", kHeadDimMost) + kernel_text("math") + kernel_text("int8_rows");
 }
 
 const char* dots(const KernelCapabilities& capabilities) {
@@ -95,14 +96,17 @@ std::string weights_text(cpu::Format format, int number, const KernelCapabilitie
   out += kernel_text("weights");
   if (!capabilities.int8_rows || !l.has_d) return out;
   if (l.table) out += bytes_text(format, number);
-  return out + kernel_text("bytes");
+  return out + kernel_text("bytes") + kernel_text("row_ahead");
 }
 
 }  // namespace
 
+bool has_row_ahead(const KernelCapabilities& capabilities, cpu::Format first, cpu::Format second) {
+  return capabilities.int8_rows && cpu::layout_of(first).has_d && cpu::layout_of(second).has_d;
+}
+
 bool by_matrix(const KernelCapabilities& capabilities, cpu::Format first, cpu::Format second) {
-  return capabilities.int8_rows && capabilities.matrix != 0 && cpu::layout_of(first).has_d &&
-         cpu::layout_of(second).has_d;
+  return capabilities.matrix != 0 && has_row_ahead(capabilities, first, second);
 }
 
 std::span<const int> rows_shared(const KernelCapabilities& capabilities, cpu::Format first,
@@ -114,6 +118,7 @@ std::span<const int> rows_shared(const KernelCapabilities& capabilities, cpu::Fo
 std::string product_source(cpu::Format format, const KernelCapabilities& capabilities) {
   std::string out = base(capabilities) + dots(capabilities) + kernel_text("lanes") +
                     define("BY_MATRIX", by_matrix(capabilities, format, format)) +
+                    define("ROW_AHEAD", has_row_ahead(capabilities, format, format)) +
                     weights_text(format, 0, capabilities) + kernel_text("embed") +
                     define("CONCAT_FORMATS", 0) + kernel_text("product");
   if (capabilities.wide_lanes) return out;
@@ -126,6 +131,7 @@ std::string concat_source(cpu::Format first, cpu::Format second,
                           const KernelCapabilities& capabilities) {
   return base(capabilities) + dots(capabilities) + kernel_text("lanes") +
          define("BY_MATRIX", by_matrix(capabilities, first, second)) +
+         define("ROW_AHEAD", has_row_ahead(capabilities, first, second)) +
          weights_text(first, 0, capabilities) + weights_text(second, 1, capabilities) +
          define("CONCAT_FORMATS", 1) + kernel_text("product");
 }

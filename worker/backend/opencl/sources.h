@@ -28,6 +28,10 @@ std::span<const int> rows_shared(const KernelCapabilities& capabilities, cpu::Fo
 /// True if kernels of more than one row use matrix units, where 32 items compute a slice.
 bool by_matrix(const KernelCapabilities& capabilities, cpu::Format first, cpu::Format second);
 
+/// True if kernels of one row have more arguments: how many spans of the row lie in local memory at
+/// a time, and that memory (kernels/row_ahead.cl).
+bool has_row_ahead(const KernelCapabilities& capabilities, cpu::Format first, cpu::Format second);
+
 /// Source of the kernels one_N and pair_N (N of rows_shared), embed, and without wide lanes tile,
 /// for weights of this format.
 std::string product_source(cpu::Format format, const KernelCapabilities& capabilities);

@@ -56,8 +56,6 @@ void Loader::measure_states() {
   reserve_scratch_rows(s.z, batch, std::max(values, shape_.heads * to_.head_pad_), "rows of gates");
   reserve_scratch_rows(s.gates, batch, 2 * heads, "gates of states");
   reserve_scratch_rows(s.v, batch, values, "rows of recurrent layers");
-  reserve_scratch(s.runs, static_cast<std::int64_t>(l.batch_segments * sizeof(StateRun) / 4),
-                  "segments");
   reserve_scratch(s.states,
                   static_cast<std::int64_t>(states) * to_.state_layers_ * to_.state_floats_,
                   "states");

@@ -26,6 +26,24 @@ float value_at(__global const uchar* values, int t, int d, int head_pad) {
 #endif
 }
 
+#if INT8_ROWS
+// Stores value[d] / by for `dims` dimensions, as int8 rows if `pack_int8`; a panel by 16 items.
+// Every item of the group calls; `part` has a float an item.
+void put_values(__local const float* value, float by, int dims, int pack_int8, __local float* part,
+                int item, __global float* to) {
+  for (int at = 0; at < dims; at += PAGE_TOKENS) {
+    const int d = at + item, live = d < dims;
+    const float v = live ? value[d] / by : 0.0f;
+    if (pack_int8) {
+      put_panel_by_lanes(v, live, item % LANES, part + item / LANES * LANES,
+                         to + d / LANES * LANES);
+    } else if (live) {
+      to[d] = v;
+    }
+  }
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention(
     __global const float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
     __global const int4* tokens, __global const int* tables, __global uchar* k_pages,
@@ -35,7 +53,8 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     __global const float* rope_table, ulong sin_at, ulong q_at, int pairs, int neox, int sinks_at,
     int pack_int8) {
   __local float q[HEAD_DIM_MOST], o[HEAD_DIM_MOST], total[HEAD_DIM_MOST];
-  __local float p[PAGE_TOKENS], part[PAGE_TOKENS];
+  __local float p[PAGE_TOKENS], weights[PAGE_TOKENS];
+  __local float part[PAGE_TOKENS] __attribute__((aligned(16)));
   const int item = get_local_id(0), head = get_group_id(0) % heads;
   const int side = get_group_id(0) / heads, kv_head = head / (heads / kv_heads);
   const int4 token = tokens[get_group_id(1)];
@@ -48,7 +67,18 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     split = side * SPLIT_TOKENS;
   }
   __global const float* row = qkv + (long)get_group_id(1) * stride;
+  const int first_page = max(split, first / PAGE_TOKENS * PAGE_TOKENS);
+  if (first_page < last) {
+    const ulong page = (ulong)tables[token.z + first_page / PAGE_TOKENS] * page_bytes + head_at;
+    fetch(k_pages + page, page_bytes / kv_heads, item, PAGE_TOKENS);
+    fetch(v_pages + page, page_bytes / kv_heads, item, PAGE_TOKENS);
+  }
   if (fresh) {
+    fetch_near(row + head * head_pad, head_pad, item);
+    fetch_near(row + (heads + kv_head) * head_pad, head_pad, item - 16);
+    fetch_near(row + (heads + kv_heads + kv_head) * head_pad, head_pad, item - 32);
+    fetch_near(rope_table + (long)token.y * pairs, pairs, item - 48);
+    fetch_near(rope_table + sin_at + (long)token.y * pairs, pairs, item - 56);
     const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, q_at, pairs, neox};
     // Begins at the sequence's first token in the batch: its tokens share a page table.
     const int index = get_group_id(1);
@@ -109,12 +139,12 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
         }
         score = capped(score * scale, cap);
       }
-      const float top = group_max(visible ? score : -INFINITY, part, item, PAGE_TOKENS);
+      const float top = fold_max(visible ? score : -INFINITY, part, item, PAGE_TOKENS);
       const float base = m > top ? m : top;
       const float weight = visible ? exp_of(score - base) : 0.0f;
       p[item] = weight;
       const float shrink = exp_of(m - base);
-      l = fma(l, shrink, group_sum(weight, part, item, PAGE_TOKENS));
+      l = fma(l, shrink, fold_sum(weight, weights, item, PAGE_TOKENS));
       m = base;
       for (int d = item; d < head_pad; d += PAGE_TOKENS) {
         float sum = o[d] * shrink;
@@ -150,13 +180,7 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
   __global float* to = out + (long)get_group_id(1) * out_stride + out_at + head * head_dim;
   const int dims = sides > 0 ? 0 : head_dim;
 #if INT8_ROWS
-  const int panels = pack_int8 ? dims / 16 : 0;
-  for (int d = item; d < dims; d += PAGE_TOKENS) {
-    total[d] = total[d] / total_l;
-    if (!pack_int8) to[d] = total[d];
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int i = item; i < panels; i += PAGE_TOKENS) put_panel(vload16(i, total), i, to);
+  put_values(total, total_l, dims, pack_int8, part, item, to);
 #else
   for (int d = item; d < dims; d += PAGE_TOKENS) to[d] = total[d] / total_l;
 #endif
@@ -169,7 +193,7 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void merge_spl
     __global const float* partials, __global float* out, int out_at, int out_stride,
     __global const float* vectors, int sinks_at, int pack_int8) {
 #if INT8_ROWS
-  __local float value[HEAD_DIM_MOST];
+  __local float value[HEAD_DIM_MOST], part[PAGE_TOKENS] __attribute__((aligned(16)));
 #endif
   const int head = get_group_id(0);
   const int4 token = tokens[get_group_id(1)];
@@ -191,13 +215,12 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void merge_spl
     }
 #if INT8_ROWS
     value[d] = total / total_l;
-    if (pack_int8) continue;
-#endif
+#else
     to[d] = total / total_l;
+#endif
   }
 #if INT8_ROWS
   barrier(CLK_LOCAL_MEM_FENCE);
-  const int panels = pack_int8 ? head_dim / 16 : 0;
-  for (int p = get_local_id(0); p < panels; p += PAGE_TOKENS) put_panel(vload16(p, value), p, to);
+  put_values(value, 1.0f, head_dim, pack_int8, part, get_local_id(0), to);
 #endif
 }

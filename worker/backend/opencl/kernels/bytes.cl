@@ -2,22 +2,18 @@
 // over the 16 k that share a scale: so the way of multiplying bytes does not enter the bits. Names
 // of functions end with the format's number, as in weights.cl.
 
-// Codes of four k of unit u of a block, a byte each.
-uint OF(code_word)(__global const uchar* block, int unit, int h, int lane) {
-  __global const uint* low = (__global const uint*)(block + LOW_AT);
-  const int u = unit & 3;
+// Codes of four k of unit u of a span, a byte each, from the words that have their bits.
+uint OF(code_word_of)(uint low, uint high, int u, int h) {
 #if LOW_BITS == 8
-  uint word = LANES_OF(low, unit * 2 + h);
+  uint word = low;
 #elif LOW_BITS == 4
-  uint word = LANES_OF(low, unit) >> (4 * h) & 0x0f0f0f0fu;
+  uint word = low >> (4 * h) & 0x0f0f0f0fu;
 #else
-  uint word = LANES_OF(low, unit / 2) >> (2 * (2 * (u & 1) + h)) & 0x03030303u;
+  uint word = low >> (2 * (2 * (u & 1) + h)) & 0x03030303u;
 #endif
 #if HIGH_BITS == 1
-  const uint high = LANES_OF((__global const uint*)(block + HIGH_AT), unit / 4);
   word |= (high >> (2 * u + h) & 0x01010101u) << LOW_BITS;
 #elif HIGH_BITS == 2
-  const uint high = LANES_OF((__global const uint*)(block + HIGH_AT), unit / 2);
   word |= (high >> (2 * (2 * (u & 1) + h)) & 0x03030303u) << LOW_BITS;
 #endif
 #if TABLE
@@ -25,6 +21,29 @@ uint OF(code_word)(__global const uchar* block, int unit, int h, int lane) {
   word = as_uint((char4)(OF(kBytes)[at.x], OF(kBytes)[at.y], OF(kBytes)[at.z], OF(kBytes)[at.w]));
 #endif
   return word;
+}
+
+// The words that have the codes of four k of a unit.
+#undef LOW_WORD_OF
+#if LOW_BITS == 8
+#define LOW_WORD_OF(unit, h) ((unit) * 2 + (h))
+#elif LOW_BITS == 4
+#define LOW_WORD_OF(unit, h) (unit)
+#else
+#define LOW_WORD_OF(unit, h) ((unit) / 2)
+#endif
+#undef HIGH_WORD_OF
+#define HIGH_WORD_OF(unit) (HIGH_BITS == 2 ? (unit) / 2 : (unit) / 4)
+
+// The same for unit u of a block.
+uint OF(code_word)(__global const uchar* block, int unit, int h, int lane) {
+  __global const uint* low_words = (__global const uint*)(block + LOW_AT);
+  const uint low = LANES_OF(low_words, LOW_WORD_OF(unit, h));
+  uint high = 0;
+#if HIGH_BITS != 0
+  high = LANES_OF((__global const uint*)(block + HIGH_AT), HIGH_WORD_OF(unit));
+#endif
+  return OF(code_word_of)(low, high, unit & 3, h);
 }
 
 // Codes of the 16 k of half `half_at` of a block, and a and b of weight = byte * a + b.
@@ -79,7 +98,9 @@ float OF(add_half)(float acc, int s, float one, float sum, float a, float b) {
       }                                                                                            \
     }                                                                                              \
   }
+#if !ROW_AHEAD  // else row_ahead.cl has it
 DEFINE_BYTE_SUMS(OF(sums_1), 1, 4)
+#endif
 #if !BY_MATRIX
 DEFINE_BYTE_SUMS(OF(sums_4), 4, 2)
 DEFINE_BYTE_SUMS(OF(sums_8), 8, 1)

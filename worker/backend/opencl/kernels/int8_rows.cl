@@ -34,6 +34,31 @@ void pack_int8_panel(float16 v, __global float* panel) {
 void put_panel(float16 v, int p, __global float* row) {
   pack_int8_panel(v, row + p * 16);
 }
+// The same by sixteen items that have a value each, where `live`. `values`: sixteen words of
+// theirs, at a multiple of 16 bytes. Every item of the group calls; items from LANES on have no value.
+void put_panel_by_lanes(float v, int live, int lane, __local float* values, __global float* panel) {
+  if (lane < LANES) values[lane] = v;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  __local const float4* quads = (__local const float4*)values;
+  float times;
+  const float one =
+      int8_panel_scale((float16)(quads[0], quads[1], quads[2], quads[3]), &times);
+  const int code = times > 0.0f ? convert_int_rte(v * times) : 0;
+  const int high = (code + 64) >> 7;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (lane < LANES) ((__local int*)values)[lane] = code;
+  barrier(CLK_LOCAL_MEM_FENCE);
+  if (live && lane < LANES) {
+    ((__global char*)panel)[lane] = (char)high;
+    ((__global char*)panel)[LANES + lane] = (char)(code - (high << 7));
+  }
+  if (live && lane == 0) {
+    __local const int4* codes = (__local const int4*)values;
+    const int4 sum = (codes[0] + codes[1]) + (codes[2] + codes[3]);
+    ((__global float2*)panel)[4] = (float2)(one, (float)(sum.x + sum.y + sum.z + sum.w) * one);
+  }
+  barrier(CLK_LOCAL_MEM_FENCE);
+}
 // Values 8 at, ... of a row, and value i.
 float8 eight_of(__global const float* row, int at) {
   __global const float* panel = row + at / 2 * 16;

@@ -32,6 +32,15 @@ void fetch(__global const uchar* from, ulong bytes, int item, int items) {
 #endif
 }
 
+// Prefetches n floats that the group reads soon, line `line` of them, as near as the device can.
+void fetch_near(__global const float* from, int n, int line) {
+#if AHEAD == 2
+  if (line >= 0 && line * (FETCH_LINE / 4) < n) {
+    asm volatile("prefetch.global.L1 [%0];" : : "l"((ulong)(from + line * (FETCH_LINE / 4))));
+  }
+#endif
+}
+
 // Sixteen values of a row. Rows and their panels begin at multiples of 64 bytes; with vload the
 // compiler assumes the alignment of one value only, and a GPU then loads them one by one.
 float16 panel_at(__global const float* panel) {
@@ -158,46 +167,70 @@ float shuffle_down(float v, int width) {
 #else
 #define LOCAL_WIDTH 1
 #endif
-float group_sum(float v, __local float* part, int item, int items) {
-  part[item] = v;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int width = items / 2; width >= LOCAL_WIDTH; width /= 2) {
-    if (item < width) part[item] = part[item] + part[item + width];
-    barrier(CLK_LOCAL_MEM_FENCE);
+//
+// fold_sum() and fold_max() leave `part` in use: the caller has a barrier before it writes there.
+#if SHUFFLE == 2
+#define FOLD(name, result_of)                                                       \
+  float name(float v, __local float* part, int item, int items) {                   \
+    part[item] = v;                                                                 \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                   \
+    for (int width = items / 2; width > LOCAL_WIDTH; width /= 2) {                  \
+      if (item < width) part[item] = v = result_of(v, part[item + width]);          \
+      barrier(CLK_LOCAL_MEM_FENCE);                                                 \
+    }                                                                               \
+    if (item < LOCAL_WIDTH) {                                                       \
+      v = result_of(v, part[item + LOCAL_WIDTH]);                                   \
+      for (int width = LOCAL_WIDTH / 2; width > 0; width /= 2) {                    \
+        v = result_of(v, shuffle_down(v, width));                                   \
+      }                                                                             \
+      if (item == 0) part[0] = v;                                                   \
+    }                                                                               \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                   \
+    return part[0];                                                                 \
+  }
+#else
+#define FOLD(name, result_of)                                                       \
+  float name(float v, __local float* part, int item, int items) {                   \
+    part[item] = v;                                                                 \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                   \
+    for (int width = items / 2; width >= LOCAL_WIDTH; width /= 2) {                 \
+      if (item < width) part[item] = result_of(part[item], part[item + width]);     \
+      barrier(CLK_LOCAL_MEM_FENCE);                                                 \
+    }                                                                               \
+    FOLD_BY_SHUFFLES(result_of)                                                     \
+    return part[0];                                                                 \
   }
 #if SHUFFLE
-  const int wide = LOCAL_WIDTH == 32;
-  if (wide && item < 32) {
-    float mine = part[item];
-    for (int width = 16; width > 0; width /= 2) mine = mine + shuffle_down(mine, width);
-    if (item == 0) part[0] = mine;
-  }
+#define FOLD_BY_SHUFFLES(result_of)                                                 \
+  const int wide = LOCAL_WIDTH == 32;                                               \
+  if (wide && item < 32) {                                                          \
+    float mine = part[item];                                                        \
+    for (int width = 16; width > 0; width /= 2) {                                   \
+      mine = result_of(mine, shuffle_down(mine, width));                            \
+    }                                                                               \
+    if (item == 0) part[0] = mine;                                                  \
+  }                                                                                 \
   barrier(CLK_LOCAL_MEM_FENCE);
+#else
+#define FOLD_BY_SHUFFLES(result_of)
 #endif
-  const float sum = part[0];
+#endif
+float sum_of(float a, float b) {
+  return a + b;
+}
+float larger_of(float a, float b) {
+  return b > a ? b : a;
+}
+FOLD(fold_sum, sum_of)
+FOLD(fold_max, larger_of)
+
+float group_sum(float v, __local float* part, int item, int items) {
+  const float sum = fold_sum(v, part, item, items);
   barrier(CLK_LOCAL_MEM_FENCE);
   return sum;
 }
 float group_max(float v, __local float* part, int item, int items) {
-  part[item] = v;
-  barrier(CLK_LOCAL_MEM_FENCE);
-  for (int width = items / 2; width >= LOCAL_WIDTH; width /= 2) {
-    if (item < width && part[item + width] > part[item]) part[item] = part[item + width];
-    barrier(CLK_LOCAL_MEM_FENCE);
-  }
-#if SHUFFLE
-  const int wide = LOCAL_WIDTH == 32;
-  if (wide && item < 32) {
-    float mine = part[item];
-    for (int width = 16; width > 0; width /= 2) {
-      const float upper = shuffle_down(mine, width);
-      if (upper > mine) mine = upper;
-    }
-    if (item == 0) part[0] = mine;
-  }
-  barrier(CLK_LOCAL_MEM_FENCE);
-#endif
-  const float largest = part[0];
+  const float largest = fold_max(v, part, item, items);
   barrier(CLK_LOCAL_MEM_FENCE);
   return largest;
 }
@@ -220,14 +253,15 @@ float norm_factor(__global const float* squares, int squares_n, int n, float eps
 
 // The same by sixteen items: each sums its chain, and the factor is made of all chains.
 float norm_chain(__global const float* squares, int squares_n, int lane) {
+  __global const float* chain = squares + lane;
   float sum = 0.0f;
-  const int last = squares_n / 16 - 1;
-  for (int i = 0; i <= last; i += PASSES(16)) {
-    EACH_PASS(j, 16) {
-      const float v = squares[min(i + j, last) * 16 + lane];
-      sum = i + j <= last ? sum + v : sum;
-    }
+  int left = squares_n / 16;
+#pragma unroll 1
+  for (; left >= PASSES(16); left -= PASSES(16), chain += PASSES(16) * 16) {
+    EACH_PASS(j, 16) sum = sum + chain[j * 16];
   }
+#pragma unroll 1
+  for (; left > 0; --left, chain += 16) sum = sum + chain[0];
   return sum;
 }
 float factor_of_chains(__local const float* chains, int n, float eps) {

@@ -86,9 +86,14 @@ void finish_value(__global const float* row, int head, int which, int head_dim, 
     value[d] = v;
     squares = fma(v, v, squares);
   }
-  const float mean = group_sum(squares, part, item, PAGE_TOKENS) / (float)head_dim;
   const int norm_at = which == 0 ? f.q_norm_at : which == 1 ? f.k_norm_at : -1;
+#if !AHEAD  // a processor's compiler takes minutes for barriers in a branch
+  const float mean = group_sum(squares, part, item, PAGE_TOKENS) / (float)head_dim;
+#endif
   if (norm_at >= 0) {
+#if AHEAD
+    const float mean = group_sum(squares, part, item, PAGE_TOKENS) / (float)head_dim;
+#endif
     const float factor = 1.0f / sqrt(mean + f.eps);
     for (int d = item; d < head_dim; d += PAGE_TOKENS) {
       value[d] = value[d] * factor * vectors[norm_at + d];

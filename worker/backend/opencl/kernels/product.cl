@@ -87,6 +87,12 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
 #define ROW_FACTOR factor_of_chains(chains + mine * LANES, norm_n, norm_eps)
 #endif
 
+#if INT8_ROWS
+#define PUT_BY_LANES(v, live, lane, values, to) put_panel_by_lanes(v, live, lane, values, to)
+#else
+#define PUT_BY_LANES(v, live, lane, values, to)
+#endif
+
 // Adds the sums of all slices and stores the results; items of slice r have row r, r + SLICES, ...
 #define PRODUCT_END(ROWS, KIND)                                                                    \
     barrier(CLK_LOCAL_MEM_FENCE);                                                                  \
@@ -118,15 +124,19 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
           if (next_at >= 0 && !INT8_ROWS) next[to] = sums[i] * vectors[next_at + y_at + col];        \
         }                                                                                          \
       }                                                                                            \
-      if (INT8_ROWS && (pack_int8 || next_at >= 0)) {                                               \
+      if (INT8_ROWS && (pack_int8 || next_at >= 0)) {                                              \
         const int col = y_at + panel * LANES;                                                      \
         __global float* to = (next_at >= 0 ? next : y) + (long)row * y_stride + col;               \
         const int counts = live && panel * LANES + lane < y_cols;                                  \
         const float by = next_at >= 0 && counts ? vectors[next_at + col + lane] : 1.0f;            \
-        if (lane < LANES) all_lanes[slice * LANES + lane] = counts ? sums[0] * by : 0.0f;          \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
-        if (live && lane == 0) put_panel(vload16(0, all_lanes + slice * LANES), 0, to);            \
-        barrier(CLK_LOCAL_MEM_FENCE);                                                              \
+        if (ROWS == 1) {                                                                           \
+          PUT_BY_LANES(counts ? sums[0] * by : 0.0f, live, lane, all_lanes + slice * LANES, to);   \
+        } else { /* by one item: NVIDIA's compiler then leaves the sums more registers */          \
+          if (lane < LANES) all_lanes[slice * LANES + lane] = counts ? sums[0] * by : 0.0f;        \
+          barrier(CLK_LOCAL_MEM_FENCE);                                                            \
+          if (live && lane == 0) put_panel(vload16(0, all_lanes + slice * LANES), 0, to);          \
+          barrier(CLK_LOCAL_MEM_FENCE);                                                            \
+        }                                                                                          \
       }                                                                                            \
       if (next_at >= 0) {                                                                          \
         const float square = panel_squares(sums, all_lanes, slice, lane);                          \
@@ -142,7 +152,7 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
   __kernel __attribute__((reqd_work_group_size(LANES / ITEM_LANES, SLICES, 1))) void NAME(         \
       PRODUCT_PARAMETERS) {                                                                        \
     __local F part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * ITEMS];                                \
-    __local float all_lanes[SLICES * LANES];                                                       \
+    __local float all_lanes[SLICES * LANES] __attribute__((aligned(16)));                          \
     PRODUCT_INDICES(ROWS)                                                                            \
     PRODUCT_CHAINS(ROWS)                                                                           \
     F acc[ROWS];                                                                                   \
@@ -160,12 +170,64 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
     PRODUCT_END(ROWS, KIND)                                                                        \
   }
 
+// The same for one int8 row (row_ahead.cl): `record_spans` spans of the row, a multiple of SLICES, lie
+// in local memory at a time. SECOND: the number of the second matrix's format.
+#define BEGIN_SPANS(SECOND, from)                                                                  \
+    if (in_second) {                                                                               \
+      OF_NUMBER(begin_spans_, SECOND)(second_panel, from, end, slice, lane, ahead);                \
+    } else {                                                                                       \
+      begin_spans_0(first_panel, from, end, slice, lane, ahead);                                   \
+    }
+#define DEFINE_ROW_PRODUCT(NAME, KIND, SECOND)                                                     \
+  __kernel __attribute__((reqd_work_group_size(LANES, SLICES, 1))) void NAME(                      \
+      PRODUCT_PARAMETERS, int record_spans, __local uint4* records) {                              \
+    __local float part[(KIND == PAIR ? 2 : 1) * SLICES * LANES];                                   \
+    __local float all_lanes[SLICES * LANES] __attribute__((aligned(16)));                          \
+    PRODUCT_INDICES(1)                                                                             \
+    const int in_second = KIND == CONCAT && panel >= border;                                       \
+    __global const uchar* first_panel = weights + weights_at + at;                                 \
+    __global const uchar* second_panel =                                                           \
+        second + second_at +                                                                       \
+        (KIND == CONCAT ? (ulong)max(panel - border, 0) * second_panel_bytes : at);                \
+    __global const float* row = x + (long)(min(row0, rows - 1) / x_share) * x_stride;              \
+    const int item = slice * LANES + lane;                                                         \
+    uint ahead[SPANS_AHEAD * SPAN_WORDS] = {0};                                                    \
+    float sum = 0.0f, second_sum = 0.0f;                                                           \
+    int end = min(record_spans, spans);                                                            \
+    BEGIN_SPANS(SECOND, 0)                                                                         \
+    copy_records(row, 0, end * 2, records, item, SLICES * LANES);                                  \
+    PRODUCT_CHAINS(1)                                                                              \
+    for (int from = 0; from < spans;) {                                                            \
+      records_copied();                                                                            \
+      barrier(CLK_LOCAL_MEM_FENCE);                                                                \
+      if (in_second) {                                                                             \
+        sum = OF_NUMBER(add_spans_, SECOND)(sum, second_panel, from, end, slice, lane, ahead, records);\
+      } else {                                                                                     \
+        sum = add_spans_0(sum, first_panel, from, end, slice, lane, ahead, records);               \
+      }                                                                                            \
+      if (KIND == PAIR) {                                                                          \
+        begin_spans_0(second_panel, from, end, slice, lane, ahead);                                \
+        second_sum = add_spans_0(second_sum, second_panel, from, end, slice, lane, ahead, records);\
+      }                                                                                            \
+      from = end;                                                                                  \
+      end = min(from + record_spans, spans);                                                       \
+      if (from < spans) {                                                                          \
+        BEGIN_SPANS(SECOND, from)                                                                  \
+      }                                                                                            \
+      barrier(CLK_LOCAL_MEM_FENCE);                                                                \
+      copy_records(row, from * 2, end * 2, records, item, SLICES * LANES);                         \
+    }                                                                                              \
+    part[slice * LANES + lane] = sum;                                                              \
+    if (KIND == PAIR) part[(SLICES + slice) * LANES + lane] = second_sum;                          \
+    PRODUCT_END(1, KIND)                                                                           \
+  }
+
 // The same by matrix units (bytes.cl), 32 items a slice; not for experts' slots.
 #define DEFINE_MATRIX_PRODUCT(NAME, ROWS, KIND, SUMS, SECOND_SUMS)                                 \
   __kernel __attribute__((reqd_work_group_size(MATRIX_ITEMS, SLICES, 1))) void NAME(               \
       PRODUCT_PARAMETERS) {                                                                        \
     __local float part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * LANES];                            \
-    __local float all_lanes[SLICES * LANES];                                                       \
+    __local float all_lanes[SLICES * LANES] __attribute__((aligned(16)));                          \
     __local uint exchanged[SLICES * MATRIX_WORDS];                                                 \
     PRODUCT_INDICES(ROWS)                                                                            \
     PRODUCT_CHAINS(ROWS)                                                                           \
@@ -184,7 +246,11 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
   }
 
 #if CONCAT_FORMATS
+#if ROW_AHEAD
+DEFINE_ROW_PRODUCT(concat_1, CONCAT, 1)
+#else
 DEFINE_PRODUCT(concat_1, 1, CONCAT, sums_1_0, sums_1_1)
+#endif
 #if BY_MATRIX
 DEFINE_MATRIX_PRODUCT(concat_8, 8, CONCAT, sums_8_0, sums_8_1)
 DEFINE_MATRIX_PRODUCT(concat_16, 16, CONCAT, sums_16_0, sums_16_1)
@@ -194,8 +260,13 @@ DEFINE_PRODUCT(concat_4, 4, CONCAT, sums_4_0, sums_4_1)
 DEFINE_PRODUCT(concat_8, 8, CONCAT, sums_8_0, sums_8_1)
 #endif
 #else
+#if ROW_AHEAD
+DEFINE_ROW_PRODUCT(one_1, ONE, 0)
+DEFINE_ROW_PRODUCT(pair_1, PAIR, 0)
+#else
 DEFINE_PRODUCT(one_1, 1, ONE, sums_1_0, sums_1_0)
 DEFINE_PRODUCT(pair_1, 1, PAIR, sums_1_0, sums_1_0)
+#endif
 #if BY_MATRIX
 DEFINE_MATRIX_PRODUCT(one_8, 8, ONE, sums_8_0, sums_8_0)
 DEFINE_MATRIX_PRODUCT(one_16, 16, ONE, sums_16_0, sums_16_0)

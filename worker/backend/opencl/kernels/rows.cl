@@ -186,32 +186,68 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void top_k(
   if (item == 0 && odd) out[1] = -1;
 }
 
-// The lowest index of the greatest of a row's n logits; -1 if one of them is not finite.
-__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void best(
-    __global const float* logits, int stride, int n, __global int* index) {
-  __local float top[NORM_ITEMS];
-  __local int at[NORM_ITEMS];
-  const int item = get_local_id(0);
-  __global const float* row = logits + (long)get_group_id(0) * stride;
-  float greatest = -INFINITY;
-  int mine = n, finite = 1;
-  for (int i = item; i < n; i += NORM_ITEMS) {
-    const float v = row[i];
-    finite &= fabs(v) <= FLT_MAX;
-    mine = v > greatest ? i : mine;
-    greatest = v > greatest ? v : greatest;
-  }
-  top[item] = finite ? greatest : INFINITY;
-  at[item] = mine;
+// The greatest of two candidates, by value, then by the lower index.
+void take_greater(float value, int index, float* greatest, int* at) {
+  const int other = value > *greatest || (value == *greatest && index < *at);
+  *at = other ? index : *at;
+  *greatest = fmax(*greatest, value);
+}
+
+// The greatest of the group's candidates, for item 0. Every item calls.
+void greatest_of_group(float* greatest, int* at, __local float* tops, __local int* indices,
+                       int item) {
+  tops[item] = *greatest;
+  indices[item] = *at;
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int width = NORM_ITEMS / 2; width > 0; width /= 2) {
     if (item < width) {
-      const float other = top[item + width];
-      const int lower = min(at[item], at[item + width]);
-      at[item] = other > top[item] ? at[item + width] : other == top[item] ? lower : at[item];
-      top[item] = fmax(top[item], other);
+      take_greater(tops[item + width], indices[item + width], greatest, at);
+      tops[item] = *greatest;
+      indices[item] = *at;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  if (item == 0) index[get_group_id(0)] = top[0] <= FLT_MAX ? at[0] : -1;
+}
+
+// For each part of a row's n logits: the greatest, and its lowest index, as a pair at
+// found[parts_at]; infinity where one of them is not finite. Work-groups: (row, part).
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void best_parts(
+    __global const float* logits, int stride, int n, __global int* found, int parts_at) {
+  __local float tops[NORM_ITEMS];
+  __local int indices[NORM_ITEMS];
+  const int item = get_local_id(0), part = get_group_id(1), parts = get_num_groups(1);
+  __global const float* row = logits + (long)get_group_id(0) * stride;
+  const int each = (n + parts - 1) / parts, end = min((part + 1) * each, n);
+  float greatest = -INFINITY;
+  int at = n, finite = 1;
+  for (int i = part * each + item; i < end; i += NORM_ITEMS) {
+    const float v = row[i];
+    finite &= fabs(v) <= FLT_MAX;
+    at = v > greatest ? i : at;
+    greatest = v > greatest ? v : greatest;
+  }
+  if (!finite) greatest = INFINITY;
+  greatest_of_group(&greatest, &at, tops, indices, item);
+  if (item == 0) {
+    __global int* pair = found + parts_at + (get_group_id(0) * parts + part) * 2;
+    pair[0] = as_int(greatest);
+    pair[1] = at;
+  }
+}
+
+// The lowest index of the greatest of a row's logits, of `parts` pairs as above; -1 if one of them
+// is not finite. One work-group a row.
+__kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void best(
+    __global int* found, int parts_at, int parts) {
+  __local float tops[NORM_ITEMS];
+  __local int indices[NORM_ITEMS];
+  const int item = get_local_id(0);
+  __global const int* pairs = found + parts_at + get_group_id(0) * parts * 2;
+  float greatest = -INFINITY;
+  int at = INT_MAX;
+  for (int i = item; i < parts; i += NORM_ITEMS) {
+    take_greater(as_float(pairs[2 * i]), pairs[2 * i + 1], &greatest, &at);
+  }
+  greatest_of_group(&greatest, &at, tops, indices, item);
+  if (item == 0) found[get_group_id(0)] = greatest <= FLT_MAX ? at : -1;
 }

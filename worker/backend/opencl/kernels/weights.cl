@@ -2,35 +2,51 @@
 // (worker/backend/cpu/layout.h) comes as macros; the names of its functions end with its number in
 // the program, FORMAT: OF(f). A panel holds 16 rows; an item has one of them, or (WIDE_LANES) all.
 
-// a and b of weight = code * a + b for group g of a block.
-void OF(affine_of)(__global const uchar* block, int g, int lane, F* a, F* b) {
-  *a = (F)(0.0f);
+// a and b of weight = code * a + b, from a group's d and m, its scale and its minimum, where the
+// format has them.
+void OF(affine)(F d, F m, F scale, F minimum, F* a, F* b) {
+  *a = d;
   *b = (F)(0.0f);
-#if HAS_D
-#if D_BF16
-  *a = BITS_AS_FLOATS(LANES_OF((__global const ushort*)block, 0));
-#else
-  *a = HALVES_OF((__global const half*)block, D_EACH * g);
-#endif
-#if NIBBLES
-  const F m = HALVES_OF((__global const half*)block, 1);
-  *a *= TO_FLOAT(LANES_OF(block + SCALE_AT, g) & (uchar)15);
-  *b = -(m * TO_FLOAT(LANES_OF(block + SCALE_AT, g) >> (uchar)4));
-#elif HAS_MINIMUM
-  const F m = HALVES_OF((__global const half*)block, 1);
-  *a *= TO_FLOAT(LANES_OF(block + SCALE_AT, g));
-  *b = -(m * TO_FLOAT(LANES_OF(block + MINIMUM_AT, g)));
+#if NIBBLES || HAS_MINIMUM
+  *a *= scale;
+  *b = -(m * minimum);
 #else
 #if HAS_SCALE
-  *a *= SIGNED_BYTES(LANES_OF(block + SCALE_AT, g));
+  *a *= scale;
 #endif
 #if HAS_M
-  *b = HALVES_OF((__global const half*)block, 1);
+  *b = m;
 #endif
 #endif
 #if OFFSET != 0
   *b = *a * (float)(-OFFSET);
 #endif
+}
+
+// The same for group g of a block.
+void OF(affine_of)(__global const uchar* block, int g, int lane, F* a, F* b) {
+  F d = (F)(0.0f), m = (F)(0.0f), scale = (F)(0.0f), minimum = (F)(0.0f);
+#if HAS_D
+#if D_BF16
+  d = BITS_AS_FLOATS(LANES_OF((__global const ushort*)block, 0));
+#else
+  d = HALVES_OF((__global const half*)block, D_EACH * g);
+#endif
+#if NIBBLES || HAS_MINIMUM || HAS_M
+  m = HALVES_OF((__global const half*)block, 1);
+#endif
+#if NIBBLES
+  scale = TO_FLOAT(LANES_OF(block + SCALE_AT, g) & (uchar)15);
+  minimum = TO_FLOAT(LANES_OF(block + SCALE_AT, g) >> (uchar)4);
+#elif HAS_MINIMUM
+  scale = TO_FLOAT(LANES_OF(block + SCALE_AT, g));
+  minimum = TO_FLOAT(LANES_OF(block + MINIMUM_AT, g));
+#elif HAS_SCALE
+  scale = SIGNED_BYTES(LANES_OF(block + SCALE_AT, g));
+#endif
+  OF(affine)(d, m, scale, minimum, a, b);
+#else
+  *a = *b = (F)(0.0f);
 #endif
 }
 
