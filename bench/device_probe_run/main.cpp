@@ -17,7 +17,7 @@ constexpr char kUsage[] =
     "usage: holdfast-bench-device-probe [--device opencl:N] [--only CASE,...] [--quick]\n"
     "         [--seconds N] [--record FILE] [--json] [--ptx DIR] [--dump FILE]\n"
     "         [--base FILE]\n"
-    "cases: facts launch ceilings bits kernels r3\n"
+    "cases: facts launch ceilings bits kernels r3 step\n"
     "--seconds: what has not begun by then is left out (240)\n"
     "--ptx: a folder that gets the driver's binary of each program\n"
     "--base: the text of other product kernels of Q4_K, which run beside the present ones\n"
@@ -29,7 +29,8 @@ struct Case {
 };
 constexpr Case kCases[] = {{"facts", probe_facts},       {"launch", probe_launches},
                            {"ceilings", probe_ceilings}, {"bits", probe_bits},
-                           {"kernels", probe_kernels},   {"r3", probe_r3}};
+                           {"kernels", probe_kernels},   {"r3", probe_r3},
+                           {"step", probe_step}};
 
 constexpr double kGraceSeconds = 45;  // of an item that began in time
 

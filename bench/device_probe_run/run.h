@@ -69,5 +69,6 @@ void probe_ceilings(Run& run);
 void probe_bits(Run& run);
 void probe_kernels(Run& run);
 void probe_r3(Run& run);
+void probe_step(Run& run);
 
 }  // namespace holdfast::bench::probe
