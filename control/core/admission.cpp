@@ -68,17 +68,17 @@ std::optional<wire::Refusal> check_counts(const wire::Submit& submit, const Conf
                        bound);
   };
   const auto prompts = static_cast<std::int64_t>(submit.prompts.size());
-  if (prompts > config.request_prompts_max) {
-    return over("prompts", "request.max_prompts", prompts, config.request_prompts_max);
+  if (prompts > config.request_max_prompts) {
+    return over("prompts", "request.max_prompts", prompts, config.request_max_prompts);
   }
   const std::int64_t choices = prompts * submit.n;
-  if (choices > config.request_choices_max) {
+  if (choices > config.request_max_choices) {
     return over("choices (prompts x n)", "request.max_choices", choices,
-                config.request_choices_max);
+                config.request_max_choices);
   }
   const auto meta = static_cast<std::int64_t>(submit.meta.size());
-  if (meta > config.request_meta_bytes_max) {
-    return over("bytes of meta", "request.max_meta_bytes", meta, config.request_meta_bytes_max);
+  if (meta > config.request_max_meta_bytes) {
+    return over("bytes of meta", "request.max_meta_bytes", meta, config.request_max_meta_bytes);
   }
   const std::int64_t bytes = payload_bytes(submit);
   if (config.request_max_bytes > 0 && bytes > config.request_max_bytes) {
@@ -98,10 +98,10 @@ std::optional<wire::Refusal> check_scores(const wire::Submit& submit,
   for (const std::int64_t tokens : prompt_tokens) {
     bytes += submit.n * prompt_score_bytes(tokens, top);
   }
-  if (bytes <= config.request_score_bytes_max) return std::nullopt;
+  if (bytes <= config.request_max_score_bytes) return std::nullopt;
   return refuse_over(Errc::kInvalidRequest,
                      std::to_string(bytes) + " bytes of log-probabilities of the prompt",
-                     "request.max_score_bytes", bytes, config.request_score_bytes_max);
+                     "request.max_score_bytes", bytes, config.request_max_score_bytes);
 }
 
 std::int64_t text_bytes(const std::string& meta, const wire::Sampling& sampling,

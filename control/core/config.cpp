@@ -74,8 +74,8 @@ std::string Config::prefix_group(std::string_view name) const {
 
 SubjectConfig Config::model(std::string_view name) const {
   SubjectConfig rest = kUnbounded;
-  rest.replicas = placement_replicas;
-  rest.dwell_ms = load_dwell_ms;
+  rest.replicas = models_replicas;
+  rest.dwell_ms = models_dwell_ms;
   return resolve(models, name, rest);
 }
 

@@ -20,7 +20,7 @@ bool memory_drifts(const Load& load, const Config& config) {
   const std::int64_t taken = load.memory.taken;
   if (taken <= 0 || load.row.bytes <= 0) return false;
   if (std::abs(taken - load.row.bytes) <= kProcessNoise) return false;
-  return std::abs(drift_percent(load)) > static_cast<double>(config.load_drift_percent);
+  return std::abs(drift_percent(load)) > static_cast<double>(config.models_drift_percent);
 }
 
 }  // namespace holdfast::core

@@ -43,7 +43,7 @@ void Machine::on(const Boot& event) {
   drained_workers_.insert(event.drained_workers.begin(), event.drained_workers.end());
   quarantined_workers_ = event.quarantined_workers;
   goldens_ = event.goldens;
-  adoption_until_us_ = now_.mono_us + config_.adoption_window_ms * 1000;
+  adoption_until_us_ = now_.mono_us + config_.workers_adoption_window_ms * 1000;
   for (const ModelRow& row : event.models) {
     Model model;
     model.row = row;
@@ -156,7 +156,7 @@ Request& Machine::take_in(const BootRequest& boot) {
   if (boot.row.started_ms == 0) request.queue_deadline_us = monotonic(boot.row.queue_deadline_ms);
   request.total_deadline_us = monotonic(boot.row.total_deadline_ms);
   if (!request.terminal() && boot.row.on_disconnect == wire::OnDisconnect::kCancel) {
-    request.orphan_deadline_us = now_.mono_us + config_.disconnect_grace_ms * 1000;
+    request.orphan_deadline_us = now_.mono_us + config_.requests_disconnect_grace_ms * 1000;
   }
   request.choices.resize(boot.choices.size());
   for (std::size_t i = 0; i < boot.choices.size(); ++i) {
@@ -344,7 +344,7 @@ void Machine::check_class(Request& request) {
     return row.model == request.row.model && row.state == ModelState::kReady &&
            row.numerics_class == request.row.numerics_class;
   });
-  const std::int64_t wait_us = config_.class_wait_ms * 1000;
+  const std::int64_t wait_us = config_.requests_class_wait_ms * 1000;
   const auto left = class_left_us_.find(class_key(request));
   std::int64_t again_us = left == class_left_us_.end() ? 0 : left->second + wait_us;
   if (served || !waits) again_us = now_.mono_us + std::max(wait_us, kClassLookUs);

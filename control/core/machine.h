@@ -71,7 +71,7 @@ class Machine {
   void step(const Event& event, Now now, Effects& out);
   /// To be called after the commit of everything that was stepped so far: memory may then forget
   /// what the database has.
-  void committed() { requests_.trim(config_.terminal_cache); }
+  void committed() { requests_.trim(config_.requests_ended_in_memory); }
   /// Monotonic time of the next Timer event that is needed; nullopt: none is.
   std::optional<std::int64_t> next_deadline_us() const { return timers_.next_us(); }
 

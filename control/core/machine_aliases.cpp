@@ -171,7 +171,7 @@ void Machine::on(const OpAlias& event) {
     alias.row.pending = event.targets;
     alias.row.pending_who = event.who;
     alias.row.pending_ms = now_.wall_ms;
-    alias.waits_until_us = now_.mono_us + config_.alias_ready_timeout_ms * 1000;
+    alias.waits_until_us = now_.mono_us + config_.aliases_ready_timeout_ms * 1000;
     timers_.add_keyed(alias.waits_until_us, TimerKind::kAlias, event.name);
     write_history(alias, event.who, "waits", event.targets, "until the models are ready");
     out_->write(AliasChange{PutAlias{alias.row}}, Durability::kFull);
@@ -236,7 +236,7 @@ void Machine::boot_aliases(const Boot& event) {
     Alias& alias = aliases_[row.name];
     alias.row = row;
     if (row.pending.empty()) continue;
-    alias.waits_until_us = now_.mono_us + config_.alias_ready_timeout_ms * 1000;
+    alias.waits_until_us = now_.mono_us + config_.aliases_ready_timeout_ms * 1000;
     timers_.add_keyed(alias.waits_until_us, TimerKind::kAlias, row.name);
   }
   for (const CanaryRow& row : event.canaries) {
@@ -279,7 +279,7 @@ void Machine::look_at_pending(Alias& alias) {
     set_targets(alias, targets, std::string(alias.row.pending_who), "switched",
                 "the models are ready");
   } else if (now_.mono_us >= alias.waits_until_us) {
-    abandon(alias, "not ready within " + std::to_string(config_.alias_ready_timeout_ms) +
+    abandon(alias, "not ready within " + std::to_string(config_.aliases_ready_timeout_ms) +
                        " ms; see models show");
   }
 }

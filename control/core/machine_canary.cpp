@@ -113,7 +113,7 @@ void Machine::begin_window(Alias& alias) {
   const std::int64_t length_us = canary.row.settings.window_ms * 1000;
   canary.window_ends_us = now_.mono_us + length_us;
   canary.sample_us = now_.mono_us + std::max<std::int64_t>(length_us / kSamplesOfWindow, 1000);
-  alias.waits_until_us = now_.mono_us + config_.alias_ready_timeout_ms * 1000;
+  alias.waits_until_us = now_.mono_us + config_.aliases_ready_timeout_ms * 1000;
   timers_.add_keyed(loading ? alias.waits_until_us : canary.sample_us, TimerKind::kAlias,
                     alias.row.name);
 }
@@ -134,7 +134,7 @@ void Machine::look_at_canary(Alias& alias) {
       begin_window(alias);
     } else if (now_.mono_us >= alias.waits_until_us) {
       roll_back(alias, "holdfast",
-                "not ready within " + std::to_string(config_.alias_ready_timeout_ms) + " ms");
+                "not ready within " + std::to_string(config_.aliases_ready_timeout_ms) + " ms");
     }
     return;
   }

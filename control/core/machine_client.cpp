@@ -58,7 +58,7 @@ void Machine::client_message(PeerId peer, const wire::Attach& m) {
   sub.next = m.from;
   sub.next.resize(choices, 0);
   sub.credited = sub.next;
-  sub.window = std::min(m.window, config_.stream_window_max);
+  sub.window = std::min(m.window, config_.streams_max_window);
   unsubscribe(streams_.remove(peer, m.tag));
   ++request->subscribers;
   Subscription& in = streams_.add(std::move(sub));
@@ -77,7 +77,7 @@ void Machine::unsubscribe(Seq seq, bool for_good) {
       request->row.on_disconnect != wire::OnDisconnect::kCancel) {
     return;
   }
-  const std::int64_t grace_ms = for_good ? 0 : config_.disconnect_grace_ms;
+  const std::int64_t grace_ms = for_good ? 0 : config_.requests_disconnect_grace_ms;
   request->orphan_deadline_us = now_.mono_us + grace_ms * 1000;
   timers_.add(request->orphan_deadline_us, TimerKind::kRequest, seq);
 }
@@ -183,7 +183,7 @@ void Machine::on(const SendFailed& event) {
     sub->next[c] = std::min(sub->next[c], event.start);
     sub->fin_sent = false;
   }
-  sub->stalled_until_us = now_.mono_us + config_.stream_retry_ms * 1000;
+  sub->stalled_until_us = now_.mono_us + config_.streams_retry_ms * 1000;
   timers_.add(sub->stalled_until_us, TimerKind::kStalled, static_cast<std::int64_t>(sub->peer),
               sub->tag);
 }

@@ -18,17 +18,17 @@ void Machine::on(const WorkerHealth& event) {
   using Process = WorkerHealth::Process;
   const auto it = workers_.find(event.peer);
   const bool stopped = event.process == Process::kStopped;
-  const bool silent = event.silent_us >= config_.worker_timeout_ms * 1000;
+  const bool silent = event.silent_us >= config_.link_worker_timeout_ms * 1000;
   if (it == workers_.end()) {
     const bool spoke = event.process != Process::kEnded && !stopped && event.silent_us == 0;
     if (spoke) ask_to_greet(event.peer);
     return;
   }
   if (event.process == Process::kEnded) return worker_gone(event.peer, "its process ended");
-  if (stopped && event.stopped_us >= config_.worker_stopped_ms * 1000) {
+  if (stopped && event.stopped_us >= config_.link_worker_stopped_ms * 1000) {
     return lose(event.peer, "stopped for " + milliseconds(event.stopped_us));
   }
-  if (event.unexcused_us >= config_.worker_lost_ms * 1000) {
+  if (event.unexcused_us >= config_.link_worker_lost_ms * 1000) {
     return lose(event.peer, "silent for " + milliseconds(event.silent_us) + ", of these " +
                                 milliseconds(event.unexcused_us) +
                                 " without waiting for a processor");

@@ -19,8 +19,9 @@ std::int64_t floor_of(const MemoryPool& pool, const Config& config) {
 /// Takes off what drift may add: a load may take some more than its formula says, and the machine
 /// must have enough for that.
 std::int64_t without_drift(std::int64_t bytes, const Config& config) {
-  return bytes <= 0 ? bytes
-                    : bytes - bytes / (100 + config.load_drift_percent) * config.load_drift_percent;
+  return bytes <= 0
+             ? bytes
+             : bytes - bytes / (100 + config.models_drift_percent) * config.models_drift_percent;
 }
 
 bool shares_a_key(const std::optional<std::vector<std::string>>& pools,
@@ -73,7 +74,7 @@ MemoryHeadroom Machine::memory_headroom(const Worker& worker, const Leaving& lea
     headroom.pressed = headroom.pressed || found->second.pressed_since_us != 0;
     if (reported.part || pool.total <= 0) continue;
     const std::int64_t least = floor_of(pool, config_);
-    const std::int64_t share = pool.total / 100 * config_.placement_memory_percent;
+    const std::int64_t share = pool.total / 100 * config_.models_memory_percent;
     const std::int64_t may_give = std::min(share, pool.total - least);
     const std::vector<std::string>& counted =
         divided ? keys : std::vector<std::string>{reported.key};
@@ -233,13 +234,13 @@ void Machine::relieve(Pool& pool) {
 /// until the process is known to have ended, or has had the time to. One from before this start
 /// counts in every pool, as its own is not known.
 void Machine::leave_remains(const Load& load, bool in_database) {
-  if (load.row.bytes <= 0 || config_.gone_hold_ms == 0) return;
+  if (load.row.bytes <= 0 || config_.workers_gone_hold_ms == 0) return;
   Remains left;
   left.row = load.row;
   left.in_database = in_database;
   left.pools = load.pools;
   left.settled = load.settled;
-  left.until_us = now_.mono_us + config_.gone_hold_ms * 1000;
+  left.until_us = now_.mono_us + config_.workers_gone_hold_ms * 1000;
   timers_.add(left.until_us, TimerKind::kPlacement);
   remains_.push_back(std::move(left));
 }
@@ -250,7 +251,7 @@ void Machine::boot_remains(const LoadRow& row) {
   load.row = row;
   load.settled = row.ready_ms != 0;
   leave_remains(load, true);
-  if (config_.gone_hold_ms != 0) return;
+  if (config_.workers_gone_hold_ms != 0) return;
   load.row.bytes = 0;
   put_load(load);
 }
@@ -287,7 +288,7 @@ void Machine::record_remains_of(const Worker& worker, const wire::LoadedModel& h
 void Machine::renew_remains(const std::string& load_id) {
   for (Remains& left : remains_) {
     if (left.row.load_id != load_id) continue;
-    left.until_us = now_.mono_us + config_.gone_hold_ms * 1000;
+    left.until_us = now_.mono_us + config_.workers_gone_hold_ms * 1000;
     timers_.add(left.until_us, TimerKind::kPlacement);
   }
 }

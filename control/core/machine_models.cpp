@@ -378,20 +378,21 @@ void Machine::count_load_failure(Model& m, const std::string& worker_key, const 
   const bool works = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
     return item.second.row.model == m.row.name && item.second.row.state == ModelState::kReady;
   });
-  const auto tries = static_cast<std::int32_t>(config_.load_tries);
+  const auto tries = static_cast<std::int32_t>(config_.models_load_tries);
   // The file holds the same at the next try.
   const bool never = reason.rfind(errc_name(Errc::kFileInvalid), 0) == 0;
   if (!works) count_failures(m, m.failures + 1 + (never ? tries : 0));
   const std::int32_t in_row = std::max(works ? here : m.failures, 1);
   const std::int64_t backoff_ms =
-      std::min(config_.load_backoff_ms << std::min(in_row - 1, 20), config_.load_backoff_max_ms);
+      std::min(config_.models_load_backoff_ms << std::min(in_row - 1, 20),
+               config_.models_load_backoff_max_ms);
   m.retry_at_us = now_.mono_us + backoff_ms * 1000;
   timers_.add(m.retry_at_us, TimerKind::kPlacement);
   if (!worker_lost) canary_load_failed(m, reason);  // a kill from outside says nothing about it
   const bool others = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
     return item.second.row.model == m.row.name;
   });
-  if (m.failures < config_.load_tries || others || !m.row.load_requested) return;
+  if (m.failures < config_.models_load_tries || others || !m.row.load_requested) return;
   give_up(m, reason);
 }
 
@@ -464,7 +465,7 @@ void Machine::worker_message(PeerId peer, const wire::StateReport& m) {
   load.settled = load.settled || state == ModelState::kReady;
   hear_state_memory(worker, m.model.memory);
   load.progress = m.model.progress;
-  load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
+  load.deadline_us = now_.mono_us + config_.models_load_timeout_ms * 1000;
   timers_.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
   if (state == ModelState::kUnloaded || state == ModelState::kFailed) {
     if (load.row.state == ModelState::kDraining && load.running.empty()) {

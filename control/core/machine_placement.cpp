@@ -106,7 +106,8 @@ DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) cons
   } else if (!worker.takes_work() || breaker(v.worker_key).open(now_.mono_us)) {
     v.verdict = Verdict::kClosed;
     v.why = worker.takes_work() ? "breaker open" : std::string(worker_state_name(worker));
-  } else if (elsewhere && failed != model.failed_on.end() && failed->second >= config_.load_tries) {
+  } else if (elsewhere && failed != model.failed_on.end() &&
+             failed->second >= config_.models_load_tries) {
     v.verdict = Verdict::kClosed;
     v.why = std::to_string(failed->second) + " loads in a row failed here";
   } else {
@@ -156,13 +157,14 @@ void Machine::reconcile_replicas(Model& model) {
     // The loads that were decided just before have changed what is free.
     if (v.verdict != Verdict::kLoaded) v = verdict_on(model, workers_.at(v.peer));
     if (v.verdict == Verdict::kFits) {
-      if (loads_in_progress() >= config_.load_permits) break;  // again when one of them ends
+      if (loads_in_progress() >= config_.models_loads_at_once)
+        break;  // again when one of them ends
       start_load(model, workers_.at(v.peer), v);
       v.verdict = Verdict::kLoaded;
       ++have;
       skip_eviction = true;
     } else if (v.verdict == Verdict::kNoFreeMemory && !skip_eviction &&
-               loads_in_progress() < config_.load_permits) {
+               loads_in_progress() < config_.models_loads_at_once) {
       // Placed when the models that make room have gone.
       skip_eviction = evict_for(workers_.at(v.peer), model, v.needed);
     }
@@ -182,9 +184,9 @@ bool Machine::fits_nowhere(Model& model) {
   }
   if (model.unfit_since_us == 0) {
     model.unfit_since_us = now_.mono_us;
-    timers_.add(now_.mono_us + config_.fleet_wait_ms * 1000, TimerKind::kPlacement);
+    timers_.add(now_.mono_us + config_.models_fleet_wait_ms * 1000, TimerKind::kPlacement);
   }
-  if (now_.mono_us - model.unfit_since_us < config_.fleet_wait_ms * 1000) return true;
+  if (now_.mono_us - model.unfit_since_us < config_.models_fleet_wait_ms * 1000) return true;
   std::string why = "placement_unsupported: no connected device can hold it:";
   for (const DeviceVerdict& v : devices) {
     why += " " + v.worker_key + " (" + v.device + ") " + v.why + ";";
@@ -222,7 +224,7 @@ void Machine::start_load(Model& model, Worker& worker, const DeviceVerdict& verd
   load.worker = worker.peer;
   load.pools.emplace();
   for (const MemoryPool& pool : worker.hello.memory.pools) load.pools->push_back(pool.key);
-  load.deadline_us = now_.mono_us + config_.load_timeout_ms * 1000;
+  load.deadline_us = now_.mono_us + config_.models_load_timeout_ms * 1000;
   timers_.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
   wire::Load message;
   message.load_id = load.row.load_id;

@@ -60,7 +60,7 @@ void Machine::enqueue(Request& request, Choice& choice) {
   choice.phase = ChoicePhase::kQueued;
   queues_[request.row.model].push(queue_item(request, choice));
   if (!request.row.numerics_class.empty()) {
-    request.class_deadline_us = now_.mono_us + config_.class_wait_ms * 1000;
+    request.class_deadline_us = now_.mono_us + config_.requests_class_wait_ms * 1000;
     timers_.add(request.class_deadline_us, TimerKind::kRequest, request.row.seq);
   }
   const auto model = models_.find(request.row.model);

@@ -122,10 +122,10 @@ std::optional<wire::Refusal> Machine::refuse_full(const SubmitEvent& event,
         check_full("model " + model.row.name, "model." + model.row.name,
                    bounds_of(config_.model(model.row.name)), usage.model(model.row.name), bytes);
   }
-  if (!refusal && preparing >= config_.preparing_max && !queue_has_capacity(tenant)) {
+  if (!refusal && preparing >= config_.queue_max_preparing && !queue_has_capacity(tenant)) {
     refusal =
         refuse_over(Errc::kQueueFull, std::to_string(preparing) + " requests wait for tokenizing",
-                    "queue.max_preparing", preparing + 1, config_.preparing_max);
+                    "queue.max_preparing", preparing + 1, config_.queue_max_preparing);
   }
   if (refusal) add_forecast(*refusal, model);
   return refusal;
@@ -192,14 +192,14 @@ void Machine::admit(const SubmitEvent& event, const Waiters& waiters, bool charg
   job.submit = event;
   job.deadline_us = now_.mono_us + config_.ingress_timeout_ms * 1000;
   job.bytes = payload_bytes(event.submit) + static_cast<std::int64_t>(kJobBytes);
-  if (std::ssize(jobs_) >= config_.preparing_max) make_way_in_line(tenant_of(event.submit));
+  if (std::ssize(jobs_) >= config_.queue_max_preparing) make_way_in_line(tenant_of(event.submit));
   keys_.preparing(event.submit.api_key, now_.mono_us, charged);
   start_job(std::move(job));
 }
 
 /// Returns true for a tenant that has few jobs in a full line: one that has more gives way.
 bool Machine::queue_has_capacity(const std::string& tenant) const {
-  return config_.preparing_max > 1 &&
+  return config_.queue_max_preparing > 1 &&
          unassigned_.newest_of_longest(unassigned_.size(tenant) + 1).has_value();
 }
 
@@ -210,7 +210,7 @@ void Machine::make_way_in_line(const std::string& tenant) {
   const Job job = take_job(*id);
   wire::Refusal refusal = refuse_over(
       Errc::kQueueFull, "too many requests wait for tokenizing, most of them of this tenant",
-      "queue.max_preparing", config_.preparing_max + 1, config_.preparing_max);
+      "queue.max_preparing", config_.queue_max_preparing + 1, config_.queue_max_preparing);
   if (const auto model = models_.find(job.route.model); model != models_.end()) {
     add_forecast(refusal, model->second);
   }
@@ -414,7 +414,7 @@ Request Machine::make_request(const SubmitEvent& event, const Route& route, cons
   deadline(submit.queue_timeout_ms, request.row.queue_deadline_ms, request.queue_deadline_us);
   deadline(submit.total_timeout_ms, request.row.total_deadline_ms, request.total_deadline_us);
   if (submit.on_disconnect == wire::OnDisconnect::kCancel) {
-    request.orphan_deadline_us = now_.mono_us + config_.disconnect_grace_ms * 1000;
+    request.orphan_deadline_us = now_.mono_us + config_.requests_disconnect_grace_ms * 1000;
   }
   request.sampling = submit.sampling;
   if (!submit.seed_given) request.sampling.seed = event.new_seed;

@@ -236,7 +236,7 @@ void Machine::worker_message(PeerId peer, const wire::Returned& m) {
     return;
   ++counters_.returned;
   if (const auto load = loads_.find(choice.load_id); load != loads_.end()) {
-    load->second.held_until_us = now_.mono_us + config_.returned_hold_ms * 1000;
+    load->second.held_until_us = now_.mono_us + config_.workers_returned_hold_ms * 1000;
     timers_.add(load->second.held_until_us, TimerKind::kDispatch);
   }
   requeue(*request, choice, "returned: " + m.reason);

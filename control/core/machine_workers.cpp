@@ -261,7 +261,7 @@ void Machine::worker_gone(PeerId peer, const std::string& why, bool returns) {
     if (state == ModelState::kReady || (returns && state != ModelState::kDraining)) {
       // A paused process or a cut connection comes back with its weights: give it a moment.
       load->second.worker = 0;
-      load->second.deadline_us = now_.mono_us + config_.reconnect_ms * 1000;
+      load->second.deadline_us = now_.mono_us + config_.workers_reconnect_ms * 1000;
       timers_.add_keyed(load->second.deadline_us, TimerKind::kLoad, id);
       if (const auto model = models_.find(load->second.row.model); model != models_.end()) {
         refresh_model(model->second, "worker lost: " + why);

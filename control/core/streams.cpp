@@ -58,7 +58,7 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
       event.seq = request.row.seq;
       event.choice = choice.row.choice;
       event.start = sub.next[c];
-      event.end = std::min(limit, event.start + config.stream_chunk_tokens);
+      event.end = std::min(limit, event.start + config.streams_chunk_tokens);
       // Ended requests have no ids in memory, and extra (logprobs, vectors) is only in the
       // database.
       const bool scored = event.start == 0 && request.sampling.prompt_logprobs >= 0;

@@ -84,22 +84,22 @@ Result<void> Daemon::open_routers() {
   tell_roots();
   const core::Config& c = commit_loop_->machine().config();
   wire::SocketOptions client;
-  client.heartbeat_interval_ms = static_cast<int>(c.client_heartbeat_ms);
-  client.heartbeat_timeout_ms = static_cast<int>(c.client_timeout_ms);
+  client.heartbeat_interval_ms = static_cast<int>(c.link_client_heartbeat_ms);
+  client.heartbeat_timeout_ms = static_cast<int>(c.link_client_timeout_ms);
   client.send_high_water = client.receive_high_water = static_cast<int>(c.link_high_water);
-  client.message_bytes_max = client_message_bytes_ = c.client_message_bytes_max;
+  client.message_bytes_max = client_message_bytes_ = c.link_client_message_bytes;
   wire::SocketOptions worker = client;
   // On one host a closed socket shows the end of a process, and worker_watch.h judges silence by
   // what is known of the process. Heartbeats would cut the connection of a starved process.
   worker.heartbeat_interval_ms = 0;
-  worker.message_bytes_max = c.worker_message_bytes_max;
+  worker.message_bytes_max = c.link_worker_message_bytes;
   // Workers bound what they send by what they retain until it is acknowledged; a full queue would
   // hold back their signs of life.
   worker.receive_high_water = 0;
   wire::SocketOptions ingress = client;
   ingress.heartbeat_interval_ms = 0;
-  ingress.message_bytes_max = c.ingress_message_bytes_max;
-  const auto outbox = static_cast<std::size_t>(c.outbox_messages_max);
+  ingress.message_bytes_max = c.link_ingress_message_bytes;
+  const auto outbox = static_cast<std::size_t>(c.link_outbox_messages);
   const RouterEndpoint::Options routers[] = {
       {Role::kWorker, ipc(options_.state_dir, "workers"), worker, outbox},
       {Role::kOperator, ipc(options_.state_dir, "operator"), client, outbox},
@@ -230,7 +230,7 @@ void Daemon::forget(core::PeerId peer) {
 
 /// Returns true if the bound of a group was reached, so that more may wait.
 bool Daemon::drain(RouterEndpoint& router) {
-  for (std::int64_t i = 0; i < commit_loop_->machine().config().group_messages_max; ++i) {
+  for (std::int64_t i = 0; i < commit_loop_->machine().config().link_group_messages; ++i) {
     auto in = router.receive(last_peer_);
     if (!in) return false;
     roles_[in->peer] = router.role();

@@ -87,8 +87,8 @@ std::optional<wire::Refusal> ObjectUse::refuse_client(const ObjectGrowth& growth
     refusal.largest = bound;
     return refusal;
   };
-  if (growth.fresh && all.count >= config.objects_max) {
-    return full("objects.max_count", config.objects_max);
+  if (growth.fresh && all.count >= config.objects_max_count) {
+    return full("objects.max_count", config.objects_max_count);
   }
   if (growth.bytes > 0 && all.bytes + growth.bytes > config.objects_max_bytes) {
     return full("objects.max_bytes", config.objects_max_bytes);
@@ -107,8 +107,8 @@ std::optional<wire::Refusal> ObjectUse::refuse_tenant(const ObjectGrowth& growth
     return core::refuse_over(Errc::kStorageFull, "the tenant keeps " + what, knob, needed, bound);
   };
   const auto share = [&](std::int64_t whole) {
-    return static_cast<std::int64_t>(static_cast<__int128>(whole) * config.objects_tenant_percent /
-                                     100);
+    return static_cast<std::int64_t>(static_cast<__int128>(whole) *
+                                     config.objects_max_tenant_percent / 100);
   };
   if (growth.fresh) {
     const std::string what = std::to_string(usage.count) + " objects";
@@ -116,7 +116,7 @@ std::optional<wire::Refusal> ObjectUse::refuse_tenant(const ObjectGrowth& growth
       if (auto no = over(what, knobs + "max_objects", usage.count + 1, bounds.max_objects))
         return no;
     }
-    const std::int64_t part = share(config.objects_max);
+    const std::int64_t part = share(config.objects_max_count);
     if (auto no = over(what, "its share of objects.max_count", usage.count + 1, part)) return no;
     const std::int64_t responses = count_of(kResponses, growth.owner);
     if (growth.kind == kResponses && bounds.max_responses > 0) {

@@ -221,8 +221,8 @@ json limits_json(const core::Machine& machine, const store::Store& store) {
   add("queue.max_running", c.queue_max_running, usage.all().running);
   add("queue.max_pages", c.queue_max_pages, usage.all().pages);
   add("queue.max_bytes", c.queue_max_bytes, usage.all().bytes);
-  add("queue.max_preparing", c.preparing_max, machine.preparing());
-  add("models.loads_at_once", c.load_permits, loading);
+  add("queue.max_preparing", c.queue_max_preparing, machine.preparing());
+  add("models.loads_at_once", c.models_loads_at_once, loading);
   add("storage.min_free_bytes", c.storage_min_free_bytes, store.disk_free());
   for (const auto& [name, subject] : c.tenants) {
     add_subject_limits(limits, "tenant", name, subject, usage.tenant(name));

@@ -105,11 +105,11 @@ WorkerWatch::Look WorkerWatch::look(const core::Config& config, bool busy, std::
   const std::int64_t counted_us = std::min(now_us - looked_us_, planned_us);
   looked_us_ = now_us;
   next_us_ = now_us + period_us;
-  if (config.worker_heartbeat_ms == 0) return look;
+  if (config.link_worker_heartbeat_ms == 0) return look;
   for (auto& [peer, watched] : watched_) {
     if (watched.ended) continue;
     count(watched, counted_us, now_us);
-    const bool quiet = now_us - watched.last_received_us >= config.worker_heartbeat_ms * 1000;
+    const bool quiet = now_us - watched.last_received_us >= config.link_worker_heartbeat_ms * 1000;
     if (quiet && now_us - watched.pinged_us >= kPingAgainUs) {
       if (watched.pinged_us == 0 && watched.process) watched.process->begin_count(now_us);
       watched.pinged_us = now_us;

@@ -412,7 +412,7 @@ TEST_F(WhenReadyTest, PendingTargets_WhenAnOperatorUnloadsTheModel_AreAbandoned)
 
 TEST_F(WhenReadyTest, PendingTargets_AfterTheReadyTimeout_AreAbandoned) {
   ASSERT_EQ(set("chat", "c", true), kDone);
-  bench.advance_ms(Config().alias_ready_timeout_ms);
+  bench.advance_ms(Config().aliases_ready_timeout_ms);
   EXPECT_EQ(actions().back(), "abandoned");
   EXPECT_EQ(targets(), "a=1");
 }
@@ -426,7 +426,7 @@ TEST_F(WhenReadyTest, PendingTargets_AfterARestart_StillBecomeActive) {
   bench.connect_worker(kW1, "w1");
   for (int i = 0; i < 3; ++i) {
     for (const char* model : {"a", "b", "c"}) report(model, "ready");
-    bench.advance_ms(Config().load_backoff_ms);  // the load that was lost used up a try
+    bench.advance_ms(Config().models_load_backoff_ms);  // the load that was lost used up a try
   }
   EXPECT_EQ(targets(), "c=1");
 }
@@ -477,7 +477,7 @@ TEST_F(WhenReadyTest, PendingTargets_WhenThereAreSeveral_WaitForAll) {
 
 TEST_F(WhenReadyTest, RemoveModel_WhileAnAliasWaitsForItOrTriesIt_IsRefused) {
   bench.step(PeerGone{kW1});
-  bench.advance_ms(Config().reconnect_ms);
+  bench.advance_ms(Config().workers_reconnect_ms);
   ASSERT_TRUE(bench.machine.loads().empty());
   const auto refusal = [&] {
     EXPECT_EQ(operate("models.remove", "c"), Errc::kConflict);
@@ -511,7 +511,7 @@ TEST_F(WhenReadyTest, PendingChange_WhenAnotherIsSet_IsAbandoned) {
 struct AliasPool : testing::Test {
   static Config no_dwelling() {
     Config config;
-    config.load_dwell_ms = 0;
+    config.models_dwell_ms = 0;
     return config;
   }
   Bench bench{no_dwelling()};
@@ -544,7 +544,7 @@ struct AliasPool : testing::Test {
 TEST_F(AliasPool, OldTarget_WhenTheChangeIsOver_MayBeEvicted) {
   wait_for_b();
   ASSERT_TRUE(bench.messages<wire::Unload>().empty());
-  bench.advance_ms(bench.machine.config().alias_ready_timeout_ms);
+  bench.advance_ms(bench.machine.config().aliases_ready_timeout_ms);
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u) << "it was given up";
   SetUpAgain();
   wait_for_b();
@@ -595,7 +595,7 @@ TEST_F(AliasPool, PendingTargets_WhileOneStillLoads_AreNotEvicted) {
   local_bench.advance_ms(1000);
   EXPECT_TRUE(local_bench.messages<wire::Unload>().empty());
   EXPECT_EQ(local_bench.machine.models().at("c").row.state, ModelState::kPlacing);
-  local_bench.advance_ms(local_bench.machine.config().alias_ready_timeout_ms);
+  local_bench.advance_ms(local_bench.machine.config().aliases_ready_timeout_ms);
   EXPECT_EQ(local_bench.messages<wire::Unload>(kW1).size(), 1u) << "it was given up";
 }
 

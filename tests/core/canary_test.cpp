@@ -838,13 +838,13 @@ TEST_F(CanaryTest, Canary_WhenNotReadyInTime_IsRolledBack) {
   op.settings = nothing_said();
   op.settings.percent = 10;
   bench.step(op);
-  bench.advance_ms(config().alias_ready_timeout_ms - 1);
+  bench.advance_ms(config().aliases_ready_timeout_ms - 1);
   EXPECT_TRUE(alias().canary.has_value());
   bench.advance_ms(1);
   EXPECT_FALSE(alias().canary.has_value());
   ASSERT_EQ(windows().size(), 1u);
   EXPECT_EQ(windows()[0].reason,
-            "not ready within " + std::to_string(config().alias_ready_timeout_ms) + " ms");
+            "not ready within " + std::to_string(config().aliases_ready_timeout_ms) + " ms");
 }
 
 /// The process ended after the model had failed and before its canary was told.

@@ -13,8 +13,8 @@ constexpr PeerId kW2 = 102;
 
 Config ten_seconds() {
   Config config;
-  config.class_wait_ms = 10'000;
-  config.reconnect_ms = 100;
+  config.requests_class_wait_ms = 10'000;
+  config.workers_reconnect_ms = 100;
   return config;
 }
 

@@ -152,7 +152,7 @@ TEST_F(ClientTest, FailedSend_AfterTheRetryTime_IsResentFromItsIndex) {
   bench.step(SendFailed{kClient, 5, "r1", 0, 2});  // the next one came back as well
   bench.step(SendFailed{kClient, 5, "r1", 9, 0});  // there is no such choice
   bench.step(SendFailed{kOther, 5, "r1", 0, 0});   // nor such a reader
-  bench.advance_ms(bench.machine.config().stream_retry_ms - 1);
+  bench.advance_ms(bench.machine.config().streams_retry_ms - 1);
   EXPECT_TRUE(got().empty());
   bench.advance_ms(1);
   EXPECT_EQ(got(), (std::vector<TokenId>{11, 12}));
@@ -163,16 +163,16 @@ TEST_F(ClientTest, CancelOnDisconnect_WhenTheLastReaderLeaves_EndsAfterTheGraceT
   EXPECT_TRUE(attach({}));
   EXPECT_TRUE(attach({}, 64, 6, kOther));
   bench.step(PeerGone{kClient});
-  bench.advance_ms(bench.machine.config().disconnect_grace_ms);
+  bench.advance_ms(bench.machine.config().requests_disconnect_grace_ms);
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
   bench.step(FromClient{kOther, wire::Detach{6, "r1"}});
-  bench.advance_ms(bench.machine.config().disconnect_grace_ms - 1);
+  bench.advance_ms(bench.machine.config().requests_disconnect_grace_ms - 1);
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
   EXPECT_TRUE(attach({}));  // somebody comes back in time
   bench.advance_ms(1'000);
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
   bench.step(PeerGone{kClient});
-  bench.advance_ms(bench.machine.config().disconnect_grace_ms);
+  bench.advance_ms(bench.machine.config().requests_disconnect_grace_ms);
   EXPECT_EQ(bench.state("r1"), RequestState::kCancelled);
 }
 
@@ -192,7 +192,7 @@ TEST_F(ClientTest, ContinueOnDisconnect_WhenTheClientLeaves_GoesOn) {
   run_one(wire::OnDisconnect::kContinue);
   EXPECT_TRUE(attach({}));
   bench.step(FromClient{kClient, wire::Detach{5, "r1", true}});
-  bench.advance_ms(bench.machine.config().disconnect_grace_ms);
+  bench.advance_ms(bench.machine.config().requests_disconnect_grace_ms);
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
 }
 

@@ -238,7 +238,7 @@ TEST(Config, ConfigImport_WhenItDropsAValue_ResetsItUnlessOthersSetIt) {
   Bench second;
   second.boot(boot_with(first, {import("file", {})}), 2);
   EXPECT_EQ(second.machine.config().queue_max_requests, Config{}.queue_max_requests);
-  EXPECT_EQ(second.machine.config().preparing_max, 61);
+  EXPECT_EQ(second.machine.config().queue_max_preparing, 61);
 }
 
 TEST(Config, ConfigImport_FromSeveralSources_PrefersTheLatest) {

@@ -90,7 +90,7 @@ TEST(Fairness, NewTenant_WithoutPreemption_GetsTheNextFreeSlot) {
 TEST(Fairness, LostWorkersChoices_WhenRequeued_GoFirstInTheirTenantOnly) {
   Config config;
   config.queue_preempt = 0;
-  config.reconnect_ms = 0;
+  config.workers_reconnect_ms = 0;
   Shared bench(config);
   bench.begin(bench.ask("a", "a", 12, 200));
   bench.ask("b", "b", 4, 2);

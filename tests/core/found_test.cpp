@@ -33,7 +33,7 @@ TEST(SimulatorRegressions, RequestChoices_WhenTheFirstBindsANumericsClass_AllRun
 
 TEST(SimulatorRegressions, WaitingModel_WhenTheOtherBecomesIdle_IsLoaded) {
   Config config;
-  config.load_dwell_ms = 0;
+  config.models_dwell_ms = 0;
   Bench b(config);
   b.boot();
   b.add_model(1024, 1, 16, true, "m");

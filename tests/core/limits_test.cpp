@@ -281,7 +281,7 @@ TEST_F(LimitsTest, MaxRunning_AfterARestart_CountsAdoptableChoices) {
   EXPECT_EQ(again.machine.requests().usage().tenant("t"), (UsageCounters{2, 1, 32, 1, 1}));
   again.connect_worker(kFirstWorker + 1, "w2");
   EXPECT_TRUE(again.dispatches().empty());
-  again.advance_ms(again.machine.config().adoption_window_ms);
+  again.advance_ms(again.machine.config().workers_adoption_window_ms);
   EXPECT_EQ(again.dispatch().request_id, "r1");
 }
 

@@ -97,7 +97,7 @@ TEST_F(LivenessTest, Suspect_WhileItLoads_ItsLoadTimeoutStillHolds) {
   const auto loads = bench.messages<wire::Load>(kW1);
   ASSERT_EQ(loads.size(), 1u);
   silent(kW1, 400);
-  bench.advance_ms(Config().load_timeout_ms + 1);
+  bench.advance_ms(Config().models_load_timeout_ms + 1);
   EXPECT_EQ(bench.machine.loads().count(loads[0].load_id), 0u);
 }
 

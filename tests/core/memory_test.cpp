@@ -71,17 +71,17 @@ class History {
     for (int i = 0; i < steps && !testing::Test::HasFailure(); ++i) act();
   }
   std::int64_t loads_received() const { return loads_received_; }
-  std::int64_t percent() const { return bench_.machine.config().placement_memory_percent; }
+  std::int64_t percent() const { return bench_.machine.config().models_memory_percent; }
 
  private:
   Config draw_config() {
     Config c;
-    c.placement_memory_percent = between(2, 90);
-    c.load_permits = between(1, 8);
-    c.load_dwell_ms = between(0, 2000);
-    c.placement_replicas = between(0, 3);
-    c.load_tries = between(1, 5);
-    c.load_timeout_ms = between(500, 60'000);
+    c.models_memory_percent = between(2, 90);
+    c.models_loads_at_once = between(1, 8);
+    c.models_dwell_ms = between(0, 2000);
+    c.models_replicas = between(0, 3);
+    c.models_load_tries = between(1, 5);
+    c.models_load_timeout_ms = between(500, 60'000);
     c.breaker_failures = 1000;
     return c;
   }
@@ -513,7 +513,7 @@ TEST_F(MemoryTest, ALostWorker_WhenNobodyTellsHowItEnded_IsForgottenAfterItsTime
   connect(kW1, "w1", {{"boot", 72'400, -1}});
   connect(kW2, "w2", {{"boot", 72'400, -1}});
   bench.step(PeerGone{kW1});
-  bench.advance_ms(bench.machine.config().gone_hold_ms - 1);
+  bench.advance_ms(bench.machine.config().workers_gone_hold_ms - 1);
   EXPECT_EQ(loads_on(kW2), 0u);
   bench.advance_ms(1);
   EXPECT_EQ(loads_on(kW2), 1u);
@@ -536,7 +536,7 @@ TEST_F(MemoryTest, ALoad_WhenItsWorkerIsLostEachTime_EndsInATypedFailure) {
     bench.step(exit);
   }
   EXPECT_EQ(model().row.state, ModelState::kFailed);
-  EXPECT_EQ(loads, bench.machine.config().load_tries);
+  EXPECT_EQ(loads, bench.machine.config().models_load_tries);
   const Request* request = bench.machine.request("r1");
   ASSERT_NE(request, nullptr);
   EXPECT_EQ(request->row.error_code, "model_failed");

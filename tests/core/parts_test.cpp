@@ -406,7 +406,7 @@ TEST_F(StreamTest, FinishedStream_AfterItsTime_IsRemoved) {
 TEST(RequestTable, TerminalCache_BeforeTheCommit_ForgetsNothing) {
   // A request that ends and is asked for inside one group is not in the database as ended yet.
   Config config;
-  config.terminal_cache = 1;
+  config.requests_ended_in_memory = 1;
   Bench bench(config);
   bench.boot();
   bench.add_model();
@@ -479,7 +479,7 @@ TEST(Forecast, Eta_AfterChoicesHaveEnded_FollowsTheMeanServiceTime) {
 
 TEST(Placement, FailedModel_WhileRequestsWait_FailsItsOwnOnly) {
   Config config;
-  config.load_tries = 1;
+  config.models_load_tries = 1;
   Bench bench(config);
   bench.boot();
   bench.add_model(1024, 4, 64, true, "bad");
@@ -512,14 +512,14 @@ TEST(Placement, Load_WhileItReports_DoesNotTimeOut) {
   report.model.load_id = load.load_id;
   report.model.state = "loading";
   for (int i = 0; i < 4; ++i) {
-    bench.advance_ms(bench.machine.config().load_timeout_ms * 3 / 4);
+    bench.advance_ms(bench.machine.config().models_load_timeout_ms * 3 / 4);
     report.model.progress = 0.2 * i;
     bench.step(FromWorker{kW1, report});
     ASSERT_EQ(bench.machine.loads().size(), 1u);
     EXPECT_EQ(state(), ModelState::kLoading);
     EXPECT_EQ(bench.machine.models().at("m").failures, 0);
   }
-  bench.advance_ms(bench.machine.config().load_timeout_ms);
+  bench.advance_ms(bench.machine.config().models_load_timeout_ms);
   EXPECT_EQ(bench.machine.models().at("m").failures, 1);
 }
 
@@ -592,11 +592,11 @@ TEST(Placement, Load_WhenReadyOrDraining_NeedsNoReports) {
   bench.boot();
   bench.add_model();
   bench.connect_worker(kW1, "w1");
-  bench.advance_ms(2 * bench.machine.config().load_timeout_ms);
+  bench.advance_ms(2 * bench.machine.config().models_load_timeout_ms);
   EXPECT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kReady);
   bench.submit(bench.submission("r1"));
   bench.step(OpModel{Bench::kOperator, 1, "models.unload", "m"});
-  bench.advance_ms(2 * bench.machine.config().load_timeout_ms);
+  bench.advance_ms(2 * bench.machine.config().models_load_timeout_ms);
   EXPECT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kDraining);
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
 }
@@ -630,7 +630,7 @@ TEST(Placement, Request_WhenItsModelIsNotLoaded_LoadsItOnDemand) {
 
 TEST(Placement, Load_WhenItFailsRepeatedly_BacksOffThenFailsTheModel) {
   Config config;
-  config.load_tries = 3;
+  config.models_load_tries = 3;
   Bench bench(config);
   bench.boot();
   bench.add_model();
@@ -675,7 +675,7 @@ TEST(Placement, Load_WhenItsWorkerIsLost_UsesUpATry) {
   for (const std::int32_t signal : {9, 11}) {
     SCOPED_TRACE(signal);
     Config config;
-    config.load_tries = 3;
+    config.models_load_tries = 3;
     Bench bench(config);
     bench.boot();
     bench.add_model();
@@ -698,7 +698,7 @@ TEST(Placement, Load_WhenItsWorkerIsLost_UsesUpATry) {
 
 TEST(Placement, SecondModel_WhenMemoryIsForOne_WaitsForTheEvictionOfTheIdleOne) {
   Config config;
-  config.load_dwell_ms = 0;
+  config.models_dwell_ms = 0;
   Bench bench(config);
   bench.boot();
   bench.add_model(1024, 4, 64, true, "m");  // 1000 + 64000 + 100 bytes; least 17100
@@ -730,7 +730,7 @@ TEST(Placement, Model_WhenItFitsNoDevice_IsRefusedWithItsNumbers) {
   hello = bench.hello("w2");
   hello.memory.total = 12'000;
   bench.step(FromWorker{kW2, hello});
-  bench.advance_ms(bench.machine.config().fleet_wait_ms);
+  bench.advance_ms(bench.machine.config().models_fleet_wait_ms);
   EXPECT_EQ(row.state, ModelState::kFailed);
   EXPECT_EQ(
       row.reason,
@@ -753,7 +753,7 @@ TEST(Placement, WaitingModel_WhenALargerDeviceComesInTime_IsLoadedThere) {
   wire::Hello hello = bench.hello("w1");
   hello.memory.total = 10'000;
   bench.step(FromWorker{kW1, hello});
-  bench.advance_ms(bench.machine.config().fleet_wait_ms - 1);
+  bench.advance_ms(bench.machine.config().models_fleet_wait_ms - 1);
   bench.step(FromWorker{kW2, bench.hello("w2")});
   EXPECT_EQ(bench.messages<wire::Load>(kW2).size(), 1u);
   bench.advance_ms(10);
@@ -762,7 +762,7 @@ TEST(Placement, WaitingModel_WhenALargerDeviceComesInTime_IsLoadedThere) {
 
 TEST(Placement, Replica_WhenSeveralDevicesFit_GoesToTheMostFreeMemoryAndSaysWhy) {
   Config config;
-  config.placement_replicas = 1;
+  config.models_replicas = 1;
   Bench bench(config);
   bench.boot();
   // An accelerator that is too small, a large and a small processor, one that is drained.
@@ -799,8 +799,8 @@ TEST(Placement, Replica_WhenSeveralDevicesFit_GoesToTheMostFreeMemoryAndSaysWhy)
 
 TEST(Placement, Eviction_WhenSeveralDevicesCould_IsOnOneOnly) {
   Config config;
-  config.load_dwell_ms = 1000;
-  config.placement_replicas = 1;
+  config.models_dwell_ms = 1000;
+  config.models_replicas = 1;
   Bench bench(config);
   bench.boot();
   bench.add_model(1024, 4, 64, true, "a");

@@ -20,8 +20,8 @@ constexpr std::int64_t kDwellMs = 2000;
 struct PoolTest : testing::Test {
   static Config config() {
     Config c;
-    c.load_dwell_ms = kDwellMs;
-    c.load_tries = 1;
+    c.models_dwell_ms = kDwellMs;
+    c.models_load_tries = 1;
     return c;
   }
   Bench bench{config()};
@@ -88,7 +88,7 @@ TEST_F(PoolTest, Model_WhenItsLastWaitingRequestIsCancelled_IsEvicted) {
 TEST_F(PoolTest, Eviction_WhenSeveralAreIdle_TakesTheLeastRecentlyUsedOnly) {
   for (const bool a_last : {false, true}) {
     Config c = config();
-    c.load_dwell_ms = 0;
+    c.models_dwell_ms = 0;
     Bench local_bench(c);
     local_bench.boot();
     for (const char* name : {"a", "b"})
@@ -115,8 +115,8 @@ TEST_F(PoolTest, Eviction_WhenSeveralAreIdle_TakesTheLeastRecentlyUsedOnly) {
 
 TEST_F(PoolTest, Placement_WhenAnEvictionIsUnderWay_WaitsForIt) {
   Config c = config();
-  c.placement_replicas = 1;
-  c.load_dwell_ms = 0;
+  c.models_replicas = 1;
+  c.models_dwell_ms = 0;
   Bench local_bench(c);
   local_bench.boot();
   std::map<std::string, wire::Dispatch> running;
@@ -210,7 +210,7 @@ TEST_F(PoolTest, EvictedModel_WhenTheOthersLoadFails_ComesBack) {
 
 TEST_F(PoolTest, EvictedModel_WhenTheOtherFitsNowhere_ComesBackAtOnce) {
   Config c = config();
-  c.load_tries = 2;  // the loss of its worker is one
+  c.models_load_tries = 2;  // the loss of its worker is one
   Bench local_bench(c);
   local_bench.boot();
   local_bench.add_model(1024, 4, 64, true, "a");
@@ -231,8 +231,8 @@ TEST_F(PoolTest, EvictedModel_WhenTheOtherFitsNowhere_ComesBackAtOnce) {
   local_bench.step(PeerGone{kW1});
   connect(kW2, "w2", 30'000);  // enough for the one, never for the other
   EXPECT_TRUE(local_bench.messages<wire::Load>().empty());
-  local_bench.advance_ms(local_bench.machine.config().load_backoff_ms);
-  local_bench.advance_ms(local_bench.machine.config().fleet_wait_ms);
+  local_bench.advance_ms(local_bench.machine.config().models_load_backoff_ms);
+  local_bench.advance_ms(local_bench.machine.config().models_fleet_wait_ms);
   EXPECT_EQ(local_bench.machine.models().at("b").row.state, ModelState::kFailed);
   ASSERT_EQ(local_bench.messages<wire::Load>(kW2).size(), 1u);
   EXPECT_EQ(local_bench.messages<wire::Load>(kW2)[0].model_sha, "sha-a");
@@ -240,7 +240,7 @@ TEST_F(PoolTest, EvictedModel_WhenTheOtherFitsNowhere_ComesBackAtOnce) {
 
 TEST_F(PoolTest, Loads_WithOnePermit_RunOneAtATime) {
   Config c = config();
-  c.load_permits = 1;
+  c.models_loads_at_once = 1;
   Bench local_bench(c);
   local_bench.boot();
   local_bench.add_model(1024, 4, 64, true, "a");
@@ -345,7 +345,7 @@ TEST_F(PoolTest, EvictedModel_WhenFailedMeanwhile_StaysFailed) {
 /// room is needed goes now.
 TEST_F(PoolTest, DrainingLoad_WhenALargerModelWaits_IsCounted) {
   Config c = config();
-  c.load_dwell_ms = 0;
+  c.models_dwell_ms = 0;
   for (const std::int64_t weights : {100'000, 30'000}) {
     Bench local_bench(c);
     local_bench.boot();

@@ -335,7 +335,7 @@ TEST_F(RegistrationTest, FailedLoad_WhileWorkRuns_IsRetriedAndItsWorkGoesOn) {
   EXPECT_EQ(bench.machine.models().at("m").failures, 1);
   EXPECT_TRUE(bench.messages<wire::Load>().empty()) << "not at once";
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
-  bench.advance_ms(bench.machine.config().load_backoff_ms);
+  bench.advance_ms(bench.machine.config().models_load_backoff_ms);
   const wire::Load again = bench.messages<wire::Load>(kW1).at(0);
   report(kW1, again, "ready");
   EXPECT_EQ(bench.dispatch(kW1).request_id, "r1");

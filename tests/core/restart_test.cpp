@@ -72,7 +72,7 @@ TEST_F(RestartTest, OrphanRequest_AfterARestartWithoutItsClient_IsCancelled) {
   before.submit(before.submission("r2"));
   Bench after;
   after.boot(before.database(), 2);
-  after.advance_ms(Config().disconnect_grace_ms - 1);
+  after.advance_ms(Config().requests_disconnect_grace_ms - 1);
   EXPECT_EQ(after.state("r1"), RequestState::kQueued);
   after.advance_ms(1);
   EXPECT_EQ(after.state("r1"), RequestState::kCancelled);
@@ -105,7 +105,7 @@ TEST_F(RestartTest, BegunRequest_AfterARestart_GoesBeforeOlderNewOnes) {
     change(boot.requests[1]);
     Bench after;
     after.boot(std::move(boot), 2);
-    after.advance_ms(Config().adoption_window_ms);
+    after.advance_ms(Config().workers_adoption_window_ms);
     after.step(FromWorker{kW1, after.hello("w1")});
     after.make_ready(kW1, "class-a", 1);
     return after.dispatch().request_id;
@@ -157,7 +157,7 @@ TEST_F(RestartTest, Restart_WithStoredRequests_RestoresEveryField) {
   EXPECT_EQ(info.meta, stored.meta);
   EXPECT_EQ(info.prompt_tokens, stored.prompt_tokens);
   EXPECT_EQ(info.choices.at(0).next_index, 2);
-  after.advance_ms(Config().adoption_window_ms);
+  after.advance_ms(Config().workers_adoption_window_ms);
   after.connect_worker(kW1, "w1");
   const wire::Dispatch d = after.dispatch(kW1);
   EXPECT_EQ(d.sampling.top_k, 7);
@@ -175,12 +175,12 @@ TEST_F(RestartTest, Restart_WithStoredRequests_RestoresEveryField) {
 TEST_F(RestartTest, Load_WhenItsWorkerDoesNotReturn_IsLoadedElsewhere) {
   run_one();
   Config config;
-  config.placement_replicas = 1;
+  config.models_replicas = 1;
   Bench after(config);
   after.boot(before.database(), 2);
   after.step(FromWorker{kW1 + 1, after.hello("w2")});
   EXPECT_TRUE(after.messages<wire::Load>().empty()) << "its own worker may come back";
-  after.advance_ms(config.adoption_window_ms);
+  after.advance_ms(config.workers_adoption_window_ms);
   EXPECT_EQ(after.messages<wire::Load>(kW1 + 1).size(), 1u);
   EXPECT_EQ(after.state("r1"), RequestState::kQueued);
   after.make_ready(kW1 + 1);
@@ -331,7 +331,7 @@ TEST_F(RestartTest, DeadConnection_WhenReadLast_DoesNotHideTheLiveOne) {
   before.step(PeerGone{kDead});
   ASSERT_EQ(before.machine.workers().count(kAlive), 1u);
   EXPECT_EQ(before.machine.loads().begin()->second.worker, kAlive);
-  before.advance_ms(Config().returned_hold_ms);
+  before.advance_ms(Config().workers_returned_hold_ms);
   before.submit(before.submission("r2"));
   before.advance_ms(1000);
   EXPECT_EQ(before.state("r1"), RequestState::kRunning);

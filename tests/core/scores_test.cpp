@@ -86,9 +86,9 @@ TEST_F(ScoresMachine, PromptScores_WhenTooLarge_AreRefusedWithTheNumbers) {
   wire::Submit submit = scored("r", 1);
   submit.n = 3;
   const std::int64_t bytes = 3 * (prompt_score_bytes(10, 2) + prompt_score_bytes(4, 2));
-  config.request_score_bytes_max = bytes;
+  config.request_max_score_bytes = bytes;
   EXPECT_FALSE(check_scores(submit, {10, 4}, config).has_value());
-  config.request_score_bytes_max = bytes - 1;
+  config.request_max_score_bytes = bytes - 1;
   const auto refusal = check_scores(submit, {10, 4}, config);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_EQ(refusal->code, Errc::kInvalidRequest);

@@ -310,9 +310,9 @@ TEST_F(Story, Worker_WhenItFailsOrContradictsItself_MatchesTheStory) {
 
 TEST_F(Story, Eviction_WhenTheOthersLoadFails_IsUndone) {
   Config config;
-  config.load_dwell_ms = 2000;
-  config.load_tries = 2;
-  config.load_permits = 1;
+  config.models_dwell_ms = 2000;
+  config.models_load_tries = 2;
+  config.models_loads_at_once = 1;
   bench.machine = Machine(config);
   tell("a device with room for one of two models");
   bench.boot();

@@ -140,7 +140,7 @@ TEST_F(SubmissionTest, PromptIds_WhenTheVocabularyIsUnknown_AreAccepted) {
 
 TEST_F(SubmissionTest, MaxPreparing_WhenReached_RefusesMore) {
   Config config;
-  config.preparing_max = 2;
+  config.queue_max_preparing = 2;
   Bench local_bench(config);
   local_bench.boot();
   local_bench.add_model();
@@ -220,7 +220,8 @@ TEST_F(SubmissionTest, Submit_WhenAccepted_IsStoredToTheLastField) {
   const Request& in = *bench.machine.request("r1");
   EXPECT_EQ(in.queue_deadline_us, bench.now.mono_us + 1'000'000);
   EXPECT_EQ(in.total_deadline_us, bench.now.mono_us + 2'000'000);
-  EXPECT_EQ(in.orphan_deadline_us, bench.now.mono_us + Config().disconnect_grace_ms * 1000);
+  EXPECT_EQ(in.orphan_deadline_us,
+            bench.now.mono_us + Config().requests_disconnect_grace_ms * 1000);
   EXPECT_EQ(in.payload_bytes, 5 * 4 + 2 + 1);
 }
 

@@ -88,7 +88,7 @@ TEST_F(TrustTest, Worker_AfterReturningAChoice_RestsForTheHoldTime) {
   run_one();
   returned(kW1, d.fence);
   EXPECT_TRUE(bench.dispatches().empty());
-  bench.advance_ms(bench.machine.config().returned_hold_ms - 1);
+  bench.advance_ms(bench.machine.config().workers_returned_hold_ms - 1);
   EXPECT_TRUE(bench.dispatches().empty());
   bench.advance_ms(1);
   EXPECT_GT(bench.dispatch(kW1).fence, d.fence);

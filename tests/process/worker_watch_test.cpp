@@ -145,7 +145,7 @@ TEST_F(WorkerWatchTest, WorkerWatch_WithAWorkerOfAnotherHost_JudgesBySilenceAlon
 }
 
 TEST_F(WorkerWatchTest, WorkerSilence_WithoutHeartbeats_IsNotCounted) {
-  config.worker_heartbeat_ms = 0;
+  config.link_worker_heartbeat_ms = 0;
   greet();
   kill(pid, SIGSTOP);
   EXPECT_EQ(look_for(2000).silent_us, 0);

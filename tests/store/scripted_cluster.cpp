@@ -29,8 +29,8 @@ void ScriptedCluster::add_request(const ClientRequest& request) {
 void ScriptedCluster::start_daemon() {
   store_ = open_store(dir_);
   core::Config config;
-  config.class_wait_ms = 1'000'000;
-  config.terminal_cache = 1;  // so that ended requests are forgotten and recalled
+  config.requests_class_wait_ms = 1'000'000;
+  config.requests_ended_in_memory = 1;  // so that ended requests are forgotten and recalled
   machine_ = std::make_unique<core::Machine>(config);
   const std::uint64_t epoch = store_->raise_epoch(now().wall_ms).value();
   core::Boot boot = store_->load().value();

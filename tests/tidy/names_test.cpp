@@ -2,6 +2,7 @@
 // what they test, and comments begin with their subject. Method: reads the source tree as text.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <regex>
 #include <set>
@@ -118,6 +119,24 @@ TEST(Names, Comments_BeginWithTheirSubject) {
     }
   }
   EXPECT_TRUE(findings.empty()) << findings.str();
+}
+
+TEST(Names, MembersOfKnobs_AreNamedAsTheirKnobs) {
+  const Source* table = nullptr;
+  for (const Source& source : cpp_sources()) {
+    if (source.path == "control/core/knob_table.cpp") table = &source;
+  }
+  ASSERT_NE(table, nullptr);
+  std::string text;
+  for (const std::string& line : table->lines) text += line + "\n";
+  static const std::regex knob(R"re(Knob\{\s*"([\w.]+)",\s*&Config::(\w+))re");
+  int knobs = 0;
+  for (std::sregex_iterator it(text.begin(), text.end(), knob), end; it != end; ++it, ++knobs) {
+    std::string name = (*it)[1].str();
+    std::replace(name.begin(), name.end(), '.', '_');
+    EXPECT_EQ((*it)[2].str(), name);
+  }
+  EXPECT_GT(knobs, 70) << "the table has another form";
 }
 
 TEST(Names, Tests_AreSubjectConditionAndResult) {

@@ -133,11 +133,11 @@ void WorkerNode::go_quiet(Quiet why, std::int64_t us) {
   const core::Config config;
   if (why == Quiet::kStopped) {
     tell_health({0, Process::kStopped, 0, 0, 0}, 0);
-    const std::int64_t bound_us = config.worker_stopped_ms * 1000;
+    const std::int64_t bound_us = config.link_worker_stopped_ms * 1000;
     if (us > bound_us) tell_health({0, Process::kStopped, 0, 0, bound_us}, bound_us);
   } else {
-    const std::int64_t silent_us = config.worker_timeout_ms * 1000;
-    const std::int64_t lost_us = config.worker_lost_ms * 1000;
+    const std::int64_t silent_us = config.link_worker_timeout_ms * 1000;
+    const std::int64_t lost_us = config.link_worker_lost_ms * 1000;
     const bool hung = why == Quiet::kHung;
     if (us > silent_us) tell_health({0, Process::kAlive, silent_us, 0, 0}, silent_us);
     if (us > lost_us) tell_health({0, Process::kAlive, us, hung ? lost_us : 0, 0}, lost_us);
@@ -293,7 +293,7 @@ void WorkerNode::hold_memory(const wire::Load& load) {
   held[std::to_string(pid_) + "/" + load.load_id] = load.bytes;
   std::int64_t sum = 0;
   for (const auto& [name, bytes] : held) sum += bytes;
-  const std::int64_t most = memory_total() / 100 * core::Config().placement_memory_percent;
+  const std::int64_t most = memory_total() / 100 * core::Config().models_memory_percent;
   if (sum <= most) return;
   world_.fail("I16 " + std::to_string(sum) + " bytes are reserved on " + host() + ", at most " +
               std::to_string(most) + " may be");
