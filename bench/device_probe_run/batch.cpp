@@ -9,8 +9,8 @@
 namespace holdfast::bench::probe {
 namespace {
 
-constexpr std::size_t kInt8Panel = 16, kBlock = 256;
-constexpr float kInt8Largest = 16256.0f, kCodeLargest = 8160.0f;
+constexpr std::size_t kInt8Panel = 16;
+constexpr float kInt8Largest = 16256.0f;
 
 float largest_of(const float* v, std::size_t n) {
   float largest = 0;
@@ -75,45 +75,6 @@ std::vector<Half> Batch::half_cores() const {
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::size_t tile = i / (8 * k), step = i % (8 * k) / 128, core = i % 128 / 64;
     out[i] = half_of(values[(tile * 8 + i % 64 / 8) * k + step * 16 + core * 8 + i % 8]);
-  }
-  return out;
-}
-
-void Batch::put_codes(std::size_t row, std::size_t block, Codes& to) const {
-  const float* const v = &values[row * k + block * kBlock];
-  const float largest = largest_of(v, kBlock), one = largest / kCodeLargest;
-  const std::size_t blocks = k / kBlock;
-  std::int8_t* const tile = &to.fragments[(row / 4 * blocks + block) * 2048];
-  std::int8_t* const sums = &to.sums[(row * blocks + block) * 32];
-  int group_sums[8] = {};
-  for (std::size_t i = 0; i < kBlock; ++i) {
-    const int code = static_cast<int>(std::nearbyint(v[i] * (kCodeLargest / largest)));
-    const int high = std::min(127, (code + 32) >> 6);
-    group_sums[i / 32] += code;
-    // Lane (g, t) has, for each 64 k, k 4t.. and 16 + 4t.. of two groups of its column g.
-    const std::size_t word = i % 32 / 16, t = i % 16 / 4;
-    const std::size_t at = i / 64 * 16 + i % 64 / 32 * 8 + word * 4 + i % 4;
-    const std::size_t column = row % 4 * 2;
-    tile[(column * 4 + t) * 64 + at] = static_cast<std::int8_t>(high);
-    tile[((column + 1) * 4 + t) * 64 + at] = static_cast<std::int8_t>(code - high * 64);
-  }
-  for (std::size_t group = 0; group < 8; ++group) {
-    const auto low = static_cast<std::int8_t>(group_sums[group]);
-    const int rest = (group_sums[group] - low) / 256;
-    const auto middle = static_cast<std::int8_t>(rest);
-    sums[group] = low;
-    sums[8 + group] = middle;
-    sums[16 + group] = static_cast<std::int8_t>((rest - middle) / 256);
-  }
-  std::memcpy(sums + 24, &one, sizeof one);
-}
-
-Batch::Codes Batch::codes() const {
-  Codes out;
-  out.fragments.resize(values.size() * 2);
-  out.sums.resize(values.size() / kBlock * 32);
-  for (std::size_t row = 0; row < rows; ++row) {
-    for (std::size_t block = 0; block < k / kBlock; ++block) put_codes(row, block, out);
   }
   return out;
 }

@@ -18,21 +18,12 @@ struct Batch {
 
   /// int8_rows.cl: 16 words for 16 values.
   std::vector<std::uint32_t> int8_rows() const;
-  /// ring16.cl: [row][k64][t][16].
+  /// r3_block.cl: [row][k64][t][16].
   std::vector<Half> half_rows() const;
   /// tile16.cl: [eight rows][k32][lane][8].
   std::vector<Half> half_tiles() const;
   /// r3_wgmma.cl: [eight rows][k16][2][8 rows][8].
   std::vector<Half> half_cores() const;
-  /// ring8.cl: fragments and sums.
-  struct Codes {
-    std::vector<std::int8_t> fragments;  // [four rows][block][lane][64]
-    std::vector<std::int8_t> sums;       // [row][block][32]
-  };
-  Codes codes() const;
-
- private:
-  void put_codes(std::size_t row, std::size_t block, Codes& to) const;
 };
 
 }  // namespace holdfast::bench::probe

@@ -13,25 +13,20 @@ namespace holdfast::bench::probe {
 namespace {
 
 using opencl::MemoryHandle;
-using Kind = Variant::Kind;
 
 constexpr double kErrorMost = 0.01;  // of the outputs' root mean square
 
 constexpr Variant kVariants[] = {
-    {"base_1", Kind::kPresent, 1, 0, true},    {"present_1", Kind::kPresent, 1},
-    {"ahead_4", Kind::kAhead, 1, 4},           {"ahead_8", Kind::kAhead, 1, 8},
-    {"ring8_4", Kind::kRing8, 4, 1},           {"ring8_8", Kind::kRing8, 8, 2},
-    {"ring16_8", Kind::kRing16, 8, 1},         {"ring16_16", Kind::kRing16, 16, 2},
-    {"ring16_32", Kind::kRing16, 32, 4},       {"base_8", Kind::kPresent, 8, 0, true},
-    {"present_8", Kind::kPresent, 8},          {"present_32", Kind::kPresent, 32},
-    {"tile16_512", Kind::kTile16, 512},        {"base_tile_512", Kind::kPresent, 512, 0, true},
-    {"present_tile_512", Kind::kPresent, 512},
+    {"base_1", 1, true},       {"present_1", 1},    {"ahead_4", 1, false, 4},
+    {"ahead_8", 1, false, 8},  {"base_8", 8, true}, {"present_8", 8},
+    {"base_32", 32, true},     {"present_32", 32},  {"base_tile_512", 512, true},
+    {"present_tile_512", 512},
 };
 
 void check(Run& run, const Variant& variant, const Shape& shape, const std::vector<Panel>& panels) {
   Card& card = run.card;
   const Batch batch(variant.rows, shape.k);
-  const MemoryHandle weights = make_weights(card, panels, variant.order(), shape.bytes());
+  const MemoryHandle weights = make_weights(card, panels, Order::kPacked, shape.bytes());
   const Prepared ready = prepare(run, variant, shape, batch, weights);
   card.run(ready.kernel, ready.grid);
   const auto y = card.values_of<float>(ready.y, variant.rows * shape.rows);
@@ -49,16 +44,12 @@ void check(Run& run, const Variant& variant, const Shape& shape, const std::vect
 
 void time_all(Run& run, const Shape& shape, const std::vector<const Variant*>& variants,
               const std::vector<Panel>& panels) {
-  Copies orders[3];
+  Copies copies = make_copies(run, panels, Order::kPacked, shape);
   std::vector<Timed> all;
   for (const Variant* variant : variants) {
-    Copies& order = orders[static_cast<int>(variant->order())];
-    if (order.memory.get() == nullptr) {
-      order = make_copies(run, panels, variant->order(), shape);
-    }
     const Batch batch(variant->rows, shape.k);
     all.push_back({"kernels." + name_of(shape) + "." + variant->name, variant->rows,
-                   prepare(run, *variant, shape, batch, order.memory), &order});
+                   prepare(run, *variant, shape, batch, copies.memory), &copies});
   }
   time_in_turn(run, shape, all);
 }
@@ -69,14 +60,12 @@ void compare(Run& run, const Shape& shape) {
   for (const Variant& variant : kVariants) {
     if (variant.of_base && run.options.base.empty()) continue;
     const std::string name = "kernels." + name_of(shape) + "." + variant.name;
-    if (run.options.quick && variant.kind == Kind::kPresent && variant.rows > 8) {
+    if (run.options.quick && variant.rows > 8) {
       run.report.skip(name, "quick: a processor's compiler takes minutes");
       continue;
     }
     const auto item = [&] { check(run, variant, shape, panels); };
-    const bool succeeded =
-        variant.needs_ptx() ? run.attempt_ptx(name, item) : run.attempt(name, item);
-    if (succeeded) good.push_back(&variant);
+    if (run.attempt(name, item)) good.push_back(&variant);
   }
   run.attempt("kernels." + name_of(shape), [&] { time_all(run, shape, good, panels); });
 }

@@ -58,20 +58,15 @@ void Panel::put_packed(std::size_t block, std::uint8_t* to) const {
   }
 }
 
-void Panel::put_fragments(std::size_t block, Order order, std::uint8_t* to) const {
+void Panel::put_fragments(std::size_t block, std::uint8_t* to) const {
   for (std::size_t lane = 0; lane < kLanes; ++lane) {
     const std::size_t g = lane / 4, t = lane % 4;
     for (std::size_t word_at = 0; word_at < 16; ++word_at) {  // of 16 k each
       const std::size_t first = block * kBlockK + word_at * 16;
       std::uint32_t word = 0;
       for (std::size_t i = 0; i < 4; ++i) {
-        if (order == Order::kHalves) {
-          const std::size_t row = g + i % 2 * 8, at = first + 2 * t + i / 2 * 8;
-          word |= code(row, at) << (4 * i) | code(row, at + 1) << (4 * i + 16);
-        } else {
-          const std::size_t at = first + 4 * t + i;
-          word |= code(g, at) << (8 * i) | code(g + 8, at) << (8 * i + 4);
-        }
+        const std::size_t row = g + i % 2 * 8, at = first + 2 * t + i / 2 * 8;
+        word |= code(row, at) << (4 * i) | code(row, at + 1) << (4 * i + 16);
       }
       put_word(to + word_at / 4 * 512 + lane * 16 + word_at % 4 * 4, word);
     }
@@ -79,9 +74,8 @@ void Panel::put_fragments(std::size_t block, Order order, std::uint8_t* to) cons
   for (std::size_t row = 0; row < kPanelRows; ++row) {
     for (std::size_t group = 0; group < kGroups; ++group) {
       const std::size_t at = row * (k / kGroupK) + block * kGroups + group;
-      const bool pairs = order == Order::kHalves;
-      to[2048 + (pairs ? row * 16 + group * 2 : row * 8 + group)] = scales[at];
-      to[pairs ? 2048 + row * 16 + group * 2 + 1 : 2176 + row * 8 + group] = minima[at];
+      to[2048 + row * 16 + group * 2] = scales[at];
+      to[2048 + row * 16 + group * 2 + 1] = minima[at];
     }
     const std::size_t at = row * (k / kBlockK) + block;
     put_word(to + 2304 + row * 4, d[at] | static_cast<std::uint32_t>(dmin[at] ^ 0x8000) << 16);
@@ -95,7 +89,7 @@ std::vector<std::uint8_t> Panel::bytes(Order order) const {
     if (order == Order::kPacked) {
       put_packed(block, to);
     } else {
-      put_fragments(block, order, to);
+      put_fragments(block, to);
     }
   }
   return out;

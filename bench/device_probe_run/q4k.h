@@ -19,11 +19,7 @@ enum class Order {
   /// Four times (64 k) a lane's four words: word j has the fragment of mma.m16n8k16 of 16 k,
   /// nibbles 0 and 4: row g, k 2t and 2t + 1; 1 and 5: row g + 8; 2 and 6: row g, k 2t + 8, 2t + 9;
   /// 3 and 7: row g + 8. Then [16][8]{scale, minimum} bytes, then [16]{d, -dmin} halves.
-  kHalves,
-  /// Four times (64 k) a lane's four words: words 2h and 2h + 1 have the fragment of mma.m16n8k32
-  /// of group h, byte i: low nibble row g, high nibble row g + 8, k 4t + i and 16 + 4t + i. Then
-  /// [16][8] scales, [16][8] minima, [16]{d, -dmin}.
-  kBytes
+  kHalves
 };
 
 /// Sixteen rows of k weights: weight = d * scale * code - dmin * minimum.
@@ -41,7 +37,7 @@ struct Panel {
  private:
   unsigned code(std::size_t row, std::size_t at) const { return codes[row * k + at]; }
   void put_packed(std::size_t block, std::uint8_t* to) const;
-  void put_fragments(std::size_t block, Order order, std::uint8_t* to) const;
+  void put_fragments(std::size_t block, std::uint8_t* to) const;
 };
 
 }  // namespace holdfast::bench::probe

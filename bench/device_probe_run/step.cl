@@ -41,7 +41,7 @@ float add_block(float sum, __local const uchar* block, __local const uchar* reco
   return sum;
 }
 
-// What a team's items share of the stream: the stage that comes next, and its parity.
+// A team's position in the stream: the stage that comes next, and its parity.
 typedef struct {
   int stage, parity;
 } Reader;

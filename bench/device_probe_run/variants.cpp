@@ -34,14 +34,15 @@ std::string present_source(Run& run, const Variant& variant) {
 }
 
 /// Kernels of one row may have two arguments more: the spans of the row that lie in local memory at
-/// a time, and that memory.
+/// a time (here all), and that memory.
 void set_row_memory(Card& card, const opencl::KernelHandle& kernel, int spans) {
   constexpr cl_uint kPlainArguments = 38;
-  constexpr std::size_t kSpanBytes = 2 * 48;
+  constexpr int kStep = opencl::kRecordSpansStep;
   if (card.arguments_of(kernel) <= kPlainArguments) return;
-  card.set_at(kernel, kPlainArguments, spans);
+  const int held = (spans + kStep - 1) / kStep * kStep;
+  card.set_at(kernel, kPlainArguments, held);
   card.set_at(kernel, kPlainArguments + 1,
-              LocalBytes{static_cast<std::size_t>(spans) * kSpanBytes});
+              LocalBytes{static_cast<std::size_t>(held) * opencl::kRecordSpanBytes});
 }
 
 /// The backend's own kernel, with no epilogue; the arguments are those of its launches.
@@ -78,7 +79,7 @@ void prepare_present(Run& run, const Variant& variant, const Shape& shape, const
 void prepare_ahead(Run& run, const Variant& variant, const Shape& shape, const Batch& batch,
                    const MemoryHandle& weights, Prepared& out) {
   Card& card = run.card;
-  std::vector<Macro> macros{{"DEEP", variant.parameter}};
+  std::vector<Macro> macros{{"DEEP", variant.deep}};
   std::vector<const char*> files{"ahead"};
   if (card.takes_ptx()) {
     macros.push_back({"PTX", 1});
@@ -92,52 +93,7 @@ void prepare_ahead(Run& run, const Variant& variant, const Shape& shape, const B
   out.grid = {shape.rows / kPanelRows, 1, 16, 8};
 }
 
-void prepare_ring16(Run& run, const Variant& variant, const Shape& shape, const Batch& batch,
-                    const MemoryHandle& weights, Prepared& out) {
-  Card& card = run.card;
-  const auto source =
-      program_text({"ptx", "fragments", "ring16"}, {{"COLUMNS", variant.parameter}});
-  out.kernel = card.kernel(card.build(variant.name, source), "product");
-  out.held.push_back(card.buffer_of(batch.half_rows()));
-  card.set(out.kernel, weights, uint64_t{0}, uint64_t{shape.panel_bytes()},
-           static_cast<int>(shape.k / 512), out.held[0], uint64_t{shape.k / 8}, out.y,
-           static_cast<int>(shape.rows));
-  out.grid = {shape.rows / kPanelRows, 1, 128, 1};
-}
-
-void prepare_ring8(Run& run, const Variant& variant, const Shape& shape, const Batch& batch,
-                   const MemoryHandle& weights, Prepared& out) {
-  Card& card = run.card;
-  const auto source = program_text({"ptx", "ring8"}, {{"COLUMNS", variant.parameter}});
-  out.kernel = card.kernel(card.build(variant.name, source), "product");
-  const Batch::Codes codes = batch.codes();
-  out.held.push_back(card.buffer_of(codes.fragments));
-  out.held.push_back(card.buffer_of(codes.sums));
-  const std::size_t blocks = shape.k / kBlockK;
-  card.set(out.kernel, weights, uint64_t{0}, uint64_t{shape.panel_bytes()},
-           static_cast<int>(shape.k / 512), out.held[0], uint64_t{blocks * 128}, out.held[1],
-           uint64_t{blocks * 2}, out.y, static_cast<int>(shape.rows));
-  out.grid = {shape.rows / kPanelRows, 1, 128, 1};
-}
-
-void prepare_tile16(Run& run, const Variant& variant, const Shape& shape, const Batch& batch,
-                    const MemoryHandle& weights, Prepared& out) {
-  Card& card = run.card;
-  const auto source = program_text({"ptx", "fragments", "tile16"});
-  out.kernel = card.kernel(card.build(variant.name, source), "product");
-  out.held.push_back(card.buffer_of(batch.half_tiles()));
-  card.set(out.kernel, weights, uint64_t{0}, uint64_t{shape.panel_bytes()},
-           static_cast<int>(shape.k / kBlockK), out.held[0], uint64_t{shape.k}, out.y,
-           static_cast<int>(shape.rows));
-  out.grid = {shape.rows / 128, variant.rows / 128, 256, 1};
-}
-
 }  // namespace
-
-Order Variant::order() const {
-  if (kind == Kind::kPresent || kind == Kind::kAhead) return Order::kPacked;
-  return kind == Kind::kRing8 ? Order::kBytes : Order::kHalves;
-}
 
 Prepared prepare(Run& run, const Variant& variant, const Shape& shape, const Batch& batch,
                  const MemoryHandle& weights) {
@@ -145,23 +101,7 @@ Prepared prepare(Run& run, const Variant& variant, const Shape& shape, const Bat
   const std::size_t bytes = variant.rows * shape.rows * 4;
   out.y = run.card.buffer(bytes);
   run.card.zero(out.y, bytes);
-  switch (variant.kind) {
-    case Variant::Kind::kPresent:
-      prepare_present(run, variant, shape, batch, weights, out);
-      break;
-    case Variant::Kind::kAhead:
-      prepare_ahead(run, variant, shape, batch, weights, out);
-      break;
-    case Variant::Kind::kRing16:
-      prepare_ring16(run, variant, shape, batch, weights, out);
-      break;
-    case Variant::Kind::kRing8:
-      prepare_ring8(run, variant, shape, batch, weights, out);
-      break;
-    case Variant::Kind::kTile16:
-      prepare_tile16(run, variant, shape, batch, weights, out);
-      break;
-  }
+  (variant.deep > 0 ? prepare_ahead : prepare_present)(run, variant, shape, batch, weights, out);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// The kernels that multiply rows with Q4_K weights: the backend's own and those under test.
+// The backend's kernels that multiply rows with packed Q4_K weights, and a second way of one row
+// (ahead.cl) that has the same bits.
 
 #include <string>
 #include <vector>
@@ -12,17 +13,10 @@ namespace holdfast::bench::probe {
 
 /// A kernel with its number of batch rows.
 struct Variant {
-  enum class Kind { kPresent, kAhead, kRing16, kRing8, kTile16 };
   const char* name;
-  Kind kind;
   std::size_t rows;
-  long parameter = 0;    // DEEP or COLUMNS
-  bool of_base = false;  // kPresent: of the text of --base
-
-  Order order() const;
-  bool needs_ptx() const {
-    return kind == Kind::kRing16 || kind == Kind::kRing8 || kind == Kind::kTile16;
-  }
+  bool of_base = false;  // of the text of --base
+  long deep = 0;         // ahead.cl: blocks ahead; 0: the backend's kernel
 };
 
 /// A variant that is ready to run; argument kWeightsAt is where the matrix begins in its buffer.
