@@ -41,7 +41,7 @@ const std::string& name_of(cl_kernel kernel) {
   char text[128] = {};
   g_below->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof text - 1, text, nullptr);
   cl_program program = nullptr;
-  g_below->clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, &program, nullptr);
+  g_below->clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(cl_program), &program, nullptr);
   const std::size_t number = g_programs.try_emplace(program, g_programs.size() + 1).first->second;
   name = std::string(text) + "." + std::to_string(number);
   return name;

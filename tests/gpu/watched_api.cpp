@@ -149,8 +149,8 @@ cl_int set_argument(cl_kernel kernel, cl_uint at, std::size_t bytes, const void*
 std::pair<cl_program, std::string> function_of(cl_kernel kernel) {
   cl_program program = nullptr;
   char name[128] = {};
-  real().clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, static_cast<void*>(&program),
-                         nullptr);
+  real().clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(cl_program),
+                         static_cast<void*>(&program), nullptr);
   real().clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name - 1, name, nullptr);
   return {program, name};
 }

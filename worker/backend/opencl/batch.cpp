@@ -313,7 +313,7 @@ Result<void> OpenclExecutor::check_results(const float* logits, std::int64_t voc
   for (std::int32_t i = 0; i < logit_row_count_; ++i) {
     if (top_counts_[static_cast<std::size_t>(i)] != 0) continue;
     if (all_finite(logits + i * vocab, vocab)) continue;
-    return bad_row(tables_[static_cast<std::size_t>(logit_rows_at_ + i)]);
+    return bad_row(tables_[static_cast<std::size_t>(logit_rows_at_) + static_cast<std::size_t>(i)]);
   }
   if (!hidden_requested_) return {};
   std::int32_t token = 0;

@@ -38,8 +38,8 @@ KernelHandle BoundKernels::copy_of(cl_kernel kernel) const {
   constexpr std::size_t kNameBytesMost = 128;
   char name[kNameBytesMost] = {};
   cl_program program = nullptr;
-  if (api_->clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof program, static_cast<void*>(&program),
-                            nullptr) != CL_SUCCESS ||
+  if (api_->clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof(cl_program),
+                            static_cast<void*>(&program), nullptr) != CL_SUCCESS ||
       api_->clGetKernelInfo(kernel, CL_KERNEL_FUNCTION_NAME, sizeof name - 1, name, nullptr) !=
           CL_SUCCESS) {
     return {};

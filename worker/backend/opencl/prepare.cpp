@@ -2,6 +2,7 @@
 // never waits for them, and from the first step on only arguments that changed are set.
 
 #include <algorithm>
+#include <set>
 
 #include "worker/backend/opencl/executor.h"
 #include "worker/backend/opencl/loader.h"
@@ -33,8 +34,10 @@ Result<void> Loader::prepare_launches() {
   const backend::Limits& l = options_.limits;
   const std::int32_t most = std::min(l.batch_segments, l.batch_tokens);
   to_.queue_.prepare(true);
-  for (const int rows : kRowsOfMatrix) to_.prepare(std::min<std::int32_t>(rows, most));
-  for (const int rows : kRowsShared) to_.prepare(std::min<std::int32_t>(rows, most));
+  std::set<std::int32_t> counts;  // of rows, for each of which another kernel may be the right one
+  for (const int rows : kRowsOfMatrix) counts.insert(std::min<std::int32_t>(rows, most));
+  for (const int rows : kRowsShared) counts.insert(std::min<std::int32_t>(rows, most));
+  for (const std::int32_t rows : counts) to_.prepare(rows);
   to_.queue_.prepare(false);
   const cl_int status = to_.queue_.wait();
   if (status == CL_SUCCESS) return {};

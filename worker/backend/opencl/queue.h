@@ -114,8 +114,8 @@ class Queue {
                       std::is_same_v<T, std::uint64_t> || std::is_same_v<T, float>,
                   "no argument of our kernels has this type");
     std::uint64_t bits = 0;
-    std::memcpy(&bits, &value, sizeof value);
-    return kernel.holds(at, bits) || set(kernel, at, sizeof value, &value, bits);
+    std::memcpy(&bits, &value, sizeof(T));
+    return kernel.holds(at, bits) || set(kernel, at, sizeof(T), &value, bits);
   }
   bool set(BoundKernel& kernel, cl_uint at, const LocalBytes& local) {
     return kernel.holds(at, local.bytes) || set(kernel, at, local.bytes, nullptr, local.bytes);

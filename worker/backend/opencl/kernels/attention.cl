@@ -73,7 +73,7 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     fetch(k_pages + page, page_bytes / kv_heads, item, PAGE_TOKENS);
     fetch(v_pages + page, page_bytes / kv_heads, item, PAGE_TOKENS);
   }
-  if (fresh) {
+  if (fresh) {  // sixteen lines each of q, k and v, eight of each table, by an item a line
     fetch_near(row + head * head_pad, head_pad, item);
     fetch_near(row + (heads + kv_head) * head_pad, head_pad, item - 16);
     fetch_near(row + (heads + kv_heads + kv_head) * head_pad, head_pad, item - 32);

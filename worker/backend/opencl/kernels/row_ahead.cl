@@ -7,7 +7,7 @@
 
 #if ROW_AHEAD
 
-// What an item holds of a span: words of codes, then for each group d, scale and minimum, then m.
+// Words that an item holds of a span: codes, then for each group d, scale and minimum, then m.
 #define SPAN_GROUPS (GROUP < 32 ? 32 / GROUP : 1)
 #define HIGH_WORD LOW_BITS
 #define D_WORD (HIGH_WORD + HIGH_BITS)
