@@ -55,14 +55,12 @@ bool is_supervised(const std::string& state_dir) {
 }
 
 Result<std::unique_ptr<client::Client>> connect_to(const Call& call, const std::string& endpoint,
-                                                   std::chrono::milliseconds timeout) {
+                                                   const client::Options& options) {
   if (!daemon_listens(call.state_dir)) {
     return Error{Errc::kUnreachable, "no daemon runs on state directory " + call.state_dir +
                                          "; start one with `holdfast serve` or name another with "
                                          "--state"};
   }
-  client::Options options;
-  options.timeout = timeout;
   return client::Client::connect(endpoint, options);
 }
 
@@ -74,6 +72,13 @@ bool works_offline(const std::string& verb) {
          verb == "models.unpin" || verb.starts_with("models.alias") ||
          verb.starts_with("models.canary") || verb.starts_with("config.") ||
          verb == "workers.resume";
+}
+
+client::Answer<std::string> ask_daemon(const Call& call, const std::string& verb,
+                                       const std::string& args, const client::Options& options) {
+  const auto client = connect_to(call, operator_endpoint(call.state_dir), options);
+  if (!client) return client::Failure{client.error().code, client.error().what};
+  return client.value()->op(client::AllTenants::local(), verb, args);
 }
 
 /// The document, or nullopt after the refusal has been reported.
@@ -141,32 +146,44 @@ bool daemon_listens(const std::string& state_dir) {
 }
 
 Result<std::unique_ptr<client::Client>> connect_clients(const Call& call) {
-  return connect_to(call, clients_endpoint(call.state_dir), std::chrono::seconds(60));
+  client::Options options;
+  options.timeout = std::chrono::seconds(60);
+  return connect_to(call, clients_endpoint(call.state_dir), options);
 }
 
 Result<std::unique_ptr<client::Client>> connect_operator(const Call& call,
                                                          std::chrono::milliseconds timeout) {
-  return connect_to(call, operator_endpoint(call.state_dir), timeout);
+  client::Options options;
+  options.timeout = timeout;
+  return connect_to(call, operator_endpoint(call.state_dir), options);
 }
 
 std::optional<json> operate(const Call& call, const std::string& verb, const json& args, int& exit,
                             std::chrono::milliseconds timeout) {
   const std::string text = args.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (works_offline(verb) && has_database(call.state_dir) && !daemon_listens(call.state_dir)) {
-    auto done = operate_alone(call, verb, text, exit);
-    if (done || exit >= 0) return done;
-  }
-  auto client = connect_operator(call, timeout);
-  if (!client) {
-    exit = report_error(call, client.error());
+  const bool offline = works_offline(verb) && has_database(call.state_dir);
+  client::Options options;
+  options.timeout = timeout;
+  // A daemon that goes away while it is asked leaves the database to this call, as one that was
+  // away before does.
+  if (offline) options.patience_without_daemon = kRestartPatience;
+  const auto until = std::chrono::steady_clock::now() + timeout;
+  for (;;) {
+    if (offline && !daemon_listens(call.state_dir)) {
+      auto done = operate_alone(call, verb, text, exit);
+      if (done || exit >= 0) return done;
+    }
+    const auto answer = ask_daemon(call, verb, text, options);
+    if (const auto* result = std::get_if<std::string>(&answer)) {
+      return read_result(call, verb, *result, exit);
+    }
+    const auto& failure = std::get<client::Failure>(answer);
+    const bool again =
+        offline && failure.code == Errc::kUnreachable && std::chrono::steady_clock::now() < until;
+    if (again) continue;
+    exit = report_refusal(call, failure);
     return std::nullopt;
   }
-  const auto answer = client.value()->op(client::AllTenants::local(), verb, text);
-  if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-    exit = report_refusal(call, *failure);
-    return std::nullopt;
-  }
-  return read_result(call, verb, std::get<std::string>(answer), exit);
 }
 
 void print_document(const Call& call, const json& document, RenderOptions options) {

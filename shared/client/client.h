@@ -39,6 +39,8 @@ struct Options {
   std::string server_key;                     // CURVE, Z85; empty on ipc and loopback
   std::string public_key, secret_key;
   bool watch_daemon = false;  // probe the daemon also while no call is open
+  // Calls fail with kUnreachable once there was no connection for so long; 0: at their timeout.
+  std::chrono::milliseconds patience_without_daemon{0};
 };
 
 /// Handlers run on the client's own I/O thread: they return quickly and make no blocking calls.

@@ -159,7 +159,7 @@ void IoLoop::close_stream(StreamId id, bool for_good) {
 }
 
 void IoLoop::run() {
-  last_received_us_ = now_us();
+  last_received_us_ = lost_us_ = now_us();
   std::vector<wire::WaitItem> items = {{socket_.get(), -1, false}, {nullptr, wake_.fd(), false}};
   for (;;) {
     {
@@ -193,6 +193,7 @@ void IoLoop::drain_link_events() {
   while (const auto event = socket_->next_link_event()) {
     on_lost();  // a new connection knows nothing of the old one's messages
     connected_ = *event == wire::LinkEvent::kConnected;
+    if (!connected_) lost_us_ = now_us();
     last_received_us_ = pinged_us_ = now_us();
   }
 }
@@ -246,10 +247,16 @@ void IoLoop::on_tick() {
   if (now - deadlines_looked_at_us_ >= kDeadlineStepUs) expire_calls(now);
 }
 
+bool IoLoop::gave_up_daemon(std::int64_t now) const {
+  const std::int64_t patience_us = options_.patience_without_daemon.count() * 1000;
+  return patience_us > 0 && !connected_ && now - lost_us_ >= patience_us;
+}
+
 void IoLoop::expire_calls(std::int64_t now) {
   deadlines_looked_at_us_ = now;
+  const bool gave_up = gave_up_daemon(now);
   for (auto it = calls_.begin(); it != calls_.end();) {
-    if (it->second.deadline_us > now) {
+    if (it->second.deadline_us > now && !gave_up) {
       ++it;
       continue;
     }

@@ -78,6 +78,7 @@ class IoLoop {
   bool may_send(const Call& call);
   void refuse_large(std::uint64_t tag);
   void expire_calls(std::int64_t now_us);
+  bool gave_up_daemon(std::int64_t now_us) const;
   void check_silence(std::int64_t now_us);
   bool send(const wire::Message& message);
 
@@ -111,6 +112,7 @@ class IoLoop {
   std::int64_t deadlines_looked_at_us_ = 0;
   std::map<std::uint64_t, StreamId> stream_tags_;
   bool connected_ = false;
+  std::int64_t lost_us_ = 0;  // since when there is no connection, while there is none
   bool silent_ = false;
   std::int64_t frame_bytes_max_ = 0;  // the daemon's limit on this connection; 0 = unknown yet
   bool frame_limit_requested_ = false;

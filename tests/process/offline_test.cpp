@@ -3,7 +3,9 @@
 // Method: real processes on one state directory, stopped (SIGTERM) or killed (SIGKILL to all, by
 // way of their supervisor) between the changes.
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <future>
 #include <string>
 #include <thread>
 
@@ -97,6 +99,28 @@ TEST(Offline, RunningRequest_WhenCancelledOffline_StaysCancelled) {
   const std::string state = state_of(server, id);
   ASSERT_TRUE(server.start(kServe)) << server.errors();
   EXPECT_EQ(state_of(server, id), state);
+  EXPECT_EQ(server.stop(), 0) << server.errors();
+}
+
+TEST(Offline, Request_CancelledWhileTheDaemonGoesAway_IsCancelledInTheDatabase) {
+  const TempDir dir;
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start(kServe)) << server.errors();
+  ASSERT_EQ(server.cli({"queue", "pause"}).code, 0);
+  const std::string id = accept(*server.client(), 1);
+  // A stopped daemon's socket still takes connections, so the call waits for its answer.
+  ASSERT_EQ(kill(server.pid_of("daemon"), SIGSTOP), 0);
+  auto cancel = std::async(std::launch::async, [&] {
+    return server.cli({"--json", "requests", "cancel", id});
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  server.kill_supervisor();  // its children die with it
+  const Ended ended = cancel.get();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.err.find("no daemon runs"), std::string::npos) << ended.err;
+  EXPECT_EQ(state_of(server, id), "cancelled");
+  ASSERT_TRUE(server.start(kServe)) << server.errors();
+  EXPECT_EQ(state_of(server, id), "cancelled");
   EXPECT_EQ(server.stop(), 0) << server.errors();
 }
 

@@ -267,6 +267,21 @@ TEST(Client, Query_WhenDaemonIsAbsent_ReturnsUnreachableAfterTimeout) {
   EXPECT_EQ(std::get<Failure>(got).code, Errc::kUnreachable);
 }
 
+TEST(Client, Query_WhenPatienceWithoutADaemonEnds_ReturnsUnreachable) {
+  ScriptedDaemon daemon;
+  Options options;
+  options.timeout = std::chrono::hours(1);
+  options.patience_without_daemon = std::chrono::milliseconds(300);
+  auto client = Client::connect(daemon.endpoint(), options).value();
+  auto answer = std::async(std::launch::async,
+                           [&] { return client->status(client::AllTenants::local(), "r"); });
+  daemon.expect<wire::StatusQuery>();
+  daemon.stop();
+  const auto got = answer.get();  // within the patience, not within the hour
+  ASSERT_TRUE(std::holds_alternative<Failure>(got));
+  EXPECT_EQ(std::get<Failure>(got).code, Errc::kUnreachable);
+}
+
 TEST(Client, ShutdownOp_WhenDaemonRestarts_IsNotRepeated) {
   ScriptedDaemon daemon;
   auto client = Client::connect(daemon.endpoint()).value();
