@@ -54,7 +54,8 @@ void check_programs(Patient& p) {
     const std::string path = p.programs + "/" + name;
     const std::string expected = std::string(name) + " " + kVersion;
     if (access(path.c_str(), X_OK) != 0) {
-      p.fail(name, path + " cannot be executed", "a program beside holdfast",
+      p.fail(name, path + " cannot be executed",
+             "a program beside holdfast, or in ../libexec/holdfast",
              "install all programs of one version into one folder");
       continue;
     }

@@ -244,9 +244,17 @@ std::string last_log_line(const std::string& path, std::int64_t offset) {
   return text;
 }
 
-std::string program_folder() {
+std::string own_program() {
   std::error_code failed;
-  return fs::read_symlink("/proc/self/exe", failed).parent_path().string();
+  return fs::read_symlink("/proc/self/exe", failed).string();
+}
+
+std::string program_folder() {
+  const fs::path own = fs::path(own_program()).parent_path();
+  const fs::path installed = own.parent_path() / "libexec" / "holdfast";
+  std::error_code failed;
+  const bool beside = fs::exists(own / "holdfastd", failed);
+  return !beside && fs::exists(installed / "holdfastd", failed) ? installed.string() : own.string();
 }
 
 }  // namespace holdfast::cli

@@ -49,7 +49,11 @@ std::string supervisor_json(const std::string& http_url, const std::vector<Child
 /// and its fields. Empty if there is none.
 std::string last_log_line(const std::string& path, std::int64_t offset);
 
-/// Folder of our own executable, where the other programs lie.
+/// Path of our own executable.
+std::string own_program();
+
+/// Folder of the daemon, the workers and the other programs that we start: that of our own
+/// executable, or for an installed PREFIX/bin/holdfast PREFIX/libexec/holdfast.
 std::string program_folder();
 
 }  // namespace holdfast::cli

@@ -59,10 +59,9 @@ Result<std::unique_ptr<TemporaryServe>> TemporaryServe::start(const std::string&
   }
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0);
-  const pid_t pid =
-      spawn({program_folder() + "/holdfast", "serve", "--quiet", "--state", folder, "--http",
-             "none", "--ingress", "1", "--model", model_name + "=" + model_path},
-            ends[1]);
+  const pid_t pid = spawn({own_program(), "serve", "--quiet", "--state", folder, "--http", "none",
+                           "--ingress", "1", "--model", model_name + "=" + model_path},
+                          ends[1]);
   close(ends[1]);
   std::unique_ptr<TemporaryServe> self(new TemporaryServe(folder, pid));
   const std::string line = pid > 0 ? read_line(ends[0]) : "";

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "shared/base/version.h"
 #include "tests/process/running.h"
 #include "tests/process/test_server.h"
 
@@ -50,7 +51,7 @@ TEST(Status, Status_AfterSomeRequests_FitsOneScreen) {
   ASSERT_EQ(server.cli({"run", "nobody", "hi"}).code, 3);
   ASSERT_EQ(server.cli({"run", "demo", "hi", "--max-tokens", "100000000"}).code, 4);
   const json status = status_of(server);
-  EXPECT_EQ(status["daemon"]["version"], "0.1.0");
+  EXPECT_EQ(status["daemon"]["version"], kVersion);
   EXPECT_EQ(status["refusals"]["model_not_found"], 1);
   EXPECT_EQ(status["refusals"]["context_exceeded"], 1);
   const json& latency = status["latency"];
@@ -73,8 +74,10 @@ TEST(Status, Status_AfterSomeRequests_FitsOneScreen) {
   EXPECT_EQ(status["limits"][0]["limit"], 100'000);
 
   const std::string screen = server.cli({"status"}).out;
-  for (const char* part : {"holdfast 0.1.0  up ", "no problems", "WORKERS", "worker-0", "MODELS",
-                           "demo", "MEMORY", "QUEUE", "waiting 0  running 0", "time to first token",
+  EXPECT_NE(screen.find(std::string("holdfast ") + kVersion + "  up "), std::string::npos)
+      << screen;
+  for (const char* part : {"no problems", "WORKERS", "worker-0", "MODELS", "demo", "MEMORY",
+                           "QUEUE", "waiting 0  running 0", "time to first token",
                            "model_not_found 1", "queue.max_requests", "100000"}) {
     EXPECT_NE(screen.find(part), std::string::npos) << part << "\n" << screen;
   }

@@ -46,12 +46,24 @@ struct Need {
   bool have;
 };
 
+// Families that this build may have left out (CMake's HOLDFAST_CPU_FAMILIES, left_out.cpp).
+constexpr Need kBuiltAvx2 = {"kernels in this build", HOLDFAST_FAMILY_AVX2 != 0};
+constexpr Need kBuiltAvxVnni = {"kernels in this build", HOLDFAST_FAMILY_AVXVNNI != 0};
+constexpr Need kBuiltAvx512 = {"kernels in this build", HOLDFAST_FAMILY_AVX512 != 0};
+constexpr Need kBuiltPairs = {"kernels in this build", HOLDFAST_FAMILY_AVX512BF16 != 0};
+constexpr Need kBuiltAmx = {"kernels in this build", HOLDFAST_FAMILY_AMX != 0};
+
 std::string missing(std::initializer_list<Need> needs) {
   std::string out;
   for (const Need& need : needs) {
     if (!need.have) out += (out.empty() ? "" : ", ") + std::string(need.name);
   }
   return out;
+}
+
+/// Two lists of what is missing, as one.
+std::string joined(const std::string& a, const std::string& b) {
+  return a + (a.empty() || b.empty() ? "" : ", ") + b;
 }
 
 /// Asks the system for tiles, which it grants to a process and all its threads only on request.
@@ -199,7 +211,8 @@ std::vector<Family> families(WeightKinds weights = {}) {
   const Need avx2 = {"AVX2", bit(seven.ebx, 5)};
   const Need ymm = {"YMM state of the system", (state & 6) == 6};
   const Need vnni = {"AVX_VNNI", bit(cpuid(7, 1).eax, 4)};
-  const std::string avx512 = missing({fma,
+  const std::string avx512 = missing({kBuiltAvx512,
+                                      fma,
                                       f16c,
                                       avx2,
                                       ymm,
@@ -210,14 +223,15 @@ std::vector<Family> families(WeightKinds weights = {}) {
                                       {"AVX512_VNNI", bit(seven.ecx, 11)},
                                       {"ZMM state of the system", (state & 0xe6) == 0xe6}});
   const Need bf16 = {"AVX512_BF16", bit(cpuid(7, 1).eax, 5)};
-  std::string pairs = avx512;
-  if (!bf16.have) pairs += (pairs.empty() ? "" : ", ") + missing({bf16});
+  const std::string emulated_pairs = joined(avx512, missing({kBuiltPairs}));
+  const std::string emulated_amx = joined(avx512, missing({kBuiltAmx}));
+  std::string pairs = joined(emulated_pairs, missing({bf16}));
   if (pairs.empty()) pairs = missing({{"pairs that round as expected", pairs_agree()}});
-  std::string amx = missing({bf16,
-                             {"AMX-TILE", bit(seven.edx, 24)},
-                             {"AMX-BF16", bit(seven.edx, 22)},
-                             {"tile state of the system", (state & 0x60000) == 0x60000}});
-  if (!avx512.empty()) amx = avx512 + (amx.empty() ? "" : ", " + amx);
+  std::string amx =
+      joined(emulated_amx, missing({bf16,
+                                    {"AMX-TILE", bit(seven.edx, 24)},
+                                    {"AMX-BF16", bit(seven.edx, 22)},
+                                    {"tile state of the system", (state & 0x60000) == 0x60000}}));
   if (amx.empty()) {
     amx = missing({{"the system's permission to use tiles", may_use_amx()}});
     if (amx.empty()) amx = missing({{"tiles that round as expected", amx_agrees()}});
@@ -230,13 +244,13 @@ std::vector<Family> families(WeightKinds weights = {}) {
       {"avx512+avx512bf16", &avx512_pairs_kernels, pairs},
       {"avx512bf16", &avx512bf16_kernels, pairs},
       {"amx", &amx_kernels, amx},
-      {"avxvnni", &avxvnni_kernels, missing({fma, f16c, avx2, ymm, vnni})},
-      {"avx2", &avx2_kernels, missing({fma, f16c, avx2, ymm})},
+      {"avxvnni", &avxvnni_kernels, missing({kBuiltAvxVnni, fma, f16c, avx2, ymm, vnni})},
+      {"avx2", &avx2_kernels, missing({kBuiltAvx2, fma, f16c, avx2, ymm})},
       {"scalar", &scalar_kernels, ""},
-      {kEmulated, &amx_emulated_kernels, avx512},
-      {kBothEmulated, &avx512_amx_emulated_kernels, avx512},
-      {kPairsEmulated, &avx512bf16_emulated_kernels, avx512},
-      {kBothPairsEmulated, &avx512_pairs_emulated_kernels, avx512},
+      {kEmulated, &amx_emulated_kernels, emulated_amx},
+      {kBothEmulated, &avx512_amx_emulated_kernels, emulated_amx},
+      {kPairsEmulated, &avx512bf16_emulated_kernels, emulated_pairs},
+      {kBothPairsEmulated, &avx512_pairs_emulated_kernels, emulated_pairs},
   };
   if (pairs_are_faster() && weights.bf16 && !weights.quantised) {
     std::stable_partition(all.begin() + 1, all.end(),
@@ -278,7 +292,7 @@ Result<const Kernels*> select_family(std::string_view forced, WeightKinds weight
   for (const Family& family : families(weights)) {
     if (!forced.empty() && forced != family.name) continue;
     if (family.lacks.empty()) return &family.kernels();
-    if (!forced.empty()) return fail("this processor lacks " + family.lacks);
+    if (!forced.empty()) return fail("missing: " + family.lacks);
   }
   return fail(
       "no such family; expected avx512+amx, avx512, avx512+avx512bf16, avx512bf16, amx, avxvnni, "

@@ -1,0 +1,44 @@
+# What `cmake --install` puts where, by component: `runtime` (programs, manual pages, completion, unit
+# file, demo model), `development` (headers and static libraries of the client) and `documentation`.
+# PREFIX/bin has `holdfast`; the programs that it starts are in PREFIX/libexec/holdfast, where it
+# looks for them if they are not beside it.
+include(GNUInstallDirs)
+set(holdfast_libexec ${CMAKE_INSTALL_LIBEXECDIR}/holdfast)
+set(holdfast_data ${CMAKE_INSTALL_DATADIR}/holdfast)
+# Installed programs are for machines of every kind, and name no folder of the machine that built them.
+set_target_properties(holdfast holdfastd holdfast-ingress holdfast-worker holdfast-gateway
+  PROPERTIES SKIP_BUILD_RPATH ON)
+
+install(TARGETS holdfast RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
+install(TARGETS holdfastd holdfast-ingress holdfast-worker holdfast-gateway
+  RUNTIME DESTINATION ${holdfast_libexec} COMPONENT runtime)
+install(FILES ops/demo/holdfast-demo-Q8_0.gguf DESTINATION ${holdfast_data}/demo COMPONENT runtime)
+install(DIRECTORY ops/grafana ops/prometheus DESTINATION ${holdfast_data} COMPONENT runtime)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
+
+# The unit file names the program where it is installed.
+file(READ ops/systemd/holdfast.service unit)
+string(REGEX REPLACE "ExecStart=[^ ]+/holdfast " "ExecStart=${CMAKE_INSTALL_FULL_BINDIR}/holdfast " unit "${unit}")
+string(REGEX REPLACE "# Holdfast as a service.*# docs/run/service.md" "# docs/run/service.md" unit "${unit}")
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/holdfast.service CONTENT "${unit}" @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/generated/holdfast.service
+  DESTINATION lib/systemd/system COMPONENT runtime)
+
+# Manual pages and completion are written by the program itself, when it is installed.
+install(CODE "
+  set(root \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX})
+  execute_process(COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:holdfast>
+    -DMANUAL=\${root}/${CMAKE_INSTALL_MANDIR}/man1
+    -DBASH=\${root}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions
+    -DZSH=\${root}/${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions
+    -P ${CMAKE_SOURCE_DIR}/ops/install_pages.cmake COMMAND_ERROR_IS_FATAL ANY)
+" COMPONENT runtime)
+
+install(TARGETS holdfast_client holdfast_wire holdfast_text holdfast_gguf holdfast_base
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/holdfast COMPONENT development)
+foreach(room base client gguf text wire)
+  install(DIRECTORY shared/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/holdfast/shared
+    COMPONENT development FILES_MATCHING PATTERN "*.h")
+endforeach()
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation
+  FILES_MATCHING PATTERN "*.md" PATTERN "*.cpp" PATTERN "lab" EXCLUDE PATTERN "console" EXCLUDE)
