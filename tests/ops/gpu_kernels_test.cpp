@@ -3,13 +3,13 @@
 // (tests/data/gpu-kernels), whose figures are counted here; with NVIDIA's tools over the tree's
 // kernels as well.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+
+#include "tests/ops/run_command.h"
 
 namespace holdfast::ops::gpu_kernels_test {
 namespace {
@@ -19,25 +19,6 @@ using nlohmann::json;
 const std::string kTool = HOLDFAST_SOURCE_DIR "/ops/gpu-kernels";
 const std::string kRead = " --read " HOLDFAST_SOURCE_DIR "/tests/data/gpu-kernels";
 const std::string kColumns = "text\tkernel\tregisters\tspill\ttile\tflight\n";
-
-struct Result {
-  int status = -1;
-  std::string out;  // with what it says on stderr, where a command asks for it
-};
-
-/// Runs a command of the shell.
-Result run(const std::string& command) {
-  Result out;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return out;
-  char buffer[4096];
-  for (std::size_t n = 0; (n = fread(buffer, 1, sizeof buffer, pipe)) > 0;) {
-    out.out.append(buffer, n);
-  }
-  const int ended = pclose(pipe);
-  if (WIFEXITED(ended)) out.status = WEXITSTATUS(ended);
-  return out;
-}
 
 /// A budget file of these rows, removed at the end.
 class Budgets {
@@ -63,14 +44,15 @@ class Budgets {
 class GpuKernels : public testing::Test {
  protected:
   void SetUp() override {
-    if (run("python3 --version 2>&1").status != 0) GTEST_SKIP() << "no python3 on PATH";
+    if (run_command("python3 --version 2>&1").status != 0) GTEST_SKIP() << "no python3 on PATH";
   }
 };
 
 /// The figures of one kernel of the listing.
 json figures(const std::string& kernel) {
   const Budgets none(kColumns);
-  const Result result = run(kTool + kRead + " --json --kernel '^" + kernel + "$'" + none.flag());
+  const CommandResult result =
+      run_command(kTool + kRead + " --json --kernel '^" + kernel + "$'" + none.flag());
   EXPECT_EQ(result.status, 0) << result.out;
   const json all = json::parse(result.out, nullptr, false);
   return all.is_array() && all.size() == 1 ? all[0] : json::object();
@@ -119,12 +101,12 @@ TEST_F(GpuKernels, Listing_OfCopiesToLocalMemory_AwaitsThemByGroups) {
 TEST_F(GpuKernels, Budgets_ThatHold_GiveZero) {
   const Budgets held(
       kColumns + "toy\tone_1\t60\t0\t448\t7\ntoy\tone_8\t76\t20\t112\t16\ntoy\ttile\t-\t-\t-\t-\n");
-  EXPECT_EQ(run(kTool + kRead + held.flag()).status, 0);
+  EXPECT_EQ(run_command(kTool + kRead + held.flag()).status, 0);
 }
 
 TEST_F(GpuKernels, Budgets_ThatAreBroken_AreNamedWithBothNumbers) {
   const Budgets broken(kColumns + "toy\tone_1\t59\t0\t447\t8\ntoy\tone_8\t-\t19\t-\t-\n");
-  const Result result = run(kTool + kRead + broken.flag() + " 2>&1");
+  const CommandResult result = run_command(kTool + kRead + broken.flag() + " 2>&1");
   EXPECT_EQ(result.status, 1);
   for (const char* message : {"toy one_1: 60 registers; the budget is at most 59",
                               "toy one_1: 448 instructions a tile; the budget is at most 447",
@@ -136,7 +118,7 @@ TEST_F(GpuKernels, Budgets_ThatAreBroken_AreNamedWithBothNumbers) {
 
 TEST_F(GpuKernels, Budgets_OfAKernelThatIsGone_AreBroken) {
   const Budgets gone(kColumns + "toy\tone_2\t64\t0\t-\t-\n");
-  const Result result = run(kTool + kRead + gone.flag() + " 2>&1");
+  const CommandResult result = run_command(kTool + kRead + gone.flag() + " 2>&1");
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.out.find("toy one_2: a budget, but no such kernel"), std::string::npos);
 }
@@ -145,7 +127,7 @@ TEST_F(GpuKernels, Budgets_ThatCannotBeRead_SayWhere) {
   for (const std::string& rows :
        {std::string("kernel\tregisters\n"), kColumns + "toy\tone_1\t6O\n"}) {
     const Budgets bad(rows);
-    const Result result = run(kTool + kRead + bad.flag() + " 2>&1");
+    const CommandResult result = run_command(kTool + kRead + bad.flag() + " 2>&1");
     EXPECT_EQ(result.status, 2);
     EXPECT_NE(result.out.find("expected"), std::string::npos) << result.out;
   }
@@ -153,22 +135,22 @@ TEST_F(GpuKernels, Budgets_ThatCannotBeRead_SayWhere) {
 
 TEST_F(GpuKernels, Budgets_WrittenFromFigures_Hold) {
   const Budgets written("");
-  EXPECT_EQ(run(kTool + kRead + written.flag() + " --write-budgets").status, 0);
+  EXPECT_EQ(run_command(kTool + kRead + written.flag() + " --write-budgets").status, 0);
   EXPECT_EQ(written.text(), "# a comment\n" + kColumns +
                                 "toy\tone_1\t64\t0\t457\t7\n"
                                 "toy\tone_8\t80\t20\t115\t16\n"
                                 "toy\ttile\t128\t0\t392\t32\n");
-  EXPECT_EQ(run(kTool + kRead + written.flag()).status, 0);
+  EXPECT_EQ(run_command(kTool + kRead + written.flag()).status, 0);
 }
 
 TEST_F(GpuKernels, Run_WithoutATool_SkipsAndSaysWhereToGetIt) {
-  const Result result = run("HOLDFAST_PTXAS=/nowhere/ptxas " + kTool + " 2>&1");
+  const CommandResult result = run_command("HOLDFAST_PTXAS=/nowhere/ptxas " + kTool + " 2>&1");
   EXPECT_EQ(result.status, 77);
   EXPECT_NE(result.out.find("HOLDFAST_PTXAS"), std::string::npos) << result.out;
 }
 
 TEST_F(GpuKernels, Kernels_OfThisTree_MeetTheirBudgets) {
-  const Result result = run(kTool + " --build " HOLDFAST_BUILD_DIR " 2>&1");
+  const CommandResult result = run_command(kTool + " --build " HOLDFAST_BUILD_DIR " 2>&1");
   if (result.status == 77) GTEST_SKIP() << result.out;
   EXPECT_EQ(result.status, 0) << result.out;
 }
