@@ -76,6 +76,19 @@ configure() {
   cmake -S "$ROOT" -B "$dir" -G Ninja "${launcher[@]}" "$@" >&2 || die "configuring $dir failed"
 }
 
+# configure_fuzzers [--fast]: names the tree of the fuzzers in FUZZERS, clang's; tests with sanitizers may
+# share it, so that the libraries are compiled once for both. --fast: without sanitizers.
+configure_fuzzers() {
+  FUZZERS="$ROOT/build/fuzz"
+  local flags=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DHOLDFAST_SANITIZE=address,undefined)
+  if [ "${1:-}" = --fast ]; then
+    FUZZERS="$ROOT/build/fuzz-fast"
+    flags=(-DCMAKE_BUILD_TYPE=Release)
+  fi
+  install_packages "$ROOT/ops/packages.txt" <(printf 'clang\n')
+  configure "$FUZZERS" -DHOLDFAST_FUZZ=ON "${flags[@]}" -DCMAKE_C_COMPILER=clang -DCMAKE_CXX_COMPILER=clang++
+}
+
 # build_name: the commit of the sources, for records of measurements.
 build_name() { git -C "$ROOT" describe --always --dirty 2>/dev/null || echo unknown; }
 
