@@ -253,8 +253,8 @@ std::string program_folder() {
   const fs::path own = fs::path(own_program()).parent_path();
   const fs::path installed = own.parent_path() / "libexec" / "holdfast";
   std::error_code failed;
-  const bool beside = fs::exists(own / "holdfastd", failed);
-  return !beside && fs::exists(installed / "holdfastd", failed) ? installed.string() : own.string();
+  if (fs::exists(own / "holdfastd", failed)) return own.string();
+  return fs::exists(installed / "holdfastd", failed) ? installed.string() : own.string();
 }
 
 }  // namespace holdfast::cli
