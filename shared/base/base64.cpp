@@ -42,22 +42,21 @@ std::string to_base64(std::string_view bytes) {
 
 std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0) return std::nullopt;
+  std::size_t padding = 0;  // at most two, at the end of the text
+  while (padding < 2 && padding < text.size() && text[text.size() - 1 - padding] == '=') ++padding;
   std::string out(text.size() / 4 * 3, '\0');
   char* to = out.data();
   for (std::size_t i = 0; i < text.size(); i += 4) {
     std::uint32_t group = 0;
-    std::size_t padding = 0;
-    for (std::size_t k = 0; k < 4; ++k) {
-      const char c = text[i + k];
-      const bool pads = c == '=' && k >= 2 && i + 4 == text.size();
-      const std::uint8_t digit = pads ? 0 : kValues[static_cast<std::uint8_t>(c)];
-      if (digit == kNoDigit || (!pads && padding > 0)) return std::nullopt;
-      if (pads) ++padding;
+    for (std::size_t k = i; k < i + 4; ++k) {
+      const bool pads = k >= text.size() - padding;
+      const std::uint8_t digit = pads ? 0 : kValues[static_cast<std::uint8_t>(text[k])];
+      if (digit == kNoDigit) return std::nullopt;
       group = group << 6 | digit;
     }
-    for (std::size_t k = 0; k + padding < 3; ++k) *to++ = static_cast<char>(group >> (16 - 8 * k));
+    for (std::size_t k = 0; k < 3; ++k) *to++ = static_cast<char>(group >> (16 - 8 * k));
   }
-  out.resize(static_cast<std::size_t>(to - out.data()));
+  out.resize(out.size() - padding);
   return out;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
-// Little-endian reads that never go past the end, and checked arithmetic on sizes.
+// Little-endian reads that never go past the end, checked arithmetic on sizes, and well-formed
+// UTF-8.
 
 #include <cstddef>
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 
 namespace holdfast {
@@ -55,6 +57,46 @@ class ByteReader {
 
 /// Returns the bytes in lower-case hexadecimal.
 std::string to_hex(ByteSpan bytes);
+
+/// Tells how a UTF-8 sequence goes on after its first byte (Unicode 15, table 3-7).
+struct Utf8Lead {
+  std::uint8_t length = 0;  // of the sequence; 0 if none begins so
+  // The bounds of the second byte. They alone refuse overlong forms, surrogates and values past
+  // U+10FFFF.
+  std::uint8_t low = 0x80;
+  std::uint8_t high = 0xBF;
+};
+
+inline Utf8Lead utf8_lead(unsigned char lead) {
+  if (lead < 0x80) return {1};
+  if (lead < 0xC2 || lead > 0xF4) return {0};
+  switch (lead) {
+    case 0xE0:
+      return {3, 0xA0, 0xBF};
+    case 0xED:
+      return {3, 0x80, 0x9F};
+    case 0xF0:
+      return {4, 0x90, 0xBF};
+    case 0xF4:
+      return {4, 0x80, 0x8F};
+    default:
+      return {static_cast<std::uint8_t>(lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4)};
+  }
+}
+
+/// Returns the length of the well-formed UTF-8 sequence at the start of `text` (1..4); 0 if there
+/// is none.
+inline std::uint32_t utf8_length_at(std::string_view text) {
+  if (text.empty()) return 0;
+  const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const Utf8Lead lead = utf8_lead(byte(0));
+  if (lead.length < 2) return lead.length;
+  if (text.size() < lead.length || byte(1) < lead.low || byte(1) > lead.high) return 0;
+  for (std::uint32_t i = 2; i < lead.length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  return lead.length;
+}
 
 /// Returns true if all of `text` is well-formed UTF-8: no surrogates, no overlong forms.
 bool is_valid_utf8(std::string_view text);

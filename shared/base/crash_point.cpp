@@ -73,13 +73,29 @@ std::span<const CrashPointInfo> crash_points() {
   return kPoints;
 }
 
+namespace {
+
+/// Where HOLDFAST_CRASH_AT takes its crash point from.
+struct Setting {
+  std::string text;   // the crash point; empty: none (any more)
+  std::string file;   // holds the text; empty: the variable does
+  std::string fired;  // the file to report to; empty: none
+};
+
+Setting read_setting(std::string_view program) {
+  const char* value = std::getenv("HOLDFAST_CRASH_AT");
+  if (value == nullptr || value[0] == '\0') return {};
+  const std::string base = value[0] == '@' ? value + 1 : "";
+  if (base.empty()) return {value, "", ""};
+  const std::string file = base + "." + std::string(program);
+  return {read_small_file(file), file, base + ".fired"};
+}
+
+}  // namespace
+
 void arm_crash_points(std::string_view program) {
-  const char* setting = std::getenv("HOLDFAST_CRASH_AT");
-  if (setting == nullptr || setting[0] == '\0') return;
-  const std::string base = setting[0] == '@' ? setting + 1 : "";
-  const std::string file = base.empty() ? "" : base + "." + std::string(program);
-  std::string text = file.empty() ? setting : read_small_file(file);
-  if (text.empty()) return;  // no crash point (any more)
+  auto [text, file, fired] = read_setting(program);
+  if (text.empty()) return;
   const bool aborts = text.back() == '!';
   if (aborts) text.pop_back();
   long passes = 0;
@@ -91,8 +107,7 @@ void arm_crash_points(std::string_view program) {
   g_armed.name = info->name;
   g_armed.aborts = aborts;
   if (!file.empty()) {
-    g_armed.fired_fd =
-        open((base + ".fired").c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    g_armed.fired_fd = open(fired.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   }
   g_armed.passes_left.store(passes);
   crash_detail::armed = true;

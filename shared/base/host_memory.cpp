@@ -49,40 +49,57 @@ std::int64_t reclaimable(std::int64_t inactive, std::int64_t active, std::int64_
   return inactive + active / 2 + slab;
 }
 
-/// Returns total = 0 for a group without a limit below `most`, which bounds nothing.
-MemoryPool pool_of(const ControlGroup& group, const std::string& boot, std::int64_t most) {
-  MemoryPool pool;
-  struct stat st {};
-  if (stat(group.folder.c_str(), &st) != 0) return pool;
-  std::int64_t used = 0;
+/// A group's memory as its files say it.
+struct GroupMemory {
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  std::int64_t used = 0;
+  std::int64_t reclaimable = 0;
+  std::int32_t stall = 0;
+
+  /// Lowers the limit to a bound; 0 is none.
+  void bound(std::int64_t bytes) {
+    if (bytes > 0) limit = std::min(limit, bytes);
+  }
+};
+
+GroupMemory memory_of(const ControlGroup& group) {
+  GroupMemory memory;
   const auto stat_numbers = numbers_in(group.folder + "/memory.stat");
   const auto stat_of = [&](const char* key) {
     const auto it = stat_numbers.find(key);
     return it == stat_numbers.end() ? 0 : it->second;
   };
-  if (group.v2) {
-    // Above `high` the kernel slows a group down until it frees memory: not usable for weights
-    // either.
-    for (const char* file : {"/memory.max", "/memory.high"}) {
-      const std::int64_t bound = number_in(group.folder + file);
-      if (bound > 0) limit = std::min(limit, bound);
-    }
-    used = number_in(group.folder + "/memory.current");
-    pool.stall = stall_in(group.folder + "/memory.pressure");
-  } else {
-    const std::int64_t bound = number_in(group.folder + "/memory.limit_in_bytes");
-    if (bound > 0) limit = bound;
-    used = number_in(group.folder + "/memory.usage_in_bytes");
+  if (!group.v2) {
+    memory.bound(number_in(group.folder + "/memory.limit_in_bytes"));
+    memory.used = number_in(group.folder + "/memory.usage_in_bytes");
+    memory.reclaimable =
+        reclaimable(stat_of("total_inactive_file"), stat_of("total_active_file"), 0);
+    return memory;
   }
-  if (limit >= most) return pool;
-  const std::int64_t back =
-      group.v2 ? reclaimable(stat_of("inactive_file"), stat_of("active_file"),
-                             stat_of("slab_reclaimable"))
-               : reclaimable(stat_of("total_inactive_file"), stat_of("total_active_file"), 0);
+  // Above `high` the kernel slows a group down until it frees memory: not usable for weights
+  // either.
+  for (const char* file : {"/memory.max", "/memory.high"}) {
+    memory.bound(number_in(group.folder + file));
+  }
+  memory.used = number_in(group.folder + "/memory.current");
+  memory.stall = stall_in(group.folder + "/memory.pressure");
+  memory.reclaimable =
+      reclaimable(stat_of("inactive_file"), stat_of("active_file"), stat_of("slab_reclaimable"));
+  return memory;
+}
+
+/// Returns total = 0 for a group without a limit below `most`, which bounds nothing.
+MemoryPool pool_of(const ControlGroup& group, const std::string& boot, std::int64_t most) {
+  MemoryPool pool;
+  struct stat st {};
+  if (stat(group.folder.c_str(), &st) != 0) return pool;
+  const GroupMemory memory = memory_of(group);
+  pool.stall = memory.stall;
+  if (memory.limit >= most) return pool;
+  const std::int64_t back = std::min(memory.reclaimable, memory.used);
   pool.key = boot + ":" + std::to_string(st.st_ino) + (group.v2 ? "" : "v1");
-  pool.total = limit;
-  pool.available = std::clamp<std::int64_t>(limit - used + std::min(back, used), 0, limit);
+  pool.total = memory.limit;
+  pool.available = std::clamp<std::int64_t>(memory.limit - memory.used + back, 0, memory.limit);
   return pool;
 }
 

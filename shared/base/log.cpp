@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "shared/base/bytes.h"
 #include "shared/base/log_fields.h"
 
 namespace holdfast::log {
@@ -34,30 +35,13 @@ Sink& sink() {
   return s;
 }
 
-/// Returns the length of the UTF-8 sequence at text[i], 0 if there is none.
-std::size_t sequence_length(std::string_view text, std::size_t i) {
-  const auto byte = [&](std::size_t at) { return static_cast<unsigned char>(text[at]); };
-  const unsigned char lead = byte(i);
-  const std::size_t n = lead < 0x80 ? 1 : lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (n == 0 || lead > 0xF4 || i + n > text.size()) return 0;
-  for (std::size_t k = 1; k < n; ++k) {
-    if ((byte(i + k) & 0xC0) != 0x80) return 0;
-  }
-  if (n < 3) return n;
-  // Refuses overlong forms, surrogates and code points above U+10FFFF.
-  const unsigned char second = byte(i + 1);
-  const bool bad = (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-                   (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F);
-  return bad ? 0 : n;
-}
-
 /// Appends a JSON string of at most `bytes_max` bytes and the closing quote: a line that was cut is
 /// still one object, and it is UTF-8 whatever the bytes are.
 void append_json_string(std::string& out, std::string_view text, std::size_t bytes_max) {
   const std::size_t end = out.size() + bytes_max;
   out.push_back('"');
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t n = sequence_length(text, i);
+    const std::size_t n = utf8_length_at(text.substr(i));
     const auto u = static_cast<unsigned char>(text[i]);
     char buffer[8];
     std::string_view escaped = text.substr(i, n);

@@ -36,6 +36,18 @@ bool read_number(std::string_view text, int* out) {
   return r.ec == std::errc() && r.ptr == text.data() + text.size() && *out >= 0;
 }
 
+/// Parses N or FIRST-LAST and appends its numbers; false if it is neither, or too long.
+bool append_numbers(std::string_view part, std::vector<int>& out) {
+  const std::size_t dash = part.find('-');
+  int first = 0;
+  if (!read_number(part.substr(0, dash), &first)) return false;
+  int last = first;
+  if (dash != std::string_view::npos && !read_number(part.substr(dash + 1), &last)) return false;
+  if (last < first || last - first >= CPU_SETSIZE) return false;
+  for (int i = first; i <= last; ++i) out.push_back(i);
+  return true;
+}
+
 }  // namespace
 
 std::vector<int> parse_number_list(std::string_view text) {
@@ -44,13 +56,7 @@ std::vector<int> parse_number_list(std::string_view text) {
   while (!text.empty()) {
     const std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(part.size() + 1, text.size()));
-    const std::size_t dash = part.find('-');
-    int first = 0, last = 0;
-    if (!read_number(part.substr(0, dash), &first)) return {};
-    last = first;
-    if (dash != std::string_view::npos && !read_number(part.substr(dash + 1), &last)) return {};
-    if (last < first || last - first >= CPU_SETSIZE) return {};
-    for (int i = first; i <= last; ++i) out.push_back(i);
+    if (!append_numbers(part, out)) return {};
   }
   return out;
 }

@@ -38,11 +38,19 @@ int open_to_read(const std::string& path) {
   return fd;
 }
 
+namespace {
+
+bool is_file(const std::string& path) {
+  struct stat st = {};
+  return stat(path.c_str(), &st) == 0 && !S_ISDIR(st.st_mode);
+}
+
+}  // namespace
+
 Result<void> preopen_files(const std::vector<std::string>& paths, std::size_t most) {
   std::map<std::string, int> files;  // a descriptor, or an errno below zero
   for (const std::string& path : paths) {
-    struct stat st = {};
-    if (files.count(path) > 0 || stat(path.c_str(), &st) != 0 || S_ISDIR(st.st_mode)) continue;
+    if (files.count(path) > 0 || !is_file(path)) continue;
     if (files.size() >= most) {
       return Error{Errc::kIo, path + ": one of more than " + std::to_string(most) +
                                   " files, expected at most so many in a model's folder"};
