@@ -93,6 +93,15 @@ class Cutter {
     const Char c = decode_char(text_.data() + at);
     return {wide_kind(c.point), c.bytes};
   }
+  // Returns where the characters of `kind` that begin at `at` end.
+  std::size_t run_end(std::size_t at, Kind kind) const {
+    while (at < text_.size()) {
+      const Step next = look(at);
+      if (next.kind != kind) break;
+      at += next.bytes;
+    }
+    return at;
+  }
   void emit(std::size_t end) {
     if (end == last_) return;
     last_ = end;
@@ -124,11 +133,7 @@ void Cutter::run() {
     }
     cut_gap(gap, word ? at - space : at);
     at += step.bytes;
-    while (word && at < text_.size()) {
-      const Step next = look(at);
-      if (next.kind != step.kind) break;
-      at += next.bytes;
-    }
+    if (word) at = run_end(at, step.kind);
     step.kind == Kind::kLetter ? cut_letters(last_, at) : cut_runs(last_, at);
     gap = at;
     space = 0;

@@ -148,6 +148,16 @@ List get_paths(const Value& item, const Value* attribute) {
   return out;
 }
 
+/// Orders two lists of sort keys by the first unequal ones, as Python does; <0, 0, >0.
+int compare_keys(const List& a, const List& b, Runtime& runtime) {
+  runtime.spend(1);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].equals(b[i])) continue;
+    if (const int order = compare_counted(a[i], b[i], runtime); order != 0) return order;
+  }
+  return 0;
+}
+
 /// Sorts stably by the attributes; `fallback` (may be null) replaces a missing one.
 List sorted(List items, const Value* attribute, const Value* fallback, bool reverse,
             bool case_sensitive, Runtime& runtime) {
@@ -161,13 +171,8 @@ List sorted(List items, const Value* attribute, const Value* fallback, bool reve
     keyed.emplace_back(std::move(key), std::move(item));
   }
   std::stable_sort(keyed.begin(), keyed.end(), [&](const auto& a, const auto& b) {
-    runtime.spend(1);
-    int c = 0;
-    for (std::size_t i = 0; i < a.first.size() && c == 0; ++i) {
-      // In Python the first unequal keys of two lists are compared.
-      if (!a.first[i].equals(b.first[i])) c = compare_counted(a.first[i], b.first[i], runtime);
-    }
-    return reverse ? c > 0 : c < 0;
+    const int order = compare_keys(a.first, b.first, runtime);
+    return reverse ? order > 0 : order < 0;
   });
   List out;
   for (auto& [key, item] : keyed) out.push_back(std::move(item));
@@ -301,16 +306,8 @@ Value sum_of_lists(const List& items, const Value& start, Runtime& runtime) {
   return start.is(Kind::kList) ? Value::list(std::move(out)) : Value::tuple(std::move(out));
 }
 
-Value filter_sum(const Value& v, const Args& args, Runtime& runtime) {
-  const Value* attribute = args.get(0, "attribute");
-  const Value* given = args.get(1, "start");
-  const Value start = given != nullptr ? *given : Value::integer(0);
-  List items = iterate(v);
-  if (attribute != nullptr && !attribute->is(Kind::kNone)) {
-    for (Value& item : items) item = get_path(item, *attribute);
-  }
-  if (start.is_sequence()) return sum_of_lists(items, start, runtime);
-  items.insert(items.begin(), start);
+/// Adds numbers as Python does: integers until the first float, floats from there on.
+Value sum_of_numbers(const List& items) {
   double total = 0;
   std::int64_t whole = 0;
   bool integral = true;
@@ -331,6 +328,19 @@ Value filter_sum(const Value& v, const Args& args, Runtime& runtime) {
     }
   }
   return integral ? Value::integer(whole) : Value::number(total);
+}
+
+Value filter_sum(const Value& v, const Args& args, Runtime& runtime) {
+  const Value* attribute = args.get(0, "attribute");
+  const Value* given = args.get(1, "start");
+  const Value start = given != nullptr ? *given : Value::integer(0);
+  List items = iterate(v);
+  if (attribute != nullptr && !attribute->is(Kind::kNone)) {
+    for (Value& item : items) item = get_path(item, *attribute);
+  }
+  if (start.is_sequence()) return sum_of_lists(items, start, runtime);
+  items.insert(items.begin(), start);
+  return sum_of_numbers(items);
 }
 
 Value filter_indent(const Value& v, const Args& args, Runtime&) {
@@ -430,15 +440,20 @@ Value filter_wordcount(const Value& v, const Args&, Runtime&) {
   return Value::integer(words);
 }
 
+/// Returns the most characters by which truncate lets a text be too long.
+std::int64_t truncate_leeway(const Args& args) {
+  const Value* given = args.get(3, "leeway");
+  const bool none = given == nullptr || given->is(Kind::kNone);
+  return none ? 5 : whole_arg(args, 3, "leeway", 5);
+}
+
 /// Cuts a text that is more than `leeway` too long at a word's end (or anywhere: killwords).
 Value filter_truncate(const Value& v, const Args& args, Runtime&) {
   const std::int64_t length = whole_arg(args, 0, "length", 255);
   const bool kill_words = flag(args, 1, "killwords", false);
   const Value* given = args.get(2, "end");
   const std::string end = given != nullptr ? given->to_string() : "...";
-  const Value* leeway_given = args.get(3, "leeway");
-  const bool no_leeway = leeway_given == nullptr || leeway_given->is(Kind::kNone);
-  const std::int64_t leeway = no_leeway ? 5 : whole_arg(args, 3, "leeway", 5);
+  const std::int64_t leeway = truncate_leeway(args);
   const std::int64_t prefix_length = length - point_count(end);
   if (prefix_length < 0 || leeway < 0) throw TemplateError("truncate: the length is too small");
   const std::string text = v.to_string();
@@ -583,9 +598,6 @@ const std::map<std::string_view, Filter>& filters() {
   return table;
 }
 
-// Filters that call the string's method of the same name.
-constexpr std::string_view kStringFilters[] = {"upper", "lower"};
-
 Value filter_replace(const Value& v, const Args& args) {
   const Value* from = args.get(0, "old");
   const Value* to = args.get(1, "new");
@@ -596,25 +608,201 @@ Value filter_replace(const Value& v, const Args& args) {
                                    all ? -1 : whole_arg(args, 2, "count", -1)));
 }
 
+/// Calls the string's method `method`, which does what the filter does.
+Value filter_by_method(std::string_view method, const Value& v, const Args& args) {
+  return bound_method(Value::string(v.to_string()), method).as_function()(args);
+}
+
+/// Filters whose names the function needs, or that are strings' methods.
+using NamedFilter = Value (*)(std::string_view name, const Value&, const Args&, Runtime&);
+
+const std::map<std::string_view, NamedFilter>& named_filters() {
+  static const std::map<std::string_view, NamedFilter> table = {
+      {"select", filter_select},
+      {"reject", filter_select},
+      {"selectattr", filter_select},
+      {"rejectattr", filter_select},
+      {"replace", [](std::string_view, const Value& v, const Args& a,
+                     Runtime&) { return filter_replace(v, a); }},
+      {"trim", [](std::string_view, const Value& v, const Args& a,
+                  Runtime&) { return filter_by_method("strip", v, a); }},
+      {"upper", [](std::string_view name, const Value& v, const Args& a,
+                   Runtime&) { return filter_by_method(name, v, a); }},
+      {"lower", [](std::string_view name, const Value& v, const Args& a,
+                   Runtime&) { return filter_by_method(name, v, a); }},
+  };
+  return table;
+}
+
 bool is_filter(std::string_view name) {
-  static constexpr std::string_view kOthers[] = {"select",     "reject", "selectattr",
-                                                 "rejectattr", "trim",   "replace"};
-  return filters().contains(name) ||
-         std::find(std::begin(kOthers), std::end(kOthers), name) != std::end(kOthers) ||
-         std::find(std::begin(kStringFilters), std::end(kStringFilters), name) !=
-             std::end(kStringFilters);
+  return filters().contains(name) || named_filters().contains(name);
+}
+
+/// One use of a test: `value is name` or `value is name(args)`.
+struct TestCall {
+  std::string_view name;
+  const Value& value;
+  const Args& args;
+
+  const Value& argument() const {
+    if (args.positional.empty()) {
+      throw TemplateError("test '" + std::string(name) + "' needs an argument");
+    }
+    return args.positional[0];
+  }
+};
+
+using Test = bool (*)(const TestCall&);
+
+bool is_test(std::string_view name);
+
+template <Kind kind>
+bool test_kind(const TestCall& t) {
+  return t.value.is(kind);
+}
+
+bool test_iterable(const TestCall& t) {
+  const Value& v = t.value;
+  return v.is(Kind::kString) || v.is_sequence() || v.is(Kind::kDict) || v.is(Kind::kUndefined);
+}
+
+bool test_equal(const TestCall& t) {
+  return t.value.equals(t.argument());
+}
+
+bool test_unequal(const TestCall& t) {
+  return !t.value.equals(t.argument());
+}
+
+bool test_in(const TestCall& t) {
+  const Value& container = t.argument();
+  if (container.is(Kind::kString)) {
+    return container.as_string().find(t.value.to_string()) != std::string::npos;
+  }
+  const List items = iterate(container);
+  return std::any_of(items.begin(), items.end(), [&](const Value& x) { return x.equals(t.value); });
+}
+
+/// Compares a defined value with the argument; <0, 0, >0.
+int compare_to_argument(const TestCall& t) {
+  require_defined(t.value);
+  return t.value.compare(t.argument());
+}
+
+bool test_less(const TestCall& t) {
+  return compare_to_argument(t) < 0;
+}
+
+bool test_at_most(const TestCall& t) {
+  return compare_to_argument(t) <= 0;
+}
+
+bool test_greater(const TestCall& t) {
+  return compare_to_argument(t) > 0;
+}
+
+bool test_at_least(const TestCall& t) {
+  return compare_to_argument(t) >= 0;
+}
+
+/// Throws unless the test's value can be divided by `divisor`.
+void require_divisible(const TestCall& t, const Value& divisor) {
+  if (!t.value.is_number() || !divisor.is_number()) {
+    throw TemplateError("test '" + std::string(t.name) + "' needs numbers");
+  }
+  if (divisor.as_double() == 0) throw TemplateError("division by zero");
+}
+
+/// Implements odd, even and divisibleby.
+bool test_division(const TestCall& t) {
+  const Value& v = t.value;
+  require_defined(v);
+  const Value divisor = t.name == "divisibleby" ? t.argument() : Value::integer(2);
+  require_divisible(t, divisor);
+  if (v.is(Kind::kFloat) || divisor.is(Kind::kFloat)) {
+    const double rest = std::fmod(v.as_double(), divisor.as_double());
+    return t.name == "odd" ? std::fabs(rest) == 1 : rest == 0;
+  }
+  const bool divides = divisor.as_int() == -1 || v.as_int() % divisor.as_int() == 0;
+  return t.name == "odd" ? !divides : divides;
+}
+
+const std::map<std::string_view, Test>& tests() {
+  static const std::map<std::string_view, Test> table = {
+      {"defined", [](const TestCall& t) { return !t.value.is(Kind::kUndefined); }},
+      {"undefined", test_kind<Kind::kUndefined>},
+      {"none", test_kind<Kind::kNone>},
+      {"string", test_kind<Kind::kString>},
+      {"number", [](const TestCall& t) { return t.value.is_number(); }},
+      {"integer", test_kind<Kind::kInt>},
+      {"float", test_kind<Kind::kFloat>},
+      {"boolean", test_kind<Kind::kBool>},
+      {"true", [](const TestCall& t) { return t.value.is(Kind::kBool) && t.value.as_bool(); }},
+      {"false", [](const TestCall& t) { return t.value.is(Kind::kBool) && !t.value.as_bool(); }},
+      {"mapping", test_kind<Kind::kDict>},
+      {"callable", test_kind<Kind::kFunction>},
+      {"iterable", test_iterable},
+      {"sequence", test_iterable},
+      {"escaped", [](const TestCall&) { return false; }},
+      {"sameas", [](const TestCall& t) { return t.value.same_as(t.argument()); }},
+      {"filter", [](const TestCall& t) { return is_filter(t.value.to_string()); }},
+      {"test", [](const TestCall& t) { return is_test(t.value.to_string()); }},
+      {"eq", test_equal},
+      {"equalto", test_equal},
+      {"==", test_equal},
+      {"ne", test_unequal},
+      {"!=", test_unequal},
+      {"in", test_in},
+      {"lower",
+       [](const TestCall& t) {
+         const std::string text = t.value.to_string();
+         return lower_of(t.value) == text && to_upper(text) != text;
+       }},
+      {"upper",
+       [](const TestCall& t) {
+         const std::string text = t.value.to_string();
+         return to_upper(text) == text && lower_of(t.value) != text;
+       }},
+      {"lt", test_less},
+      {"lessthan", test_less},
+      {"<", test_less},
+      {"le", test_at_most},
+      {"<=", test_at_most},
+      {"gt", test_greater},
+      {"greaterthan", test_greater},
+      {">", test_greater},
+      {"ge", test_at_least},
+      {">=", test_at_least},
+      {"odd", test_division},
+      {"even", test_division},
+      {"divisibleby", test_division},
+  };
+  return table;
 }
 
 /// Returns true if the test `is name` exists.
 bool is_test(std::string_view name) {
-  static constexpr std::string_view kTests[] = {
-      "defined", "undefined",   "none",   "string",      "number",   "integer",  "float",
-      "boolean", "true",        "false",  "mapping",     "callable", "iterable", "sequence",
-      "escaped", "sameas",      "eq",     "equalto",     "==",       "ne",       "!=",
-      "in",      "lower",       "upper",  "lt",          "lessthan", "<",        "le",
-      "<=",      "gt",          ">",      "greaterthan", "ge",       ">=",       "odd",
-      "even",    "divisibleby", "filter", "test"};
-  return std::find(std::begin(kTests), std::end(kTests), name) != std::end(kTests);
+  return tests().contains(name);
+}
+
+/// Returns list[index], counted from the end if it is negative; null outside the list.
+template <typename Items>
+auto* item_at(Items& list, std::int64_t index) {
+  const auto size = static_cast<std::int64_t>(list.size());
+  if (index < 0) index += size;
+  return index >= 0 && index < size ? &list[static_cast<std::size_t>(index)] : nullptr;
+}
+
+/// Returns the dict in which an object's `key` is looked up; null if its items have places instead.
+const Dict* dict_with_key(const Value& object, const Value& key) {
+  if (object.is(Kind::kDict) || object.is(Kind::kNamespace)) return &object.as_dict();
+  return key.is(Kind::kString) ? object.fields() : nullptr;
+}
+
+/// Returns the field's value; undefined if there is none.
+Value field_of(const Dict& fields, const Value& key) {
+  const Value* v = fields.find(key);
+  return v != nullptr ? *v : Value();
 }
 
 }  // namespace
@@ -624,100 +812,28 @@ Value apply_filter(std::string_view name, const Value& value, const Args& args, 
   if (value.is_sequence()) runtime.spend(value.as_list().size());
   const auto it = filters().find(name);
   if (it != filters().end()) return it->second(value, args, runtime);
-  if (name.starts_with("select") || name.starts_with("reject")) {
-    if (name == "select" || name == "reject" || name == "selectattr" || name == "rejectattr") {
-      return filter_select(name, value, args, runtime);
-    }
-  }
-  if (name == "replace") return filter_replace(value, args);
-  if (name == "trim")
-    return bound_method(Value::string(value.to_string()), "strip").as_function()(args);
-  for (const std::string_view method : kStringFilters) {
-    if (name == method)
-      return bound_method(Value::string(value.to_string()), name).as_function()(args);
-  }
+  const auto named = named_filters().find(name);
+  if (named != named_filters().end()) return named->second(name, value, args, runtime);
   throw TemplateError("No filter named '" + std::string(name) + "'.");
 }
 
 bool apply_test(std::string_view name, const Value& v, const Args& args) {
-  const auto argument = [&]() -> const Value& {
-    if (args.positional.empty()) {
-      throw TemplateError("test '" + std::string(name) + "' needs an argument");
-    }
-    return args.positional[0];
-  };
-  if (name == "defined") return !v.is(Kind::kUndefined);
-  if (name == "undefined") return v.is(Kind::kUndefined);
-  if (name == "none") return v.is(Kind::kNone);
-  if (name == "string") return v.is(Kind::kString);
-  if (name == "number") return v.is_number();
-  if (name == "integer") return v.is(Kind::kInt);
-  if (name == "float") return v.is(Kind::kFloat);
-  if (name == "boolean") return v.is(Kind::kBool);
-  if (name == "true") return v.is(Kind::kBool) && v.as_bool();
-  if (name == "false") return v.is(Kind::kBool) && !v.as_bool();
-  if (name == "mapping") return v.is(Kind::kDict);
-  if (name == "callable") return v.is(Kind::kFunction);
-  if (name == "iterable" || name == "sequence") {
-    return v.is(Kind::kString) || v.is_sequence() || v.is(Kind::kDict) || v.is(Kind::kUndefined);
-  }
-  if (name == "escaped") return false;
-  if (name == "sameas") return v.same_as(argument());
-  if (name == "filter") return is_filter(v.to_string());
-  if (name == "test") return is_test(v.to_string());
-  if (name == "eq" || name == "equalto" || name == "==") return v.equals(argument());
-  if (name == "ne" || name == "!=") return !v.equals(argument());
-  if (name == "in") {
-    if (argument().is(Kind::kString))
-      return argument().as_string().find(v.to_string()) != std::string::npos;
-    const List items = iterate(argument());
-    return std::any_of(items.begin(), items.end(), [&](const Value& x) { return x.equals(v); });
-  }
-  if (name == "lower")
-    return lower_of(v) == v.to_string() && to_upper(v.to_string()) != v.to_string();
-  if (name == "upper")
-    return to_upper(v.to_string()) == v.to_string() && lower_of(v) != v.to_string();
-  if (!is_test(name)) throw TemplateError("No test named '" + std::string(name) + "'.");
-  require_defined(v);
-  if (name == "lt" || name == "lessthan" || name == "<") return v.compare(argument()) < 0;
-  if (name == "le" || name == "<=") return v.compare(argument()) <= 0;
-  if (name == "gt" || name == "greaterthan" || name == ">") return v.compare(argument()) > 0;
-  if (name == "ge" || name == ">=") return v.compare(argument()) >= 0;
-  // The tests odd, even and divisibleby.
-  const Value divisor = name == "divisibleby" ? argument() : Value::integer(2);
-  if (!v.is_number() || !divisor.is_number()) {
-    throw TemplateError("test '" + std::string(name) + "' needs numbers");
-  }
-  if (divisor.as_double() == 0) throw TemplateError("division by zero");
-  if (v.is(Kind::kFloat) || divisor.is(Kind::kFloat)) {
-    const double rest = std::fmod(v.as_double(), divisor.as_double());
-    return name == "odd" ? std::fabs(rest) == 1 : rest == 0;
-  }
-  const bool divides = divisor.as_int() == -1 || v.as_int() % divisor.as_int() == 0;
-  return name == "odd" ? !divides : divides;
+  const auto it = tests().find(name);
+  if (it == tests().end()) throw TemplateError("No test named '" + std::string(name) + "'.");
+  return it->second({name, v, args});
 }
 
 Value get_item(const Value& object, const Value& key) {
-  if (object.is(Kind::kDict) || object.is(Kind::kNamespace)) {
-    const Value* v = object.as_dict().find(key);
-    return v != nullptr ? *v : Value();
-  }
-  if (object.fields() != nullptr && key.is(Kind::kString)) {
-    const Value* v = object.fields()->find(key);
-    return v != nullptr ? *v : Value();
-  }
+  if (const Dict* const dict = dict_with_key(object, key)) return field_of(*dict, key);
   if (!key.is(Kind::kInt) && !key.is(Kind::kBool)) return Value();
   if (object.is_sequence()) {
-    const auto n = static_cast<std::int64_t>(object.as_list().size());
-    const std::int64_t i = key.as_int() < 0 ? key.as_int() + n : key.as_int();
-    return i >= 0 && i < n ? object.as_list()[static_cast<std::size_t>(i)] : Value();
+    const Value* item = item_at(object.as_list(), key.as_int());
+    return item != nullptr ? *item : Value();
   }
   if (object.is(Kind::kString)) {
     std::vector<std::string> points = code_points(object.as_string());
-    const auto n = static_cast<std::int64_t>(points.size());
-    const std::int64_t i = key.as_int() < 0 ? key.as_int() + n : key.as_int();
-    return i >= 0 && i < n ? Value::string(std::move(points[static_cast<std::size_t>(i)]))
-                           : Value();
+    std::string* const point = item_at(points, key.as_int());
+    return point != nullptr ? Value::string(std::move(*point)) : Value();
   }
   return Value();
 }

@@ -10,25 +10,39 @@
 namespace holdfast::text::jinja {
 namespace {
 
-Value make_range(const Args& args) {
-  std::int64_t bounds[3] = {0, 0, 1};
+std::int64_t range_bound(const Value& v) {
+  if (v.is_number() && !v.is(Kind::kFloat)) return v.as_int();
+  throw TemplateError(std::string("'") + v.type_name() +
+                      "' object cannot be interpreted as an integer");
+}
+
+/// The arguments of range.
+struct RangeBounds {
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::int64_t step = 1;
+};
+
+RangeBounds range_bounds(const Args& args) {
+  RangeBounds bounds;
   const std::size_t n = args.positional.size();
   if (n < 1 || n > 3) throw TemplateError("range takes one to three arguments");
-  for (std::size_t i = 0; i < n; ++i) {
-    if (!args.positional[i].is_number() || args.positional[i].is(Kind::kFloat)) {
-      throw TemplateError(std::string("'") + args.positional[i].type_name() +
-                          "' object cannot be interpreted as an integer");
-    }
-    bounds[n == 1 ? 1 : i] = args.positional[i].as_int();
-  }
-  if (bounds[2] == 0) throw TemplateError("range() arg 3 must not be zero");
+  if (n > 1) bounds.start = range_bound(args.positional[0]);
+  bounds.end = range_bound(args.positional[n == 1 ? 0 : 1]);
+  if (n > 2) bounds.step = range_bound(args.positional[2]);
+  if (bounds.step == 0) throw TemplateError("range() arg 3 must not be zero");
+  return bounds;
+}
+
+Value make_range(const Args& args) {
+  const auto [start, end, step] = range_bounds(args);
   List out;
-  for (std::int64_t i = bounds[0]; bounds[2] > 0 ? i < bounds[1] : i > bounds[1];) {
+  for (std::int64_t i = start; step > 0 ? i < end : i > end;) {
     if (static_cast<std::int64_t>(out.size()) >= kRangeMax) {
       throw TemplateError("Range too big. The sandbox blocks ranges larger than 100000.");
     }
     out.push_back(Value::integer(i));
-    if (__builtin_add_overflow(i, bounds[2], &i)) break;
+    if (__builtin_add_overflow(i, step, &i)) break;
   }
   return Value::list(std::move(out));
 }

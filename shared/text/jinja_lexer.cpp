@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <utility>
 
 #include "shared/text/jinja_value.h"
 
@@ -18,6 +19,24 @@ bool starts_name(char c) {
 }
 bool in_name(char c) {
   return starts_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+bool is_digit(char c) {
+  return std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+/// Returns the base that the letter after a leading 0 names; 0 if it names none.
+int base_of_mark(char mark) {
+  switch (mark) {
+    case 'x':
+      return 16;
+    case 'o':
+      return 8;
+    case 'b':
+      return 2;
+    default:
+      return 0;
+  }
 }
 
 // Longest first, so that "==" is not read as "=" twice.
@@ -77,18 +96,37 @@ class Lexer {
     return std::string::npos;
   }
 
+  /// Returns the character at `i`, a space after the end.
+  char char_at(std::size_t i) const { return i < source_.size() ? source_[i] : ' '; }
+
+  /// Returns where the white space that begins at `i` ends.
+  std::size_t after_spaces(std::size_t i) const {
+    while (i < source_.size() && is_space(source_[i])) ++i;
+    return i;
+  }
+
+  /// Returns where the digits that begin at `i` end.
+  std::size_t after_digits(std::size_t i) const {
+    while (i < source_.size() && is_digit(source_[i])) ++i;
+    return i;
+  }
+
+  /// Returns the start of the line that ends at `end` if a tag there is its first thing (the line
+  /// holds white space alone until then), else `end`.
+  std::size_t indentation_start(std::size_t end) const {
+    std::size_t line_start = end;
+    while (line_start > at_ && source_[line_start - 1] != '\n') --line_start;
+    const bool whole_line = line_start > at_ || line_starting_;
+    return whole_line && after_spaces(line_start) >= end ? line_start : end;
+  }
+
   /// Emits the text up to `end`, without the white space that the next tag strips.
   void emit_text(std::size_t end, bool block, char sign) {
     std::size_t stop = end;
     if (sign == '-' && end < source_.size()) {
       while (stop > at_ && is_space(source_[stop - 1])) --stop;
     } else if (block && sign != '+') {  // lstrip_blocks: the tag's indentation on its own line
-      std::size_t line_start = end;
-      while (line_start > at_ && source_[line_start - 1] != '\n') --line_start;
-      const bool whole_line = line_start > at_ || line_starting_;
-      const bool blank = std::all_of(source_.begin() + static_cast<std::ptrdiff_t>(line_start),
-                                     source_.begin() + static_cast<std::ptrdiff_t>(end), is_space);
-      if (whole_line && blank) stop = line_start;
+      stop = indentation_start(end);
     }
     if (stop > at_) push(TokenKind::kText, source_.substr(at_, stop - at_));
   }
@@ -119,37 +157,40 @@ class Lexer {
     after_tag(sign, true);
   }
 
+  /// A tag {% name %} with optional signs and spaces.
+  struct SimpleTag {
+    char left = ' ';      // the sign after "{%", or another character
+    char right = ' ';     // the sign before "%}", or another character
+    std::size_t end = 0;  // after "%}"
+  };
+
+  /// Reads the rest of a tag {% name %} from its name on; `tag.left` stays. Returns false if
+  /// something else stands there.
+  bool read_simple_tag(std::size_t i, std::string_view name, SimpleTag& tag) const {
+    i = after_spaces(i);
+    if (source_.compare(i, name.size(), name) != 0) return false;
+    i = after_spaces(i + name.size());
+    tag.right = char_at(i);
+    if (tag.right == '-' || tag.right == '+') ++i;
+    tag.end = i + 2;
+    return source_.compare(i, 2, "%}") == 0;
+  }
+
   /// Reads {% raw %} … {% endraw %}: the text between is literal.
   bool raw_block() {
-    std::size_t i = at_;
-    const auto skip_spaces = [&] {
-      while (i < source_.size() && is_space(source_[i])) ++i;
-    };
-    skip_spaces();
-    if (source_.compare(i, 3, "raw") != 0) return false;
-    i += 3;
-    skip_spaces();
-    const char sign = i < source_.size() ? source_[i] : ' ';
-    if (sign == '-' || sign == '+') ++i;
-    if (source_.compare(i, 2, "%}") != 0) return false;
-    at_ = i + 2;
-    after_tag(sign, false);  // trim_blocks does not apply to the tag that begins a raw block
+    SimpleTag tag;
+    if (!read_simple_tag(at_, "raw", tag)) return false;
+    at_ = tag.end;
+    after_tag(tag.right, false);  // trim_blocks does not apply to the tag that begins a raw block
     for (std::size_t open = source_.find("{%", at_); open != std::string::npos;
          open = source_.find("{%", open + 2)) {
-      i = open + 2;
-      const char left = i < source_.size() ? source_[i] : ' ';
-      if (left == '-' || left == '+') ++i;
-      skip_spaces();
-      if (source_.compare(i, 6, "endraw") != 0) continue;
-      i += 6;
-      skip_spaces();
-      const char right = i < source_.size() ? source_[i] : ' ';
-      if (right == '-' || right == '+') ++i;
-      if (source_.compare(i, 2, "%}") != 0) continue;
-      emit_text(open, true, left);
+      tag.left = char_at(open + 2);
+      const bool signed_tag = tag.left == '-' || tag.left == '+';
+      if (!read_simple_tag(open + (signed_tag ? 3 : 2), "endraw", tag)) continue;
+      emit_text(open, true, tag.left);
       count_lines(at_, open);
-      at_ = i + 2;
-      after_tag(right, true);
+      at_ = tag.end;
+      after_tag(tag.right, true);
       return true;
     }
     throw TemplateError("missing end of raw block", line_);
@@ -159,22 +200,15 @@ class Lexer {
     push(begin, "");
     int depth = 0;  // "}}" may also close nested dict literals
     for (;;) {
-      while (at_ < source_.size() && is_space(source_[at_])) {
-        if (source_[at_] == '\n') ++line_;
-        ++at_;
-      }
+      const std::size_t from = std::exchange(at_, after_spaces(at_));
+      count_lines(from, at_);
       if (at_ >= source_.size()) throw TemplateError("unexpected end of template in a tag", line_);
       const char c = source_[at_];
-      if (depth == 0 && (c == '-' || c == '+') && source_.compare(at_ + 1, 2, close) == 0) {
-        at_ += 3;
+      const std::size_t sign = c == '-' || c == '+' ? 1 : 0;
+      if (depth == 0 && source_.compare(at_ + sign, close.size(), close) == 0) {
+        at_ += sign + close.size();
         push(end, "");
-        after_tag(c, trim_newline);
-        return;
-      }
-      if (depth == 0 && source_.compare(at_, 2, close) == 0) {
-        at_ += 2;
-        push(end, "");
-        after_tag(' ', trim_newline);
+        after_tag(sign != 0 ? c : ' ', trim_newline);
         return;
       }
       lex_token(c, depth);
@@ -186,33 +220,36 @@ class Lexer {
       const std::size_t from = at_;
       while (at_ < source_.size() && in_name(source_[at_])) ++at_;
       push(TokenKind::kName, source_.substr(from, at_ - from));
-    } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+    } else if (is_digit(c)) {
       lex_number();
     } else if (c == '"' || c == '\'') {
       lex_string(c);
     } else {
-      for (const std::string_view op : kOperators) {
-        if (source_.compare(at_, op.size(), op) != 0) continue;
-        if (op == "(" || op == "[" || op == "{") ++depth;
-        if ((op == ")" || op == "]" || op == "}") && depth > 0) --depth;
-        push(TokenKind::kOperator, std::string(op));
-        at_ += op.size();
-        return;
-      }
+      lex_operator(c, depth);
+    }
+  }
+
+  void lex_operator(char c, int& depth) {
+    const auto* const op =
+        std::find_if(kOperators.begin(), kOperators.end(), [&](std::string_view candidate) {
+          return source_.compare(at_, candidate.size(), candidate) == 0;
+        });
+    if (op == kOperators.end()) {
       throw TemplateError(std::string("unexpected char '") + c + "'", line_);
     }
+    if (std::string_view("([{").find(c) != std::string_view::npos) ++depth;
+    if (std::string_view(")]}").find(c) != std::string_view::npos && depth > 0) --depth;
+    push(TokenKind::kOperator, std::string(*op));
+    at_ += op->size();
   }
 
   /// Reads 0x1F, 0o17, 0b11; the token has decimal text.
   bool lex_marked_integer() {
-    const char mark = at_ + 1 < source_.size() ? static_cast<char>(source_[at_ + 1] | 32) : ' ';
-    const int base = mark == 'x' ? 16 : mark == 'o' ? 8 : mark == 'b' ? 2 : 0;
+    const int base = base_of_mark(static_cast<char>(char_at(at_ + 1) | 32));
     if (base == 0) return false;
-    std::string digits;
     std::size_t end = at_ + 2;
-    for (; end < source_.size() && (source_[end] == '_' || in_name(source_[end])); ++end) {
-      if (source_[end] != '_') digits += source_[end];
-    }
+    while (end < source_.size() && in_name(source_[end])) ++end;
+    const std::string digits = without_underscores(at_ + 2, end);
     std::int64_t value = 0;
     const auto r = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
     if (r.ec != std::errc() || r.ptr != digits.data() + digits.size()) {
@@ -223,34 +260,33 @@ class Lexer {
     return true;
   }
 
+  std::string without_underscores(std::size_t from, std::size_t to) const {
+    std::string text = source_.substr(from, to - from);
+    text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
+    return text;
+  }
+
+  /// Returns where the fraction (a point and digits) at `i` ends; `i` if there is none.
+  std::size_t after_fraction(std::size_t i) const {
+    if (char_at(i) != '.' || !is_digit(char_at(i + 1))) return i;
+    return after_digits(i + 1);
+  }
+
+  /// Returns where the exponent at `i` ends; `i` if there is none.
+  std::size_t after_exponent(std::size_t i) const {
+    if (char_at(i) != 'e' && char_at(i) != 'E') return i;
+    const char sign = char_at(i + 1);
+    const std::size_t digits = i + (sign == '-' || sign == '+' ? 2 : 1);
+    return is_digit(char_at(digits)) ? after_digits(digits) : i;
+  }
+
   void lex_number() {
     const std::size_t from = at_;
     if (source_[at_] == '0' && lex_marked_integer()) return;
-    bool fraction = false;
-    while (at_ < source_.size() &&
-           (std::isdigit(static_cast<unsigned char>(source_[at_])) != 0 || source_[at_] == '_')) {
-      ++at_;
-    }
-    const auto digit_at = [&](std::size_t i) {
-      return i < source_.size() && std::isdigit(static_cast<unsigned char>(source_[i])) != 0;
-    };
-    if (at_ < source_.size() && source_[at_] == '.' && digit_at(at_ + 1)) {
-      fraction = true;
-      ++at_;
-      while (digit_at(at_)) ++at_;
-    }
-    if (at_ < source_.size() && (source_[at_] == 'e' || source_[at_] == 'E')) {
-      const std::size_t sign =
-          at_ + 1 < source_.size() && (source_[at_ + 1] == '-' || source_[at_ + 1] == '+') ? 1 : 0;
-      if (digit_at(at_ + 1 + sign)) {
-        fraction = true;
-        at_ += 1 + sign;
-        while (digit_at(at_)) ++at_;
-      }
-    }
-    std::string text = source_.substr(from, at_ - from);
-    text.erase(std::remove(text.begin(), text.end(), '_'), text.end());
-    push(fraction ? TokenKind::kFloat : TokenKind::kInteger, text);
+    while (is_digit(char_at(at_)) || char_at(at_) == '_') ++at_;
+    const std::size_t whole_end = at_;
+    at_ = after_exponent(after_fraction(at_));
+    push(at_ > whole_end ? TokenKind::kFloat : TokenKind::kInteger, without_underscores(from, at_));
   }
 
   void append_code_point(std::string& out, std::uint32_t c) {

@@ -27,6 +27,11 @@ std::int64_t whole_arg(const Args& args, std::size_t i, std::string_view name,
 
 namespace {
 
+bool is_between_digits(std::string_view text, std::size_t i) {
+  const auto is_alnum = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; };
+  return i > 0 && i + 1 < text.size() && is_alnum(text[i - 1]) && is_alnum(text[i + 1]);
+}
+
 /// Returns Python's number text without the underscores between digits; empty if it is not a
 /// number.
 std::string number_text(const Value& v) {
@@ -34,12 +39,9 @@ std::string number_text(const Value& v) {
   if (text.starts_with('+') && text.size() > 1 && text[1] != '-') text.erase(0, 1);
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const auto alnum_at = [&](std::size_t k) {
-      return k < text.size() && std::isalnum(static_cast<unsigned char>(text[k])) != 0;
-    };
     if (text[i] != '_') {
       out += text[i];
-    } else if (i == 0 || !alnum_at(i - 1) || !alnum_at(i + 1)) {
+    } else if (!is_between_digits(text, i)) {
       return "";
     }
   }
@@ -51,20 +53,37 @@ bool parse_double(const std::string& text, double& d) {
   return !text.empty() && r.ec == std::errc() && r.ptr == text.data() + text.size();
 }
 
+/// Returns true if `text` begins with the mark of `base`, 0x, 0o or 0b, and goes on after it.
+bool has_base_mark(const std::string& text, int base) {
+  if (text.size() <= 2 || text[0] != '0') return false;
+  switch (text[1] | 32) {
+    case 'x':
+      return base == 16;
+    case 'o':
+      return base == 8;
+    case 'b':
+      return base == 2;
+    default:
+      return false;
+  }
+}
+
 /// Implements int(text, base) of Python: 0x, 0o and 0b where the base has them.
 bool parse_integer(std::string text, int base, std::int64_t& i) {
   const bool negative = text.starts_with('-');
   if (negative) text.erase(0, 1);
-  if (base != 10 && text.size() > 2 && text[0] == '0') {
-    const char mark = static_cast<char>(text[1] | 32);
-    if ((mark == 'x' && base == 16) || (mark == 'o' && base == 8) || (mark == 'b' && base == 2)) {
-      text.erase(0, 2);
-    }
-  }
+  if (has_base_mark(text, base)) text.erase(0, 2);
   if (text.empty() || text[0] == '-') return false;
   if (negative) text.insert(0, "-");
   const auto r = std::from_chars(text.data(), text.data() + text.size(), i, base);
   return r.ec == std::errc() && r.ptr == text.data() + text.size();
+}
+
+/// Returns the integer to which a float rounds towards zero; `fallback` if it is not finite.
+Value truncated(double d, const Value& fallback) {
+  if (std::isnan(d) || std::isinf(d)) return fallback;
+  if (std::fabs(d) >= 9.2e18) throw TemplateError("integer overflow in 'int'");
+  return Value::integer(static_cast<std::int64_t>(d));
 }
 
 }  // namespace
@@ -73,21 +92,16 @@ Value filter_int(const Value& v, const Args& args, Runtime&) {
   require_defined(v);
   const Value* given = args.get(0, "default");
   const Value fallback = given != nullptr ? *given : Value::integer(0);
-  if (v.is_number() && !v.is(Kind::kFloat)) return Value::integer(v.as_int());
-  double d = v.is(Kind::kFloat) ? v.as_double() : 0;
-  if (v.is(Kind::kString)) {
-    const std::int64_t base = whole_arg(args, 1, "base", 10);
-    const std::string text = number_text(v);
-    std::int64_t i = 0;
-    const bool possible = base >= 2 && base <= 36;
-    if (possible && parse_integer(text, static_cast<int>(base), i)) return Value::integer(i);
-    if (!parse_double(text, d)) return fallback;
-  } else if (!v.is(Kind::kFloat)) {
-    return fallback;
-  }
-  if (std::isnan(d) || std::isinf(d)) return fallback;
-  if (std::fabs(d) >= 9.2e18) throw TemplateError("integer overflow in 'int'");
-  return Value::integer(static_cast<std::int64_t>(d));
+  if (v.is(Kind::kFloat)) return truncated(v.as_double(), fallback);
+  if (v.is_number()) return Value::integer(v.as_int());
+  if (!v.is(Kind::kString)) return fallback;
+  const std::int64_t base = whole_arg(args, 1, "base", 10);
+  const std::string text = number_text(v);
+  std::int64_t i = 0;
+  const bool possible = base >= 2 && base <= 36;
+  if (possible && parse_integer(text, static_cast<int>(base), i)) return Value::integer(i);
+  double d = 0;
+  return parse_double(text, d) ? truncated(d, fallback) : fallback;
 }
 
 Value filter_float(const Value& v, const Args& args, Runtime&) {

@@ -2,6 +2,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <map>
 #include <utility>
 
 #include "shared/text/jinja_ast.h"
@@ -107,28 +108,34 @@ class Parser {
   }
 
   NodePtr parse_statement() {
+    using Parse = NodePtr (Parser::*)();
+    static const std::map<std::string_view, Parse> statements = {
+        {"if", &Parser::parse_if},           {"for", &Parser::parse_for},
+        {"set", &Parser::parse_set},         {"macro", &Parser::parse_macro},
+        {"call", &Parser::parse_call_block}, {"filter", &Parser::parse_filter_block},
+        {"with", &Parser::parse_with},       {"generation", &Parser::parse_generation},
+    };
     const std::string tag = expect_name();
-    if (tag == "if") return parse_if();
-    if (tag == "for") return parse_for();
-    if (tag == "set") return parse_set();
-    if (tag == "macro") return parse_macro();
-    if (tag == "call") return parse_call_block();
-    if (tag == "filter") return parse_filter_block();
-    if (tag == "with") return parse_with();
-    if (tag == "break" || tag == "continue") {
-      if (loops_ == 0) fail("'" + tag + "' outside a loop");
-      NodePtr n = make_node(tag == "break" ? NodeKind::kBreak : NodeKind::kContinue);
-      expect_block_end();
-      return n;
-    }
-    if (tag == "generation") {  // marks the assistant's text for training: no effect here
-      NodePtr n = make_node(NodeKind::kScope);
-      expect_block_end();
-      n->body = parse_to("endgeneration");
-      return n;
-    }
+    if (tag == "break" || tag == "continue") return parse_jump(tag);
+    const auto statement = statements.find(tag);
+    if (statement != statements.end()) return (this->*statement->second)();
     if (tag == "do") fail("tag 'do' is not supported: extensions are off");
     fail("unknown or unsupported tag '" + tag + "'");
+  }
+
+  NodePtr parse_jump(const std::string& tag) {
+    if (loops_ == 0) fail("'" + tag + "' outside a loop");
+    NodePtr n = make_node(tag == "break" ? NodeKind::kBreak : NodeKind::kContinue);
+    expect_block_end();
+    return n;
+  }
+
+  /// Parses the tag that marks the assistant's text for training: no effect here.
+  NodePtr parse_generation() {
+    NodePtr n = make_node(NodeKind::kScope);
+    expect_block_end();
+    n->body = parse_to("endgeneration");
+    return n;
   }
 
   Body parse_to(std::string_view end) {
@@ -409,37 +416,47 @@ class Parser {
     e->literal = std::move(value);
     return e;
   }
+  /// Parses a name, or one of the constants that are spelt like names.
+  ExprPtr parse_name() {
+    const int line = peek().line;
+    const std::string name = take().text;
+    if (name == "true" || name == "True") return literal(Value::boolean(true));
+    if (name == "false" || name == "False") return literal(Value::boolean(false));
+    if (name == "none" || name == "None") return literal(Value::none());
+    ExprPtr e = make(ExprKind::kName, line);
+    e->name = name;
+    return e;
+  }
+  ExprPtr parse_string() {
+    std::string text = take().text;  // adjacent strings are one
+    while (at(TokenKind::kString)) text += take().text;
+    return literal(Value::string(std::move(text)));
+  }
+  ExprPtr parse_integer_literal() {
+    const std::string text = take().text;
+    std::int64_t i = 0;
+    const auto r = std::from_chars(text.data(), text.data() + text.size(), i);
+    if (r.ec != std::errc()) fail("integer literal out of range");
+    return literal(Value::integer(i));
+  }
+  ExprPtr parse_float() {
+    const std::string text = take().text;
+    double d = 0;
+    const auto r = std::from_chars(text.data(), text.data() + text.size(), d);
+    if (r.ec != std::errc()) d = std::strtod(text.c_str(), nullptr);  // infinity, or zero
+    return literal(Value::number(d));
+  }
   ExprPtr parse_primary() {
     const int line = peek().line;
     switch (peek().kind) {
-      case TokenKind::kName: {
-        const std::string name = take().text;
-        if (name == "true" || name == "True") return literal(Value::boolean(true));
-        if (name == "false" || name == "False") return literal(Value::boolean(false));
-        if (name == "none" || name == "None") return literal(Value::none());
-        ExprPtr e = make(ExprKind::kName, line);
-        e->name = name;
-        return e;
-      }
-      case TokenKind::kString: {
-        std::string text = take().text;  // adjacent strings are one
-        while (at(TokenKind::kString)) text += take().text;
-        return literal(Value::string(std::move(text)));
-      }
-      case TokenKind::kInteger: {
-        const std::string text = take().text;
-        std::int64_t i = 0;
-        const auto r = std::from_chars(text.data(), text.data() + text.size(), i);
-        if (r.ec != std::errc()) fail("integer literal out of range");
-        return literal(Value::integer(i));
-      }
-      case TokenKind::kFloat: {
-        const std::string text = take().text;
-        double d = 0;
-        const auto r = std::from_chars(text.data(), text.data() + text.size(), d);
-        if (r.ec != std::errc()) d = std::strtod(text.c_str(), nullptr);  // infinity, or zero
-        return literal(Value::number(d));
-      }
+      case TokenKind::kName:
+        return parse_name();
+      case TokenKind::kString:
+        return parse_string();
+      case TokenKind::kInteger:
+        return parse_integer_literal();
+      case TokenKind::kFloat:
+        return parse_float();
       default:
         break;
     }
@@ -499,23 +516,26 @@ class Parser {
       }
     }
   }
-  ExprPtr parse_subscript(ExprPtr object, int line) {
-    ExprPtr parts[3];
-    int n = 0;
-    bool slice = false;
+  /// Parses up to three parts between colons into `parts`; returns true if there is a colon.
+  bool parse_subscript_parts(std::array<ExprPtr, 3>& parts) {
+    std::size_t n = 0;
     while (!accept_op("]")) {
       if (accept_op(":")) {
-        slice = true;
         if (++n > 2) fail("too many parts in a slice");
       } else {
         if (parts[n] != nullptr) fail("expected ']', found " + found());
         parts[n] = parse_expression();
       }
     }
+    return n != 0;
+  }
+  ExprPtr parse_subscript(ExprPtr object, int line) {
+    std::array<ExprPtr, 3> parts;
+    const bool slice = parse_subscript_parts(parts);
     ExprPtr e = make(slice ? ExprKind::kSlice : ExprKind::kItem, line);
     e->args.push_back(std::move(object));
     if (!slice && parts[0] == nullptr) fail("expected a subscript");
-    for (int i = 0; i < (slice ? 3 : 1); ++i) e->args.push_back(std::move(parts[i]));
+    for (std::size_t i = 0; i < (slice ? 3U : 1U); ++i) e->args.push_back(std::move(parts[i]));
     return e;
   }
   void parse_arguments(Expr& call) {
@@ -555,6 +575,21 @@ class Parser {
     if (at_op("(")) parse_arguments(*f);
     return f;
   }
+  /// Returns true if the next token begins the argument of a test without parentheses.
+  bool at_test_argument() const {
+    static constexpr std::string_view kKeywords[] = {"else", "or", "and", "is", "if", "in", "not"};
+    switch (peek().kind) {
+      case TokenKind::kString:
+      case TokenKind::kInteger:
+      case TokenKind::kFloat:
+        return true;
+      case TokenKind::kName:
+        return std::find(std::begin(kKeywords), std::end(kKeywords), peek().text) ==
+               std::end(kKeywords);
+      default:
+        return at_op("[") || at_op("{");
+    }
+  }
   ExprPtr parse_test(ExprPtr e) {
     const int line = peek().line;
     const bool negated = accept_name("not");
@@ -563,13 +598,8 @@ class Parser {
     t->args.push_back(std::move(e));
     if (at_op("(")) {
       parse_arguments(*t);
-    } else {
-      const bool keyword = at_name("else") || at_name("or") || at_name("and") || at_name("is") ||
-                           at_name("if") || at_name("in") || at_name("not");
-      const bool starts = at(TokenKind::kName) || at(TokenKind::kString) ||
-                          at(TokenKind::kInteger) || at(TokenKind::kFloat) || at_op("[") ||
-                          at_op("{");
-      if (starts && !keyword) t->args.push_back(parse_postfix(parse_primary()));
+    } else if (at_test_argument()) {
+      t->args.push_back(parse_postfix(parse_primary()));
     }
     if (!negated) return t;
     ExprPtr n = make(ExprKind::kNot, line);

@@ -464,26 +464,48 @@ Method string_method(std::string_view name) {
   return it != std::end(kStringMethods) ? it->method : nullptr;
 }
 
+/// Implements dict.get.
+Value get_or_default(const Value& object, const Args& args) {
+  if (args.positional.empty()) throw TemplateError("get expected at least 1 argument, got 0");
+  const Value v = get_item(object, args.positional[0]);
+  if (!v.is(Kind::kUndefined)) return v;
+  const Value* fallback = args.get(1, "default");
+  return fallback != nullptr ? *fallback : Value::none();
+}
+
+/// Returns what `part` makes of each entry.
+template <typename Part>
+Value list_of_entries(const Value& object, Part part) {
+  List out;
+  for (const auto& [k, v] : object.as_dict().items()) out.push_back(part(k, v));
+  return Value::list(std::move(out));
+}
+
+Value keys_of(const Value& object, const Args&) {
+  return list_of_entries(object, [](const Value& k, const Value&) { return k; });
+}
+
+Value values_of(const Value& object, const Args&) {
+  return list_of_entries(object, [](const Value&, const Value& v) { return v; });
+}
+
+Value items_of(const Value& object, const Args&) {
+  return list_of_entries(object, [](const Value& k, const Value& v) {
+    return Value::tuple({k, v});
+  });
+}
+
+using ObjectMethod = Value (*)(const Value& object, const Args& args);
+
+Value bind(const Value& object, ObjectMethod method) {
+  return Value::function([object, method](const Args& args) { return method(object, args); });
+}
+
 Value dict_method(const Value& object, std::string_view name) {
-  if (name == "get") {
-    return Value::function([object](const Args& args) {
-      if (args.positional.empty()) throw TemplateError("get expected at least 1 argument, got 0");
-      const Value v = get_item(object, args.positional[0]);
-      if (!v.is(Kind::kUndefined)) return v;
-      const Value* fallback = args.get(1, "default");
-      return fallback != nullptr ? *fallback : Value::none();
-    });
-  }
-  const int part = name == "keys" ? 0 : name == "values" ? 1 : name == "items" ? 2 : -1;
-  if (part >= 0) {
-    return Value::function([object, part](const Args&) {
-      List out;
-      for (const auto& [k, v] : object.as_dict().items()) {
-        out.push_back(part == 0 ? k : part == 1 ? v : Value::tuple({k, v}));
-      }
-      return Value::list(std::move(out));
-    });
-  }
+  if (name == "get") return bind(object, get_or_default);
+  if (name == "keys") return bind(object, keys_of);
+  if (name == "values") return bind(object, values_of);
+  if (name == "items") return bind(object, items_of);
   if (name == "copy")
     return Value::function([object](const Args&) { return Value::dict(object.as_dict()); });
   return Value();
@@ -506,26 +528,35 @@ Value refused_method(const Value& object, std::string_view name) {
   return Value::function([what](const Args&) -> Value { throw TemplateError(what); });
 }
 
+/// Implements list.index.
+Value index_in_list(const Value& object, const Args& args) {
+  if (args.positional.empty()) throw TemplateError("index and count need an argument");
+  const List& list = object.as_list();
+  const auto size = static_cast<std::int64_t>(list.size());
+  const std::int64_t start = int_arg(args, 1, "", 0);
+  const std::int64_t from = start < 0 ? std::max<std::int64_t>(start + size, 0) : start;
+  for (auto i = static_cast<std::size_t>(from); i < list.size(); ++i) {
+    if (list[i].equals(args.positional[0])) return Value::integer(static_cast<std::int64_t>(i));
+  }
+  throw TemplateError(args.positional[0].repr() + " is not in list");
+}
+
+/// Implements list.count.
+Value count_in_list(const Value& object, const Args& args) {
+  if (args.positional.empty()) throw TemplateError("index and count need an argument");
+  const List& list = object.as_list();
+  return Value::integer(std::count_if(list.begin(), list.end(), [&](const Value& item) {
+    return item.equals(args.positional[0]);
+  }));
+}
+
 Value list_method(const Value& object, std::string_view name) {
   if (name == "copy" && object.is(Kind::kList)) {
     return Value::function([object](const Args&) { return Value::list(object.as_list()); });
   }
-  if (name != "index" && name != "count") return Value();
-  const bool count = name == "count";
-  return Value::function([object, count](const Args& args) {
-    if (args.positional.empty()) throw TemplateError("index and count need an argument");
-    std::int64_t n = 0;
-    const auto size = static_cast<std::int64_t>(object.as_list().size());
-    const std::int64_t start = count ? 0 : int_arg(args, 1, "", 0);
-    const std::int64_t from = start < 0 ? std::max<std::int64_t>(start + size, 0) : start;
-    for (auto i = static_cast<std::size_t>(from); i < object.as_list().size(); ++i) {
-      if (!object.as_list()[i].equals(args.positional[0])) continue;
-      if (!count) return Value::integer(static_cast<std::int64_t>(i));
-      ++n;
-    }
-    if (!count) throw TemplateError(args.positional[0].repr() + " is not in list");
-    return Value::integer(n);
-  });
+  if (name == "index") return bind(object, index_in_list);
+  if (name == "count") return bind(object, count_in_list);
+  return Value();
 }
 
 }  // namespace
@@ -602,19 +633,23 @@ std::string strip(std::string_view text, std::string_view set, bool left, bool r
   return out;
 }
 
-std::vector<std::string> split(std::string_view text, const std::string* separator,
-                               std::int64_t max) {
+namespace {
+
+std::vector<std::string> split_at(std::string_view text, std::string_view separator,
+                                  std::int64_t max) {
   std::vector<std::string> out;
-  if (separator != nullptr) {
-    std::size_t from = 0;
-    for (std::size_t at = text.find(*separator); at != std::string_view::npos && max != 0;
-         at = text.find(*separator, from), --max) {
-      out.emplace_back(text.substr(from, at - from));
-      from = at + separator->size();
-    }
-    out.emplace_back(text.substr(from));
-    return out;
+  std::size_t from = 0;
+  for (std::size_t at = text.find(separator); at != std::string_view::npos && max != 0;
+       at = text.find(separator, from), --max) {
+    out.emplace_back(text.substr(from, at - from));
+    from = at + separator.size();
   }
+  out.emplace_back(text.substr(from));
+  return out;
+}
+
+std::vector<std::string> split_at_white(std::string_view text, std::int64_t max) {
+  std::vector<std::string> out;
   const std::vector<std::string> points = code_points(text);
   std::size_t i = 0;
   for (;;) {
@@ -630,6 +665,13 @@ std::vector<std::string> split(std::string_view text, const std::string* separat
     out.push_back(std::move(word));
     --max;
   }
+}
+
+}  // namespace
+
+std::vector<std::string> split(std::string_view text, const std::string* separator,
+                               std::int64_t max) {
+  return separator != nullptr ? split_at(text, *separator, max) : split_at_white(text, max);
 }
 
 std::string replace_all(std::string_view text, std::string_view from, std::string_view to,

@@ -244,29 +244,70 @@ bool is_printable(std::int32_t p) {
   }
 }
 
+/// Returns a character as Python's repr writes it between quotes `quote`.
+std::string escaped_python(const std::string& c, char quote) {
+  if (c[0] == quote || c == "\\") return "\\" + c;
+  if (c == "\n") return "\\n";
+  if (c == "\r") return "\\r";
+  if (c == "\t") return "\\t";
+  const std::int32_t p = point_of(c);
+  if (is_printable(p)) return c;
+  const char* form = p < 0x100 ? "\\x%02x" : p < 0x10000 ? "\\u%04x" : "\\U%08x";
+  char buffer[16];
+  std::snprintf(buffer, sizeof buffer, form, static_cast<unsigned>(p));
+  return buffer;
+}
+
 std::string quote_python(const std::string& s) {
   const bool use_double = s.find('\'') != std::string::npos && s.find('"') == std::string::npos;
   const char quote = use_double ? '"' : '\'';
   std::string out(1, quote);
-  for (const std::string& c : code_points(s)) {
-    if (c[0] == quote || c == "\\") {
-      out += "\\" + c;
-    } else if (c == "\n") {
-      out += "\\n";
-    } else if (c == "\r") {
-      out += "\\r";
-    } else if (c == "\t") {
-      out += "\\t";
-    } else if (const std::int32_t p = point_of(c); !is_printable(p)) {
-      const char* form = p < 0x100 ? "\\x%02x" : p < 0x10000 ? "\\u%04x" : "\\U%08x";
-      char buffer[16];
-      std::snprintf(buffer, sizeof buffer, form, static_cast<unsigned>(p));
-      out += buffer;
-    } else {
-      out += c;
-    }
-  }
+  for (const std::string& c : code_points(s)) out += escaped_python(c, quote);
   return out + quote;
+}
+
+std::string repr_of_dict(const Dict& dict) {
+  std::string out;
+  for (const auto& [k, v] : dict.items()) {
+    append_bounded(out, (out.empty() ? "" : ", ") + k.repr() + ": " + v.repr());
+  }
+  return "{" + out + "}";
+}
+
+/// Returns the members' forms with commas between them.
+std::string repr_of_members(const List& list) {
+  std::string out;
+  for (const Value& v : list) append_bounded(out, (out.empty() ? "" : ", ") + v.repr());
+  return out;
+}
+
+bool equal_lists(const List& a, const List& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Value& x, const Value& y) { return x.equals(y); });
+}
+
+bool equal_dicts(const Dict& a, const Dict& b) {
+  if (a.size() != b.size()) return false;
+  for (const auto& [k, v] : a.items()) {
+    const Value* o = b.find(k);
+    if (o == nullptr || !v.equals(*o)) return false;
+  }
+  return true;
+}
+
+/// Returns -1, 0 or 1.
+template <typename T>
+int order_of(const T& a, const T& b) {
+  if (a < b) return -1;
+  return a > b ? 1 : 0;
+}
+
+/// Compares lists by their first unequal members, a prefix before the longer one.
+int compare_lists(const List& a, const List& b) {
+  for (std::size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if (!a[i].equals(b[i])) return a[i].compare(b[i]);
+  }
+  return order_of(a.size(), b.size());
 }
 
 }  // namespace
@@ -289,19 +330,13 @@ std::string Value::repr() const {
       return "<function>";
     case Kind::kNamespace:
       return "<Namespace>";
+    case Kind::kDict:
+      return repr_of_dict(*dict_);
+    case Kind::kList:
+      return "[" + repr_of_members(*list_) + "]";
     default:
-      break;
+      return "(" + repr_of_members(*list_) + (list_->size() == 1 ? ",)" : ")");
   }
-  std::string out;
-  if (kind_ == Kind::kDict) {
-    for (const auto& [k, v] : dict_->items()) {
-      append_bounded(out, (out.empty() ? "" : ", ") + k.repr() + ": " + v.repr());
-    }
-    return "{" + out + "}";
-  }
-  for (const Value& v : *list_) append_bounded(out, (out.empty() ? "" : ", ") + v.repr());
-  if (kind_ == Kind::kList) return "[" + out + "]";
-  return "(" + out + (list_->size() == 1 ? ",)" : ")");
 }
 
 const char* Value::type_name() const {
@@ -345,21 +380,10 @@ bool Value::equals(const Value& other) const {
     case Kind::kString:
       return *string_ == *other.string_;
     case Kind::kList:
-    case Kind::kTuple: {
-      if (list_->size() != other.list_->size()) return false;
-      for (std::size_t i = 0; i < list_->size(); ++i) {
-        if (!(*list_)[i].equals((*other.list_)[i])) return false;
-      }
-      return true;
-    }
-    case Kind::kDict: {
-      if (dict_->size() != other.dict_->size()) return false;
-      for (const auto& [k, v] : dict_->items()) {
-        const Value* o = other.dict_->find(k);
-        if (o == nullptr || !v.equals(*o)) return false;
-      }
-      return true;
-    }
+    case Kind::kTuple:
+      return equal_lists(*list_, *other.list_);
+    case Kind::kDict:
+      return equal_dicts(*dict_, *other.dict_);
     case Kind::kNamespace:
       return dict_ == other.dict_;
     default:
@@ -375,25 +399,13 @@ bool Value::same_as(const Value& other) const {
 
 int Value::compare(const Value& other) const {
   if (is_number() && other.is_number()) {
-    if (kind_ != Kind::kFloat && other.kind_ != Kind::kFloat) {
-      return as_int() < other.as_int() ? -1 : as_int() > other.as_int() ? 1 : 0;
-    }
-    const double a = as_double();
-    const double b = other.as_double();
-    return a < b ? -1 : a > b ? 1 : 0;
+    const bool whole = kind_ != Kind::kFloat && other.kind_ != Kind::kFloat;
+    return whole ? order_of(as_int(), other.as_int()) : order_of(as_double(), other.as_double());
   }
   if (kind_ == Kind::kString && other.kind_ == Kind::kString) {
-    const int c = string_->compare(*other.string_);
-    return c < 0 ? -1 : c > 0 ? 1 : 0;
+    return order_of(string_->compare(*other.string_), 0);
   }
-  if (is_sequence() && kind_ == other.kind_) {
-    for (std::size_t i = 0; i < list_->size() && i < other.list_->size(); ++i) {
-      const Value& mine = (*list_)[i];
-      const Value& theirs = (*other.list_)[i];
-      if (!mine.equals(theirs)) return mine.compare(theirs);
-    }
-    return list_->size() < other.list_->size() ? -1 : list_->size() > other.list_->size() ? 1 : 0;
-  }
+  if (is_sequence() && kind_ == other.kind_) return compare_lists(*list_, *other.list_);
   throw TemplateError(std::string("'<' not supported between instances of '") + type_name() +
                       "' and '" + other.type_name() + "'");
 }
@@ -441,48 +453,54 @@ void append_unicode_escape(std::string& out, std::uint32_t unit) {
   out += buffer;
 }
 
+/// Appends the \u escapes of a character: one UTF-16 unit, or a pair of surrogates.
+void append_utf16_escapes(std::string& out, std::uint32_t point) {
+  if (point < 0x10000) return append_unicode_escape(out, point);
+  point -= 0x10000;
+  append_unicode_escape(out, 0xD800 + (point >> 10));
+  append_unicode_escape(out, 0xDC00 + (point & 0x3FF));
+}
+
+/// Returns the letter after the backslash of a character's short escape; 0 if it has none.
+char short_json_escape(char c) {
+  switch (c) {
+    case '"':
+    case '\\':
+      return c;
+    case '\n':
+      return 'n';
+    case '\r':
+      return 'r';
+    case '\t':
+      return 't';
+    case '\b':
+      return 'b';
+    case '\f':
+      return 'f';
+    default:
+      return 0;
+  }
+}
+
+/// Returns true for the control characters that JSON escapes; DEL is one where all is ASCII.
+bool is_json_control(char c, bool ensure_ascii) {
+  return static_cast<unsigned char>(c) < 0x20 || (ensure_ascii && c == 0x7F);
+}
+
 void append_json_string(std::string& out, const std::string& s, bool ensure_ascii) {
   out += '"';
   for (std::size_t i = 0; i < s.size(); ++i) {
     const char c = s[i];
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      case '\b':
-        out += "\\b";
-        break;
-      case '\f':
-        out += "\\f";
-        break;
-      default:
-        if (ensure_ascii && (c & 0x80) != 0) {
-          auto p = static_cast<std::uint32_t>(point_of(std::string_view(s).substr(i)));
-          if (p >= 0x10000) {
-            p -= 0x10000;
-            append_unicode_escape(out, 0xD800 + (p >> 10));
-            append_unicode_escape(out, 0xDC00 + (p & 0x3FF));
-          } else {
-            append_unicode_escape(out, p);
-          }
-          while (i + 1 < s.size() && (s[i + 1] & 0xC0) == 0x80) ++i;
-        } else if (static_cast<unsigned char>(c) < 0x20 || (ensure_ascii && c == 0x7F)) {
-          append_unicode_escape(out, static_cast<unsigned char>(c));
-        } else {
-          out += c;
-        }
+    if (const char escape = short_json_escape(c); escape != 0) {
+      out += '\\', out += escape;
+    } else if (ensure_ascii && (c & 0x80) != 0) {
+      const std::int32_t point = point_of(std::string_view(s).substr(i));
+      append_utf16_escapes(out, static_cast<std::uint32_t>(point));
+      while (i + 1 < s.size() && (s[i + 1] & 0xC0) == 0x80) ++i;
+    } else if (is_json_control(c, ensure_ascii)) {
+      append_unicode_escape(out, static_cast<unsigned char>(c));
+    } else {
+      out += c;
     }
   }
   out += '"';

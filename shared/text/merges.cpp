@@ -4,6 +4,7 @@
 #include <bit>
 #include <functional>
 #include <limits>
+#include <span>
 
 #include "shared/base/check.h"
 
@@ -47,56 +48,82 @@ void merge_short(const MergeTable& table, std::vector<std::int32_t>& symbols, st
 // Merges with a linked list of symbols and a heap of (rank, position). An entry whose rank is no
 // longer that of its position is stale; equal ranks mean a pair that may merge now, whichever step
 // pushed the entry.
-void merge_long(const MergeTable& table, std::vector<std::int32_t>& symbols, std::size_t first,
-                MergeScratch& scratch) {
-  std::int32_t* const ids = symbols.data() + first;
-  const auto count = static_cast<std::int32_t>(symbols.size() - first);
-  auto& merges = scratch.merges;
-  auto& next = scratch.next;
-  auto& previous = scratch.previous;
-  auto& heap = scratch.heap;
-  merges.assign(static_cast<std::size_t>(count), Merge{kNoRank, -1});
-  next.resize(static_cast<std::size_t>(count));
-  previous.resize(static_cast<std::size_t>(count));
-  heap.clear();
-  const auto at = [](std::int32_t i) { return static_cast<std::size_t>(i); };
-  const auto look = [&](std::int32_t left) {
-    const std::int32_t right = next[at(left)];
-    const Merge merge = right < count ? table.find(ids[left], ids[right]) : Merge{};
-    merges[at(left)] = merge.id < 0 ? Merge{kNoRank, -1} : merge;
-    return merge.id >= 0;
-  };
-  const auto entry = [&](std::int32_t left) {
-    return static_cast<std::uint64_t>(merges[at(left)].rank) << 32 |
-           static_cast<std::uint32_t>(left);
-  };
-  for (std::int32_t i = 0; i < count; ++i) {
-    next[at(i)] = i + 1;
-    previous[at(i)] = i - 1;
-    if (look(i)) heap.push_back(entry(i));
+class HeapMerge {
+ public:
+  HeapMerge(const MergeTable& table, std::span<std::int32_t> ids, MergeScratch& scratch)
+      : table_(table),
+        ids_(ids.data()),
+        count_(static_cast<std::int32_t>(ids.size())),
+        merges_(scratch.merges),
+        next_(scratch.next),
+        previous_(scratch.previous),
+        heap_(scratch.heap) {
+    merges_.assign(ids.size(), Merge{kNoRank, -1});
+    next_.resize(ids.size());
+    previous_.resize(ids.size());
+    heap_.clear();
   }
-  std::make_heap(heap.begin(), heap.end(), std::greater<>());
-  while (!heap.empty()) {
-    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
-    const std::uint64_t top = heap.back();
-    heap.pop_back();
-    const auto left = static_cast<std::int32_t>(top & 0xFFFFFFFFU);
-    if (merges[at(left)].id < 0 || merges[at(left)].rank != top >> 32) continue;
-    const std::int32_t right = next[at(left)];
-    ids[left] = merges[at(left)].id;
-    next[at(left)] = next[at(right)];
-    if (next[at(right)] < count) previous[at(next[at(right)])] = left;
-    merges[at(right)] = {kNoRank, -1};
-    for (const std::int32_t changed : {previous[at(left)], left}) {
-      if (changed < 0 || !look(changed)) continue;
-      heap.push_back(entry(changed));
-      std::push_heap(heap.begin(), heap.end(), std::greater<>());
+
+  // Merges all that merge; returns how many symbols are left, at the start of the ids.
+  std::size_t run() {
+    for (std::int32_t i = 0; i < count_; ++i) {
+      next_[at(i)] = i + 1;
+      previous_[at(i)] = i - 1;
+      if (look(i)) heap_.push_back(entry(i));
     }
+    std::make_heap(heap_.begin(), heap_.end(), std::greater<>());
+    while (!heap_.empty()) {
+      std::pop_heap(heap_.begin(), heap_.end(), std::greater<>());
+      const std::uint64_t top = heap_.back();
+      heap_.pop_back();
+      const auto left = static_cast<std::int32_t>(top & 0xFFFFFFFFU);
+      if (merges_[at(left)].id < 0 || merges_[at(left)].rank != top >> 32) continue;
+      merge(left);
+      push(previous_[at(left)]);
+      push(left);
+    }
+    std::size_t left_over = 0;
+    for (std::int32_t i = 0; i < count_; i = next_[at(i)]) ids_[left_over++] = ids_[i];
+    return left_over;
   }
-  std::size_t symbol_count = 0;
-  for (std::int32_t i = 0; i < count; i = next[at(i)]) ids[symbol_count++] = ids[i];
-  symbols.resize(first + symbol_count);
-}
+
+ private:
+  static std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+
+  // Finds how the symbol at `left` merges with the next one; returns true if it does.
+  bool look(std::int32_t left) {
+    const std::int32_t right = next_[at(left)];
+    const Merge found = right < count_ ? table_.find(ids_[left], ids_[right]) : Merge{};
+    merges_[at(left)] = found.id < 0 ? Merge{kNoRank, -1} : found;
+    return found.id >= 0;
+  }
+  std::uint64_t entry(std::int32_t left) const {
+    return static_cast<std::uint64_t>(merges_[at(left)].rank) << 32 |
+           static_cast<std::uint32_t>(left);
+  }
+  // Replaces the symbols at `left` and after it by the one that they make.
+  void merge(std::int32_t left) {
+    const std::int32_t right = next_[at(left)];
+    ids_[left] = merges_[at(left)].id;
+    next_[at(left)] = next_[at(right)];
+    if (next_[at(right)] < count_) previous_[at(next_[at(right)])] = left;
+    merges_[at(right)] = {kNoRank, -1};
+  }
+  // Pushes the pair at `left` if there is one that merges.
+  void push(std::int32_t left) {
+    if (left < 0 || !look(left)) return;
+    heap_.push_back(entry(left));
+    std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+  }
+
+  const MergeTable& table_;
+  std::int32_t* const ids_;
+  const std::int32_t count_;
+  std::vector<Merge>& merges_;
+  std::vector<std::int32_t>& next_;
+  std::vector<std::int32_t>& previous_;
+  std::vector<std::uint64_t>& heap_;
+};
 
 }  // namespace
 
@@ -137,7 +164,8 @@ void merge_symbols(const MergeTable& table, std::vector<std::int32_t>& symbols, 
   CHECK(count < static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()));
   if (count < 2) return;
   if (count <= kShort) return merge_short(table, symbols, first);
-  merge_long(table, symbols, first, scratch);
+  HeapMerge merge(table, std::span(symbols).subspan(first), scratch);
+  symbols.resize(first + merge.run());
 }
 
 }  // namespace holdfast::text

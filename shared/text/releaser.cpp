@@ -1,5 +1,6 @@
 #include "shared/text/releaser.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "shared/text/utf8.h"
@@ -21,17 +22,15 @@ Part first_part(std::string_view tail) {
   const std::uint32_t whole = utf8_length_at(tail);
   if (whole != 0) return {whole, true};
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(tail[i]); };
-  const unsigned lead = byte(0);
-  if (lead < 0xC2 || lead > 0xF4) return {1, false};
-  const std::uint32_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  const unsigned low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  const unsigned high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  for (std::uint32_t i = 1; i < length; ++i) {
+  const Utf8Lead lead = utf8_lead(byte(0));
+  if (lead.length == 0) return {1, false};
+  if (tail.size() == 1) return {0, false};
+  if (byte(1) < lead.low || byte(1) > lead.high) return {1, false};
+  for (std::uint32_t i = 2; i < lead.length; ++i) {
     if (i == tail.size()) return {0, false};
-    const bool fits = i == 1 ? byte(i) >= low && byte(i) <= high : (byte(i) & 0xC0) == 0x80;
-    if (!fits) return {i, false};
+    if ((byte(i) & 0xC0) != 0x80) return {i, false};
   }
-  return {length, true};
+  return {lead.length, true};
 }
 
 }  // namespace
@@ -53,29 +52,34 @@ Releaser::Releaser(std::vector<std::string> stops) : stops_(std::move(stops)) {
   }
 }
 
+void Releaser::advance(Automaton& automaton, std::string_view character) const {
+  const std::string& stop = stops_[static_cast<std::size_t>(automaton.stop)];
+  std::uint32_t& matched = automaton.matched;
+  for (const char c : character) {
+    while (matched > 0 && (matched == stop.size() || stop[matched] != c)) {
+      matched = automaton.border[matched];
+    }
+    if (stop[matched] == c) ++matched;
+  }
+}
+
 void Releaser::accept(std::string_view character) {
   held_ += character;
+  const auto length_of = [this](const Automaton& automaton) {
+    return stops_[static_cast<std::size_t>(automaton.stop)].size();
+  };
   std::size_t longest = 0;
   const Automaton* hit = nullptr;
   for (Automaton& automaton : automata_) {
-    const std::string& stop = stops_[static_cast<std::size_t>(automaton.stop)];
-    std::uint32_t& matched = automaton.matched;
-    for (const char c : character) {
-      while (matched > 0 && (matched == stop.size() || stop[matched] != c)) {
-        matched = automaton.border[matched];
-      }
-      if (stop[matched] == c) ++matched;
-    }
-    if (matched > longest) longest = matched;
-    if (matched != stop.size()) continue;
-    if (hit == nullptr || stop.size() > stops_[static_cast<std::size_t>(hit->stop)].size()) {
-      hit = &automaton;
-    }
+    advance(automaton, character);
+    longest = std::max<std::size_t>(longest, automaton.matched);
+    if (automaton.matched != length_of(automaton)) continue;
+    if (hit == nullptr || length_of(automaton) > length_of(*hit)) hit = &automaton;
   }
   if (hit != nullptr) {
     stopped_ = true;
     stop_index_ = hit->stop;
-    longest = stops_[static_cast<std::size_t>(hit->stop)].size();
+    longest = length_of(*hit);
   }
   released_.append(held_, 0, held_.size() - longest);
   held_.erase(0, held_.size() - longest);

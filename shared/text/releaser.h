@@ -39,6 +39,8 @@ class Releaser {
     std::uint32_t matched = 0;          // bytes of the stop that the text ends with
     std::vector<std::uint32_t> border;  // longest proper border of each prefix
   };
+  /// Moves a stop's matched length on by the bytes of a character.
+  void advance(Automaton& automaton, std::string_view character) const;
   void accept(std::string_view character);
 
   std::vector<std::string> stops_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <set>
 
 #include "shared/text/tokenizer_base.h"
@@ -121,6 +122,9 @@ class SentencePiece final : public TokenizerBase {
                                           const TokenMap& words);
   MergeTable read_merges(const Vocab& vocab, const std::vector<std::string>& merged,
                          const TokenMap& words);
+  static void insert_halves(std::string_view text, MergeTable::Merge merge, const TokenMap& words,
+                            MergeTable& table);
+  void note_before_spaces(std::string_view text);
   void read_bytes(const Vocab& vocab);
   void split(std::string_view text, std::vector<std::uint32_t>& ends) const;
   void encode_word(std::string_view word, Work& work) const;
@@ -134,6 +138,34 @@ class SentencePiece final : public TokenizerBase {
   std::vector<char32_t> before_space_;  // sorted: characters before a space in some token
 };
 
+// Inserts every way to make a token of two symbols.
+void SentencePiece::insert_halves(std::string_view text, MergeTable::Merge merge,
+                                  const TokenMap& words, MergeTable& table) {
+  const auto half = [&words](std::string_view part) -> std::pair<bool, TokenId> {
+    const Char first = decode_char(part.data());
+    if (first.bytes == part.size()) return {true, symbol(words, first.point)};
+    const TokenId id = words.find(part);
+    return {id >= 0, id};
+  };
+  for (std::size_t at = 1; at < text.size(); ++at) words.fetch(text.substr(0, at));
+  for (std::size_t at = decode_char(text.data()).bytes; at < text.size();
+       at += decode_char(text.data() + at).bytes) {
+    const auto [left_ok, left] = half(text.substr(0, at));
+    if (!left_ok) continue;
+    const auto [right_ok, right] = half(text.substr(at));
+    if (right_ok) table.insert(left, right, merge);
+  }
+}
+
+// Notes the characters before a space inside a token.
+void SentencePiece::note_before_spaces(std::string_view text) {
+  Char before = decode_char(text.data());
+  for (std::size_t at = before.bytes; at < text.size(); at += before.bytes) {
+    if (text[at] == ' ' && before.point != ' ') before_space_.push_back(before.point);
+    before = decode_char(text.data() + at);
+  }
+}
+
 // Returns every way to make a token of two symbols, ranked by the token's score.
 MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std::string>& merged,
                                       const TokenMap& words) {
@@ -143,31 +175,31 @@ MergeTable SentencePiece::read_merges(const Vocab& vocab, const std::vector<std:
   scores.erase(std::unique(scores.begin(), scores.end()), scores.end());
   MergeTable table(merged.size() * 2);
   for (std::size_t i = 0; i < merged.size(); ++i) {
-    const std::string_view text = merged[i];
-    if (text.empty()) continue;
+    if (merged[i].empty()) continue;
     const float score = vocab.scores.empty() ? 0 : vocab.scores[i];
     const auto position = std::lower_bound(scores.begin(), scores.end(), score, std::greater<>());
     const auto rank = static_cast<std::uint32_t>(position - scores.begin());
-    const auto half = [&words](std::string_view part) -> std::pair<bool, TokenId> {
-      const Char first = decode_char(part.data());
-      if (first.bytes == part.size()) return {true, symbol(words, first.point)};
-      const TokenId id = words.find(part);
-      return {id >= 0, id};
-    };
-    for (std::size_t at = 1; at < text.size(); ++at) words.fetch(text.substr(0, at));
-    Char before = decode_char(text.data());
-    for (std::size_t at = before.bytes; at < text.size(); at += before.bytes) {
-      if (const auto [left_ok, left] = half(text.substr(0, at)); left_ok) {
-        const auto [right_ok, right] = half(text.substr(at));
-        if (right_ok) table.insert(left, right, {rank, static_cast<TokenId>(i)});
-      }
-      if (text[at] == ' ' && before.point != ' ') before_space_.push_back(before.point);
-      before = decode_char(text.data() + at);
-    }
+    insert_halves(merged[i], {rank, static_cast<TokenId>(i)}, words, table);
+    note_before_spaces(merged[i]);
   }
   std::sort(before_space_.begin(), before_space_.end());
   before_space_.erase(std::unique(before_space_.begin(), before_space_.end()), before_space_.end());
   return table;
+}
+
+std::set<std::string_view> special_texts(const Vocab& vocab) {
+  std::set<std::string_view> special;
+  for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
+    const TokenKind kind = vocab.kinds[i];
+    if (kind == TokenKind::kControl || kind == TokenKind::kUnknown) special.insert(vocab.texts[i]);
+  }
+  return special;
+}
+
+bool contains_any(const std::set<std::string_view>& texts,
+                  std::initializer_list<std::string_view> candidates) {
+  return std::any_of(candidates.begin(), candidates.end(),
+                     [&](std::string_view text) { return texts.contains(text); });
 }
 
 // Returns the merges of a file from a tokenizer.json, or of "gemma4", which lists them: exactly
@@ -177,11 +209,7 @@ Result<MergeTable> SentencePiece::listed_merges(const gguf::File& file, const Vo
   constexpr std::string_view kMerges = "tokenizer.ggml.merges";
   const auto merges = file.get_strings(kMerges);
   if (!merges) return vocab_error(file, kMerges, "expected an array of strings");
-  std::set<std::string_view> special;
-  for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
-    const TokenKind kind = vocab.kinds[i];
-    if (kind == TokenKind::kControl || kind == TokenKind::kUnknown) special.insert(vocab.texts[i]);
-  }
+  const std::set<std::string_view> special = special_texts(vocab);
   MergeTable table(merges->size());
   for (std::size_t i = 0; i < merges->size(); ++i) {
     const std::size_t space = (*merges)[i].find(' ', 1);
@@ -193,10 +221,9 @@ Result<MergeTable> SentencePiece::listed_merges(const gguf::File& file, const Vo
     std::string right((*merges)[i].substr(space + 1));
     spaces_for_meta(left);
     spaces_for_meta(right);
-    if (special.contains(left) || special.contains(right) || special.contains(left + right)) {
-      continue;
-    }
-    const TokenId ids[] = {words.find(left), words.find(right), words.find(left + right)};
+    const std::string made = left + right;
+    if (contains_any(special, {left, right, made})) continue;
+    const TokenId ids[] = {words.find(left), words.find(right), words.find(made)};
     if (ids[0] < 0 || ids[1] < 0) return broken("names a token that is not in the vocabulary");
     if (ids[2] < 0) return broken("makes a token that is not in the vocabulary");
     table.insert(ids[0], ids[1], {static_cast<std::uint32_t>(i), ids[2]});

@@ -37,28 +37,30 @@ SpecialMatcher::SpecialMatcher(std::vector<Entry> entries) {
   for (std::uint32_t e = 0; e < nodes_[0].edges; ++e) roots_[edges_[e].byte] = edges_[e].node;
 }
 
+std::uint32_t SpecialMatcher::next_node(const Node& here, unsigned char byte) const {
+  const Edge* const first = edges_.data() + here.first_edge;
+  const Edge* const last = first + here.edges;
+  const Edge* const edge = std::lower_bound(
+      first, last, byte, [](const Edge& e, unsigned char b) { return e.byte < b; });
+  return edge == last || edge->byte != byte ? 0 : edge->node;
+}
+
 SpecialMatcher::Match SpecialMatcher::match_at(std::string_view text, std::size_t begin,
                                                bool* open) const {
   Match best{text.size(), text.size(), -1};
   if (open != nullptr) *open = false;
   if (begin >= text.size() || edges_.empty()) return best;
   std::uint32_t node = roots_[static_cast<unsigned char>(text[begin])];
-  if (node == 0) return best;
-  for (std::size_t at = begin + 1;; ++at) {
+  for (std::size_t at = begin + 1; node != 0; ++at) {
     const Node& here = nodes_[node];
     if (here.id >= 0) best = {begin, at, here.id};
     if (at == text.size()) {
       if (open != nullptr) *open = here.edges > 0;
       return best;
     }
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const Edge* const first = edges_.data() + here.first_edge;
-    const Edge* const last = first + here.edges;
-    const Edge* const edge = std::lower_bound(
-        first, last, byte, [](const Edge& e, unsigned char b) { return e.byte < b; });
-    if (edge == last || edge->byte != byte) return best;
-    node = edge->node;
+    node = next_node(here, static_cast<unsigned char>(text[at]));
   }
+  return best;
 }
 
 SpecialMatcher::Match SpecialMatcher::find(std::string_view text, std::size_t from) const {

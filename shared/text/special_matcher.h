@@ -42,6 +42,9 @@ class SpecialMatcher {
     unsigned char byte;
     std::uint32_t node;
   };
+  /// Returns the node behind the edge of `byte`; 0 if there is none.
+  std::uint32_t next_node(const Node& here, unsigned char byte) const;
+
   std::vector<Node> nodes_;
   std::vector<Edge> edges_;
   std::array<std::uint32_t, 256> roots_{};  // node after the first byte, 0: no token starts so

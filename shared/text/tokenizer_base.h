@@ -59,6 +59,12 @@ class TokenizerBase : public Tokenizer {
     return id >= 0 && id < vocab_size() && (flags_[static_cast<std::size_t>(id)] & flag) != 0;
   }
 
+  const SpecialMatcher& matcher_for(const EncodeOptions& options) const {
+    return options.parse_special ? every_special_ : user_defined_;
+  }
+  static std::uint8_t flags_of(const Vocab& vocab, std::size_t i);
+  Result<void> set_up_matchers(const gguf::File& file, const Vocab& vocab);
+
   std::string model_;
   std::string pre_;
   std::string chat_template_;

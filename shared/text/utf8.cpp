@@ -4,28 +4,6 @@
 
 namespace holdfast::text {
 
-std::uint32_t utf8_length_at(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (text.empty()) return 0;
-  const unsigned lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  const std::uint32_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (text.size() < length) return 0;
-  // The second byte alone reveals overlong forms, surrogates and values past U+10FFFF.
-  unsigned low = 0x80;
-  unsigned high = 0xBF;
-  if (lead == 0xE0) low = 0xA0;
-  if (lead == 0xED) high = 0x9F;
-  if (lead == 0xF0) low = 0x90;
-  if (lead == 0xF4) high = 0x8F;
-  if (byte(1) < low || byte(1) > high) return 0;
-  for (std::uint32_t i = 2; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-  }
-  return length;
-}
-
 std::optional<std::size_t> first_invalid_utf8(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {

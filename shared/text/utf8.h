@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "shared/base/bytes.h"
+
 namespace holdfast::text {
 
 /// A character and the length of its UTF-8 form.
@@ -29,10 +31,6 @@ inline Char decode_char(const char* p) {
   return {(lead & 0x07) << 18 | (byte(1) & 0x3F) << 12 | (byte(2) & 0x3F) << 6 | (byte(3) & 0x3F),
           4};
 }
-
-/// Returns the length of the well-formed sequence at the start of `text` (1..4); 0 if there is
-/// none.
-std::uint32_t utf8_length_at(std::string_view text);
 
 /// Returns the byte offset of the first ill-formed sequence (Unicode 15, table 3-7); nullopt if
 /// there is none.

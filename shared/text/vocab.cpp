@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <set>
 
@@ -68,15 +69,24 @@ const std::set<std::string_view>& end_texts() {
   return texts;
 }
 
+/// Returns the kind of a type as the files number them.
+TokenKind kind_of_type(std::int64_t type) {
+  return type >= 0 && type <= 6 ? static_cast<TokenKind>(type) : TokenKind::kUndefined;
+}
+
+// Recognises byte tokens of old files, which have no types, by their text.
+void infer_kinds(Vocab& vocab) {
+  if (vocab.model != "llama") return;
+  for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
+    if (byte_of_token_text(vocab.texts[i]) >= 0) vocab.kinds[i] = TokenKind::kByte;
+  }
+}
+
 Result<void> read_kinds(const gguf::File& file, Vocab& vocab) {
   const std::size_t count = vocab.texts.size();
   vocab.kinds.assign(count, TokenKind::kNormal);
-  if (!file.has(kTokenType)) {  // old files; byte tokens are recognised by their text
-    for (std::size_t i = 0; i < count; ++i) {
-      if (vocab.model == "llama" && byte_of_token_text(vocab.texts[i]) >= 0) {
-        vocab.kinds[i] = TokenKind::kByte;
-      }
-    }
+  if (!file.has(kTokenType)) {
+    infer_kinds(vocab);
     return {};
   }
   const auto types = file.get_ints(kTokenType);
@@ -88,8 +98,7 @@ Result<void> read_kinds(const gguf::File& file, Vocab& vocab) {
                            " tokens");
   }
   for (std::size_t i = 0; i < count; ++i) {
-    const std::int64_t type = (*types)[i];
-    vocab.kinds[i] = type >= 0 && type <= 6 ? static_cast<TokenKind>(type) : TokenKind::kUndefined;
+    vocab.kinds[i] = kind_of_type((*types)[i]);
     if (vocab.kinds[i] == TokenKind::kByte && byte_of_token_text(vocab.texts[i]) < 0) {
       return vocab_error(
           file, kTokens,
@@ -153,32 +162,44 @@ Result<void> read_flag(const gguf::File& file, std::string_view key, bool& flag)
   return {};
 }
 
-Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
+// The ids and flags that a model has when its file does not name them.
+struct ModelDefaults {
+  std::string_view model;
+  std::int32_t unknown = -1;
+  std::int32_t bos = -1;
+  std::int32_t eos = -1;
+  bool add_bos = false;
+  bool add_eos = false;
+  bool add_space_prefix = false;
+};
+
+// The ids are those of the first models of these kinds; BERT has two, around every text.
+constexpr ModelDefaults kModelDefaults[] = {{"llama", 0, 1, 2, true, false, true},
+                                            {"bert", 100, 101, 102, true, true, false},
+                                            {"t5", 2, -1, 1, false, true, true},
+                                            {"gemma4", -1, -1, -1, true, false, false},
+                                            {"gpt2", -1, -1, -1, false, false, false}};
+
+ModelDefaults defaults_of(const Vocab& vocab) {
+  const ModelDefaults* const found =
+      std::find_if(std::begin(kModelDefaults), std::end(kModelDefaults),
+                   [&](const ModelDefaults& d) { return d.model == vocab.model; });
+  return found != std::end(kModelDefaults) ? *found : ModelDefaults{};
+}
+
+void set_default_ids(const ModelDefaults& defaults, Vocab& vocab) {
   const std::size_t count = vocab.texts.size();
-  const bool sentence_piece = vocab.model == "llama";
-  if (sentence_piece && count > 2) {  // the first Llama files left them out
-    vocab.unknown = 0;
-    vocab.bos = 1;
-    vocab.eos = 2;
-  }
-  // The ids of the first models of these kinds; BERT has two, around every text.
-  const auto default_id = [count](std::int32_t id) {
+  if (vocab.model == "llama" && count <= 2) return;
+  const auto within = [count](std::int32_t id) {
     return static_cast<std::size_t>(id) < count ? id : -1;
   };
-  if (vocab.model == "bert") {
-    vocab.unknown = default_id(100);
-    vocab.bos = default_id(101);
-    vocab.eos = default_id(102);
-    HOLDFAST_CHECKED(read_id(file, "tokenizer.ggml.cls_token_id", count, vocab.bos));
-    HOLDFAST_CHECKED(read_id(file, "tokenizer.ggml.seperator_token_id", count, vocab.eos));
-  }
-  if (vocab.model == "t5") {
-    vocab.eos = default_id(1);
-    vocab.unknown = default_id(2);
-  }
-  HOLDFAST_CHECKED(read_id(file, kBos, count, vocab.bos));
-  HOLDFAST_CHECKED(read_id(file, kEos, count, vocab.eos));
-  HOLDFAST_CHECKED(read_id(file, kUnknownId, count, vocab.unknown));
+  vocab.unknown = within(defaults.unknown);
+  vocab.bos = within(defaults.bos);
+  vocab.eos = within(defaults.eos);
+}
+
+Result<void> read_end_ids(const gguf::File& file, Vocab& vocab) {
+  const std::size_t count = vocab.texts.size();
   vocab.is_end.assign(count, false);
   for (const std::string_view key : kEndKeys) {
     std::int32_t id = -1;
@@ -190,18 +211,18 @@ Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
     HOLDFAST_CHECKED(read_id(file, key, count, ignored));
   }
   if (vocab.eos >= 0) vocab.is_end[static_cast<std::size_t>(vocab.eos)] = true;
-  const bool gemma4 = vocab.model == "gemma4";
-  vocab.add_bos = (sentence_piece || gemma4) && vocab.bos >= 0;
-  if (vocab.model == "bert") {
-    vocab.add_bos = vocab.bos >= 0;
-    vocab.add_eos = vocab.eos >= 0;
-  }
-  if (vocab.model == "t5") vocab.add_eos = vocab.eos >= 0;
-  vocab.add_space_prefix = sentence_piece || vocab.model == "t5";
+  return {};
+}
+
+Result<void> read_flags(const gguf::File& file, const ModelDefaults& defaults, Vocab& vocab) {
+  vocab.add_bos = defaults.add_bos && vocab.bos >= 0;
+  vocab.add_eos = defaults.add_eos && vocab.eos >= 0;
+  vocab.add_space_prefix = defaults.add_space_prefix;
   HOLDFAST_CHECKED(read_flag(file, kAddBos, vocab.add_bos));
   HOLDFAST_CHECKED(read_flag(file, kAddEos, vocab.add_eos));
   HOLDFAST_CHECKED(read_flag(file, "tokenizer.ggml.add_space_prefix", vocab.add_space_prefix));
-  if (gemma4) vocab.add_bos = vocab.bos >= 0;  // although the first converted files say false
+  // The first converted files of "gemma4" say false.
+  if (vocab.model == "gemma4") vocab.add_bos = vocab.bos >= 0;
   if (vocab.add_bos && vocab.bos < 0) {
     return vocab_error(file, kAddBos, "is true; expected " + std::string(kBos) + " beside it");
   }
@@ -211,26 +232,49 @@ Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
   return {};
 }
 
+Result<void> read_ids(const gguf::File& file, Vocab& vocab) {
+  const std::size_t count = vocab.texts.size();
+  const ModelDefaults defaults = defaults_of(vocab);
+  set_default_ids(defaults, vocab);
+  if (vocab.model == "bert") {
+    HOLDFAST_CHECKED(read_id(file, "tokenizer.ggml.cls_token_id", count, vocab.bos));
+    HOLDFAST_CHECKED(read_id(file, "tokenizer.ggml.seperator_token_id", count, vocab.eos));
+  }
+  HOLDFAST_CHECKED(read_id(file, kBos, count, vocab.bos));
+  HOLDFAST_CHECKED(read_id(file, kEos, count, vocab.eos));
+  HOLDFAST_CHECKED(read_id(file, kUnknownId, count, vocab.unknown));
+  HOLDFAST_CHECKED(read_end_ids(file, vocab));
+  return read_flags(file, defaults, vocab);
+}
+
 bool is_plain(TokenKind kind) {
   return kind == TokenKind::kNormal || kind == TokenKind::kUndefined || kind == TokenKind::kUnused;
 }
 
+bool is_end_text(const Vocab& vocab, std::string_view text) {
+  if (text.size() > 32 || !end_texts().contains(text)) return false;
+  return vocab.model != "gemma4" || text != "</s>";  // an HTML tag there
+}
+
+bool has_text(const Vocab& vocab, std::initializer_list<std::string_view> any) {
+  return std::any_of(any.begin(), any.end(), [&](std::string_view text) {
+    return std::find(vocab.texts.begin(), vocab.texts.end(), text) != vocab.texts.end();
+  });
+}
+
 void mark_end_texts(Vocab& vocab) {
-  bool returns = false;
-  bool calls = false;
   std::size_t harmony_end = vocab.texts.size();
   for (std::size_t i = 0; i < vocab.texts.size(); ++i) {
-    const std::string_view text = vocab.texts[i];
-    if (text.size() > 32 || !end_texts().contains(text)) continue;
-    if (vocab.model == "gemma4" && text == "</s>") continue;  // an HTML tag there
+    if (!is_end_text(vocab, vocab.texts[i])) continue;
     vocab.is_end[i] = true;
     if (is_plain(vocab.kinds[i])) vocab.kinds[i] = TokenKind::kControl;  // the converter's error
-    returns = returns || text == "<|return|>" || text == "<|flush|>";
-    calls = calls || text == "<|call|>" || text == "<|calls|>";
-    if (text == "<|end|>") harmony_end = i;
+    if (vocab.texts[i] == "<|end|>") harmony_end = i;
   }
   // In these two families <|end|> ends one message of an answer, not the answer.
-  if (returns && calls && harmony_end < vocab.texts.size()) vocab.is_end[harmony_end] = false;
+  const bool harmony = harmony_end < vocab.texts.size() &&
+                       has_text(vocab, {"<|return|>", "<|flush|>"}) &&
+                       has_text(vocab, {"<|call|>", "<|calls|>"});
+  if (harmony) vocab.is_end[harmony_end] = false;
 }
 
 // Phi-3's own tokenizer drops white space after its special tokens; GGUF has no key for that.
@@ -257,33 +301,46 @@ bool says_add_bos(const gguf::File& file) {
   return file.has(kAddBos);
 }
 
-int byte_of_token_text(std::string_view text) {
-  if (text.size() != 6 || text.substr(0, 3) != "<0x" || text[5] != '>') return -1;
-  int value = 0;
-  for (const char c : text.substr(3, 2)) {
-    int digit = -1;
-    if (c >= '0' && c <= '9') digit = c - '0';
-    if (c >= 'A' && c <= 'F') digit = c - 'A' + 10;
-    if (c >= 'a' && c <= 'f') digit = c - 'a' + 10;
-    if (digit < 0) return -1;
-    value = value * 16 + digit;
-  }
-  return value;
+namespace {
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
 }
 
-Result<Vocab> read_vocab(const gguf::File& file) {
-  Vocab vocab;
+}  // namespace
+
+int byte_of_token_text(std::string_view text) {
+  if (text.size() != 6 || text.substr(0, 3) != "<0x" || text[5] != '>') return -1;
+  const int high = hex_digit(text[3]);
+  const int low = hex_digit(text[4]);
+  return high < 0 || low < 0 ? -1 : high * 16 + low;
+}
+
+namespace {
+
+Result<std::string_view> read_model(const gguf::File& file) {
   constexpr std::string_view kModel = "tokenizer.ggml.model";
   const auto model = file.get_string(kModel);
   if (!model) return vocab_error(file, kModel, "expected a string");
-  if (*model != "llama" && *model != "gpt2" && *model != "bert" && *model != "t5" &&
-      *model != "gemma4") {
+  const bool supported = std::any_of(std::begin(kModelDefaults), std::end(kModelDefaults),
+                                     [&](const ModelDefaults& d) { return d.model == *model; });
+  if (!supported) {
     return Error{Errc::kUnsupported,
                  "load tokenizer " + std::string(file.name()) + ": " + std::string(kModel) + " '" +
                      std::string(model->substr(0, 80)) +
                      "' is not known here; expected llama, gpt2, bert, t5 or gemma4"};
   }
-  vocab.model = *model;
+  return *model;
+}
+
+}  // namespace
+
+Result<Vocab> read_vocab(const gguf::File& file) {
+  Vocab vocab;
+  HOLDFAST_TRY(vocab.model, read_model(file));
   vocab.pre = file.get_string("tokenizer.ggml.pre").value_or("default");
   vocab.chat_template = file.get_string("tokenizer.chat_template").value_or("");
   auto texts = file.get_strings(kTokens);

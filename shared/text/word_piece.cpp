@@ -27,9 +27,8 @@ bool is_dropped(char32_t c) {
 }
 
 bool is_punctuation(char32_t c) {
-  if (c < 128)
-    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) ||
-           (c >= 123 && c <= 126);
+  const auto in = [c](char32_t from, char32_t to) { return c >= from && c <= to; };
+  if (c < 128) return in(33, 47) || in(58, 64) || in(91, 96) || in(123, 126);
   const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
   return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }

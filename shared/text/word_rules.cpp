@@ -43,6 +43,21 @@ class Words {
       at += current.bytes;
     }
   }
+  // Returns the end of the group of numbers at `at`, of at most rule_.digits characters.
+  std::size_t numbers_end(std::size_t at) const {
+    std::size_t end = at;
+    for (std::uint32_t n = 0; rule_.digits == 0 || n < rule_.digits; ++n) {
+      const CharClass next = class_at(end);
+      if ((next.bits & kNumber) == 0) break;
+      end += next.bytes;
+    }
+    return end;
+  }
+  // Returns true if a character is neither part of a word nor a number nor white space.
+  bool is_symbol(CharClass c) const { return c.bytes != 0 && (c.bits & not_symbol_) == 0; }
+  // Returns the end of what begins at `at` and is not a word by itself: one character before a
+  // word, white space, symbols.
+  std::size_t other_end(std::size_t at, CharClass current) const;
   // Returns the bytes of the contraction whose apostrophe is at `at`, 0 if there is none.
   std::size_t contraction(std::size_t at, bool any_case) const;
   std::size_t space_end(std::size_t at, bool separate_newlines) const;
@@ -57,14 +72,22 @@ std::size_t Words::contraction(std::size_t at, bool any_case) const {
   const auto fold = [any_case](char c) {
     return any_case && c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   };
-  const char first = fold(byte(at + 1));
-  if (first == 's' || first == 't' || first == 'm' || first == 'd') return 2;
-  // U+017F, the long s, folds to s.
-  if (any_case && first == '\xC5' && byte(at + 2) == '\xBF') return 3;
-  const char second = fold(byte(at + 2));
-  if (first == 'l' && second == 'l') return 3;
-  if ((first == 'r' || first == 'v') && second == 'e') return 3;
-  return 0;
+  switch (fold(byte(at + 1))) {
+    case 's':
+    case 't':
+    case 'm':
+    case 'd':
+      return 2;
+    case '\xC5':  // U+017F, the long s, folds to s
+      return any_case && byte(at + 2) == '\xBF' ? 3 : 0;
+    case 'l':
+      return fold(byte(at + 2)) == 'l' ? 3 : 0;
+    case 'r':
+    case 'v':
+      return fold(byte(at + 2)) == 'e' ? 3 : 0;
+    default:
+      return 0;
+  }
 }
 
 // Matches \s*[\r\n]+ (if separate_newlines), \s+(?!\S), \s+ at the start of a run of white space.
@@ -110,21 +133,16 @@ std::size_t Words::llama3_end(std::size_t at) const {
   }
   const CharClass current = class_at(at);
   if ((current.bits & word_bits_) != 0) return run_end(at, word_bits_);
-  if ((current.bits & kNumber) != 0) {
-    std::size_t end = at + current.bytes;
-    for (std::uint32_t n = 1; rule_.digits == 0 || n < rule_.digits; ++n) {
-      const CharClass next = class_at(end);
-      if ((next.bits & kNumber) == 0) break;
-      end += next.bytes;
-    }
-    return end;
-  }
+  if ((current.bits & kNumber) != 0) return numbers_end(at);
+  return other_end(at, current);
+}
+
+std::size_t Words::other_end(std::size_t at, CharClass current) const {
   const CharClass following = class_at(at + current.bytes);
   if ((following.bits & word_bits_) != 0 && !is_newline(at)) {
     return run_end(at + current.bytes, word_bits_);
   }
-  const bool symbol_after_space =
-      text_[at] == ' ' && following.bytes != 0 && (following.bits & not_symbol_) == 0;
+  const bool symbol_after_space = text_[at] == ' ' && is_symbol(following);
   if ((current.bits & kSpace) != 0 && !symbol_after_space) return space_end(at, true);
   std::size_t end = run_end(symbol_after_space ? at + 1 : at, 0);
   while (rule_.newline_tail && is_newline(end)) ++end;
