@@ -144,32 +144,43 @@ class Flattener {
     rule.classes = dfa.classes;
     rule.start = ids_[r][0];
     for (const std::uint32_t s : numbered_[rule_ids_[r]]) {
-      Grammar::State state;
-      state.row = static_cast<std::uint32_t>(g.next.size());
-      state.rule = rule_ids_[r];
-      state.accepting = dfa.accepting[s] != 0;
-      for (std::uint32_t c = 0; c < dfa.classes; ++c) {
-        const std::uint32_t to = dfa.next[std::size_t{s} * dfa.classes + c];
-        g.next.push_back(to == Dfa::kDead ? kDead : ids_[r][to]);
-        state.has_bytes = state.has_bytes || g.next.back() != kDead;
-      }
-      int bytes = 0;
-      for (std::int16_t byte = 0; byte < 256; ++byte) {
-        const std::size_t at = state.row + dfa.class_of[static_cast<std::size_t>(byte)];
-        if (g.next[at] == kDead) continue;
-        g.bytes_used.set(static_cast<std::size_t>(byte));
-        state.only = ++bytes == 1 ? byte : std::int16_t{-1};
-      }
-      state.call_begin = static_cast<std::uint32_t>(g.calls.size());
-      for (const Dfa::Call& call : dfa.calls[s]) {
-        if (is_productive_call(r, call))
-          g.calls.push_back({rule_ids_[call.rule], ids_[r][call.to]});
-      }
-      state.call_end = static_cast<std::uint32_t>(g.calls.size());
-      rule.has_calls = rule.has_calls || state.call_begin != state.call_end;
-      g.states.push_back(state);
+      g.states.push_back(copied_state(r, s));
+      rule.has_calls = rule.has_calls || g.states.back().call_begin != g.states.back().call_end;
     }
     g.rules.push_back(rule);
+  }
+  /// Copies the edges of a state, and returns what they are.
+  Grammar::State copied_state(RuleId r, std::uint32_t s) {
+    const Dfa& dfa = rules_[r].dfa;
+    Grammar& g = *out_;
+    Grammar::State state;
+    state.row = static_cast<std::uint32_t>(g.next.size());
+    state.rule = rule_ids_[r];
+    state.accepting = dfa.accepting[s] != 0;
+    for (std::uint32_t c = 0; c < dfa.classes; ++c) {
+      const std::uint32_t to = dfa.next[std::size_t{s} * dfa.classes + c];
+      g.next.push_back(to == Dfa::kDead ? kDead : ids_[r][to]);
+      state.has_bytes = state.has_bytes || g.next.back() != kDead;
+    }
+    state.only = note_bytes(state, dfa);
+    state.call_begin = static_cast<std::uint32_t>(g.calls.size());
+    for (const Dfa::Call& call : dfa.calls[s]) {
+      if (is_productive_call(r, call)) g.calls.push_back({rule_ids_[call.rule], ids_[r][call.to]});
+    }
+    state.call_end = static_cast<std::uint32_t>(g.calls.size());
+    return state;
+  }
+  /// Notes the bytes that the state reads. Returns the only one; -1 for none, or more than one.
+  std::int16_t note_bytes(const Grammar::State& state, const Dfa& dfa) {
+    std::int16_t only = -1;
+    int bytes = 0;
+    for (std::int16_t byte = 0; byte < 256; ++byte) {
+      const std::size_t at = state.row + dfa.class_of[static_cast<std::size_t>(byte)];
+      if (out_->next[at] == kDead) continue;
+      out_->bytes_used.set(static_cast<std::size_t>(byte));
+      only = ++bytes == 1 ? byte : std::int16_t{-1};
+    }
+    return only;
   }
 
   const std::vector<RuleSource>& rules_;
@@ -211,22 +222,28 @@ void find_nullable(Grammar& g, Budget& budget) {
   }
 }
 
-/// Returns a rule that calls itself before reading anything, if there is one.
-RuleId find_left_recursion(const Grammar& g) {
-  const auto count = static_cast<RuleId>(g.rules.size());
-  std::vector<std::vector<RuleId>> first(count);
-  std::vector<std::uint32_t> entering(count, 0);
-  for (RuleId r = 0; r < count; ++r) {
+/// Returns by rule the rules that it calls before reading anything.
+std::vector<std::vector<RuleId>> first_calls(const Grammar& g) {
+  std::vector<std::vector<RuleId>> first(g.rules.size());
+  for (RuleId r = 0; r < first.size(); ++r) {
     for (const StateId s : free_states(g, r)) {
       const Grammar::State& state = g.states[s];
       for (std::uint32_t c = state.call_begin; c < state.call_end; ++c) {
         first[r].push_back(g.calls[c].rule);
-        ++entering[g.calls[c].rule];
       }
     }
   }
-  std::vector<RuleId> todo;  // topological order; the remaining rules lie on or after a cycle
-  for (RuleId r = 0; r < count; ++r) {
+  return first;
+}
+
+/// Returns by rule how many calls enter it from rules on or after a cycle; 0 for all other rules.
+std::vector<std::uint32_t> calls_after_cycles(const std::vector<std::vector<RuleId>>& first) {
+  std::vector<std::uint32_t> entering(first.size(), 0);
+  for (const std::vector<RuleId>& calls : first) {
+    for (const RuleId to : calls) ++entering[to];
+  }
+  std::vector<RuleId> todo;  // topological order
+  for (RuleId r = 0; r < first.size(); ++r) {
     if (entering[r] == 0) todo.push_back(r);
   }
   for (std::size_t i = 0; i < todo.size(); ++i) {
@@ -234,16 +251,23 @@ RuleId find_left_recursion(const Grammar& g) {
       if (--entering[to] == 0) todo.push_back(to);
     }
   }
-  if (todo.size() == count) return kDead;
+  return entering;
+}
+
+/// Returns a rule that calls itself before reading anything, if there is one.
+RuleId find_left_recursion(const Grammar& g) {
+  const std::vector<std::vector<RuleId>> first = first_calls(g);
+  const std::vector<std::uint32_t> entering = calls_after_cycles(first);
   // Going backwards from any remaining rule leads to a cycle.
-  std::vector<RuleId> before(count, kDead);
+  std::vector<RuleId> before(first.size(), kDead);
   RuleId at = kDead;
-  for (RuleId r = 0; r < count; ++r) {
+  for (RuleId r = 0; r < first.size(); ++r) {
     if (entering[r] == 0) continue;
     at = r;
     for (const RuleId to : first[r]) before[to] = r;
   }
-  for (RuleId steps = 0; steps < count; ++steps) at = before[at];
+  if (at == kDead) return kDead;
+  for (RuleId steps = 0; steps < first.size(); ++steps) at = before[at];
   return at;
 }
 

@@ -13,35 +13,59 @@ bool is_digit(char c) {
   return c >= '0' && c <= '9';
 }
 
+/// Reads the parts of a number's text from left to right.
+class Scanner {
+ public:
+  explicit Scanner(std::string_view text) : text_(text) {}
+
+  bool at_end() const { return text_.empty(); }
+  /// Takes the next character if it is one of `any`.
+  bool accept(std::string_view any) {
+    if (text_.empty() || any.find(text_.front()) == std::string_view::npos) return false;
+    text_.remove_prefix(1);
+    return true;
+  }
+  void append_digits(std::string& digits) {
+    for (; !text_.empty() && is_digit(text_.front()); text_.remove_prefix(1)) {
+      digits.push_back(text_.front());
+    }
+  }
+  /// Takes an exponent with its sign; nullopt if there is none, or one beyond kExponentMax.
+  std::optional<int> exponent() {
+    const bool minus = accept("-");
+    if (!minus) accept("+");
+    if (at_end()) return std::nullopt;
+    std::string digits;
+    append_digits(digits);
+    int exponent = 0;
+    for (const char digit : digits) {
+      exponent = exponent * 10 + (digit - '0');
+      if (exponent > Decimal::kExponentMax) return std::nullopt;
+    }
+    return minus ? -exponent : exponent;
+  }
+
+ private:
+  std::string_view text_;
+};
+
 }  // namespace
 
 std::optional<Decimal> Decimal::parse(std::string_view text) {
   Decimal out;
-  std::size_t at = 0;
-  if (at < text.size() && text[at] == '-') {
-    out.negative = true;
-    ++at;
-  }
+  Scanner in(text);
+  out.negative = in.accept("-");
   std::string digits;
-  int point = 0;  // digits before the point
-  for (; at < text.size() && is_digit(text[at]); ++at, ++point) digits.push_back(text[at]);
+  in.append_digits(digits);
   if (digits.empty()) return std::nullopt;
-  if (at < text.size() && text[at] == '.') {
-    for (++at; at < text.size() && is_digit(text[at]); ++at) digits.push_back(text[at]);
+  auto point = static_cast<int>(digits.size());  // digits before the point
+  if (in.accept(".")) in.append_digits(digits);
+  if (in.accept("eE")) {
+    const std::optional<int> exponent = in.exponent();
+    if (!exponent) return std::nullopt;
+    point += *exponent;
   }
-  if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
-    ++at;
-    const bool minus = at < text.size() && text[at] == '-';
-    if (at < text.size() && (text[at] == '-' || text[at] == '+')) ++at;
-    int exponent = 0;
-    if (at == text.size()) return std::nullopt;
-    for (; at < text.size() && is_digit(text[at]); ++at) {
-      exponent = exponent * 10 + (text[at] - '0');
-      if (exponent > kExponentMax) return std::nullopt;
-    }
-    point += minus ? -exponent : exponent;
-  }
-  if (at != text.size()) return std::nullopt;
+  if (!in.at_end()) return std::nullopt;
   if (point < 0) {
     digits.insert(0, static_cast<std::size_t>(-point), '0');
     point = 0;

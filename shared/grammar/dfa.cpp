@@ -43,6 +43,11 @@ class Builder {
   }
 
  private:
+  /// Returns true if the edge can be followed without a byte, and not at the end alone.
+  static bool is_free(const Nfa::Edge& edge, bool at_begin) {
+    return edge.kind == Nfa::Kind::kEmpty || (at_begin && edge.kind == Nfa::Kind::kBegin);
+  }
+
   /// Adds all states that are reached without a byte; sorted, only states that matter.
   void close(Subset& subset, bool at_begin) {
     ++stamp_;
@@ -53,10 +58,8 @@ class Builder {
       for (std::uint32_t at = nfa_.first_edge(subset[i]); at != Nfa::kNone;) {
         const Nfa::Edge& edge = nfa_.edge(at);
         at = edge.next;
-        const bool at_start = edge.kind == Nfa::Kind::kBegin;
-        const bool free = edge.kind == Nfa::Kind::kEmpty || (at_begin && at_start);
-        if (edge.kind != Nfa::Kind::kEmpty && !at_start) matters = true;
-        if (!free || mark_[edge.to] == stamp_) continue;
+        if (edge.kind != Nfa::Kind::kEmpty && edge.kind != Nfa::Kind::kBegin) matters = true;
+        if (!is_free(edge, at_begin) || mark_[edge.to] == stamp_) continue;
         mark_[edge.to] = stamp_;
         subset.push_back(edge.to);
       }
@@ -72,24 +75,28 @@ class Builder {
     if (std::binary_search(subset.begin(), subset.end(), nfa_.accept())) return true;
     ++stamp_;
     Subset todo;
-    const auto follow = [&](std::uint32_t state, bool only_end) {
-      for (std::uint32_t at = nfa_.first_edge(state); at != Nfa::kNone;) {
-        const Nfa::Edge& edge = nfa_.edge(at);
-        at = edge.next;
-        const bool free = edge.kind == Nfa::Kind::kEnd ||
-                          (!only_end && edge.kind == Nfa::Kind::kEmpty) ||
-                          (!only_end && at_begin && edge.kind == Nfa::Kind::kBegin);
-        if (!free || mark_[edge.to] == stamp_) continue;
-        mark_[edge.to] = stamp_;
-        todo.push_back(edge.to);
-      }
-    };
-    for (const std::uint32_t state : subset) follow(state, true);
+    for (const std::uint32_t state : subset) {
+      follow(state, todo, [](const Nfa::Edge& edge) { return edge.kind == Nfa::Kind::kEnd; });
+    }
     for (std::size_t i = 0; i < todo.size(); ++i) {
       if (todo[i] == nfa_.accept()) return true;
-      follow(todo[i], false);
+      follow(todo[i], todo, [at_begin](const Nfa::Edge& edge) {
+        return edge.kind == Nfa::Kind::kEnd || is_free(edge, at_begin);
+      });
     }
     return false;
+  }
+
+  /// Adds the states behind those edges of `state` for which `may_follow` is true.
+  template <class Predicate>
+  void follow(std::uint32_t state, Subset& todo, Predicate may_follow) {
+    for (std::uint32_t at = nfa_.first_edge(state); at != Nfa::kNone;) {
+      const Nfa::Edge& edge = nfa_.edge(at);
+      at = edge.next;
+      if (!may_follow(edge) || mark_[edge.to] == stamp_) continue;
+      mark_[edge.to] = stamp_;
+      todo.push_back(edge.to);
+    }
   }
 
   std::uint32_t add(Subset subset) {
@@ -113,23 +120,28 @@ class Builder {
     ids_.erase(start_copy_);
   }
 
-  void expand(std::uint32_t id) {
-    for (Subset& move : moves_) move.clear();
-    std::map<std::uint32_t, Subset> calls;
-    std::uint64_t work = 0;
-    for (const std::uint32_t state : *subsets_[id]) {
-      for (std::uint32_t at = nfa_.first_edge(state); at != Nfa::kNone;) {
-        const Nfa::Edge& edge = nfa_.edge(at);
-        at = edge.next;
-        if (edge.kind == Nfa::Kind::kCall) calls[edge.rule].push_back(edge.to);
-        if (edge.kind != Nfa::Kind::kBytes) continue;
-        const std::uint32_t last = dfa_.class_of[edge.hi];
-        for (std::uint32_t c = dfa_.class_of[edge.lo]; c <= last; ++c) {
-          moves_[c].push_back(edge.to);
-          ++work;
-        }
+  using Calls = std::map<std::uint32_t, Subset>;  // by rule
+
+  /// Collects where the state's edges lead: in moves_ by byte class, in `calls`.
+  void collect(std::uint32_t state, Calls& calls, std::uint64_t& work) {
+    for (std::uint32_t at = nfa_.first_edge(state); at != Nfa::kNone;) {
+      const Nfa::Edge& edge = nfa_.edge(at);
+      at = edge.next;
+      if (edge.kind == Nfa::Kind::kCall) calls[edge.rule].push_back(edge.to);
+      if (edge.kind != Nfa::Kind::kBytes) continue;
+      const std::uint32_t last = dfa_.class_of[edge.hi];
+      for (std::uint32_t c = dfa_.class_of[edge.lo]; c <= last; ++c) {
+        moves_[c].push_back(edge.to);
+        ++work;
       }
     }
+  }
+
+  void expand(std::uint32_t id) {
+    for (Subset& move : moves_) move.clear();
+    Calls calls;
+    std::uint64_t work = 0;
+    for (const std::uint32_t state : *subsets_[id]) collect(state, calls, work);
     nfa_.budget().take_work(work + dfa_.classes);
     const std::size_t row = static_cast<std::size_t>(id) * dfa_.classes;
     for (std::uint32_t c = 0; c < dfa_.classes && nfa_.budget().ok(); ++c) {
@@ -172,7 +184,10 @@ std::uint32_t classify(const std::bitset<257>& begins, std::array<std::uint8_t, 
   return classes;
 }
 
-Dfa trimmed(const Dfa& dfa) {
+namespace {
+
+/// Returns by state whether the text may end after it.
+std::vector<std::uint8_t> useful_states(const Dfa& dfa) {
   std::vector<std::vector<std::uint32_t>> from(dfa.size());
   std::vector<std::uint8_t> useful(dfa.size(), 0);
   std::vector<std::uint32_t> todo;
@@ -194,6 +209,13 @@ Dfa trimmed(const Dfa& dfa) {
       todo.push_back(p);
     }
   }
+  return useful;
+}
+
+}  // namespace
+
+Dfa trimmed(const Dfa& dfa) {
+  const std::vector<std::uint8_t> useful = useful_states(dfa);
   std::vector<std::uint32_t> id(dfa.size(), Dfa::kDead);
   std::uint32_t count = 0;
   for (std::uint32_t s = 0; s < dfa.size(); ++s) {
@@ -238,6 +260,24 @@ Dfa determinised(const Nfa& nfa) {
   return Builder(nfa).build();
 }
 
+namespace {
+
+/// Adds the edges of one state: one for each range of bytes that leads to the same state.
+void append_edges(Nfa& nfa, std::uint32_t base, const Dfa& dfa, std::uint32_t s) {
+  for (std::uint32_t lo = 0; lo < 256;) {
+    const std::uint32_t to = dfa.step(s, static_cast<std::uint8_t>(lo));
+    std::uint32_t hi = lo;
+    while (hi < 255 && dfa.step(s, static_cast<std::uint8_t>(hi + 1)) == to) ++hi;
+    if (to != Dfa::kDead) {
+      nfa.add_bytes(base + s, static_cast<std::uint8_t>(lo), static_cast<std::uint8_t>(hi),
+                    base + to);
+    }
+    lo = hi + 1;
+  }
+}
+
+}  // namespace
+
 std::uint32_t append_dfa(Nfa& nfa, std::uint32_t from, const Dfa& dfa) {
   const std::uint32_t end = nfa.add_state();
   const std::uint32_t base = nfa.size();
@@ -246,57 +286,76 @@ std::uint32_t append_dfa(Nfa& nfa, std::uint32_t from, const Dfa& dfa) {
   nfa.add_empty(from, base);
   for (std::uint32_t s = 0; s < dfa.size() && nfa.budget().ok(); ++s) {
     if (dfa.accepting[s] != 0) nfa.add_empty(base + s, end);
-    for (std::uint32_t lo = 0; lo < 256;) {
-      const std::uint32_t to = dfa.step(s, static_cast<std::uint8_t>(lo));
-      std::uint32_t hi = lo;
-      while (hi < 255 && dfa.step(s, static_cast<std::uint8_t>(hi + 1)) == to) ++hi;
-      if (to != Dfa::kDead) {
-        nfa.add_bytes(base + s, static_cast<std::uint8_t>(lo), static_cast<std::uint8_t>(hi),
-                      base + to);
-      }
-      lo = hi + 1;
-    }
+    append_edges(nfa, base, dfa, s);
   }
   return end;
 }
 
-Dfa intersected(const Dfa& a, const Dfa& b, bool but_not, Budget& budget) {
-  Dfa out;
-  std::bitset<257> begins;
-  for (std::size_t byte = 1; byte < 256; ++byte) {
-    begins[byte] =
-        a.class_of[byte] != a.class_of[byte - 1] || b.class_of[byte] != b.class_of[byte - 1];
-  }
-  out.classes = classify(begins, out.class_of);
-  std::vector<std::uint8_t> byte_of(out.classes);
+std::vector<std::uint8_t> bytes_of_classes(const Dfa& dfa) {
+  std::vector<std::uint8_t> byte_of(dfa.classes);
   for (std::size_t byte = 256; byte-- > 0;)
-    byte_of[out.class_of[byte]] = static_cast<std::uint8_t>(byte);
-  std::unordered_map<std::uint64_t, std::uint32_t> ids;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-  const auto id_of = [&](std::uint32_t x, std::uint32_t y) {
+    byte_of[dfa.class_of[byte]] = static_cast<std::uint8_t>(byte);
+  return byte_of;
+}
+
+namespace {
+
+/// The pairs of states that some text reaches in two automata; the second may be dead.
+class Product {
+ public:
+  Product(const Dfa& a, const Dfa& b, bool but_not, Budget& budget)
+      : a_(a), b_(b), but_not_(but_not), budget_(budget) {}
+
+  Dfa build() {
+    std::bitset<257> begins;
+    for (std::size_t byte = 1; byte < 256; ++byte) {
+      begins[byte] =
+          a_.class_of[byte] != a_.class_of[byte - 1] || b_.class_of[byte] != b_.class_of[byte - 1];
+    }
+    out_.classes = classify(begins, out_.class_of);
+    const std::vector<std::uint8_t> byte_of = bytes_of_classes(out_);
+    id_of(0, 0);
+    for (std::size_t i = 0; i < pairs_.size() && budget_.take_work(out_.classes); ++i) {
+      const auto [x, y] = pairs_[i];
+      for (const std::uint8_t byte : byte_of) out_.next.push_back(target(x, y, byte));
+    }
+    out_.next.resize(pairs_.size() * out_.classes, Dfa::kDead);
+    out_.calls.resize(pairs_.size());
+    return trimmed(out_);
+  }
+
+ private:
+  std::uint32_t target(std::uint32_t x, std::uint32_t y, std::uint8_t byte) {
+    const std::uint32_t nx = a_.step(x, byte);
+    const std::uint32_t ny = y == Dfa::kDead ? Dfa::kDead : b_.step(y, byte);
+    const bool dead = nx == Dfa::kDead || (ny == Dfa::kDead && !but_not_);
+    return dead ? Dfa::kDead : id_of(nx, ny);
+  }
+  std::uint32_t id_of(std::uint32_t x, std::uint32_t y) {
     const std::uint64_t key = std::uint64_t{x} << 32 | y;
-    const auto [at, is_new] = ids.try_emplace(key, static_cast<std::uint32_t>(pairs.size()));
+    const auto [at, is_new] = ids_.try_emplace(key, static_cast<std::uint32_t>(pairs_.size()));
     if (is_new) {
-      pairs.emplace_back(x, y);
-      const bool in_b = y != Dfa::kDead && b.accepting[y] != 0;
-      out.accepting.push_back(a.accepting[x] != 0 && in_b != but_not ? 1 : 0);
-      budget.take_states(1);
+      pairs_.emplace_back(x, y);
+      const bool in_b = y != Dfa::kDead && b_.accepting[y] != 0;
+      out_.accepting.push_back(a_.accepting[x] != 0 && in_b != but_not_ ? 1 : 0);
+      budget_.take_states(1);
     }
     return at->second;
-  };
-  id_of(0, 0);
-  for (std::size_t i = 0; i < pairs.size() && budget.take_work(out.classes); ++i) {
-    const auto [x, y] = pairs[i];
-    for (std::uint32_t c = 0; c < out.classes; ++c) {
-      const std::uint32_t nx = a.step(x, byte_of[c]);
-      const std::uint32_t ny = y == Dfa::kDead ? Dfa::kDead : b.step(y, byte_of[c]);
-      const bool dead = nx == Dfa::kDead || (ny == Dfa::kDead && !but_not);
-      out.next.push_back(dead ? Dfa::kDead : id_of(nx, ny));
-    }
   }
-  out.next.resize(pairs.size() * out.classes, Dfa::kDead);
-  out.calls.resize(pairs.size());
-  return trimmed(out);
+
+  const Dfa& a_;
+  const Dfa& b_;
+  const bool but_not_;
+  Budget& budget_;
+  Dfa out_;
+  std::unordered_map<std::uint64_t, std::uint32_t> ids_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs_;
+};
+
+}  // namespace
+
+Dfa intersected(const Dfa& a, const Dfa& b, bool but_not, Budget& budget) {
+  return Product(a, b, but_not, budget).build();
 }
 
 }  // namespace holdfast::grammar

@@ -43,6 +43,8 @@ std::uint32_t append_dfa(Nfa& nfa, std::uint32_t from, const Dfa& dfa);
 Dfa trimmed(const Dfa& dfa);
 /// Numbers the bytes so that those between two `begins` share a number. Returns how many there are.
 std::uint32_t classify(const std::bitset<257>& begins, std::array<std::uint8_t, 256>& class_of);
+/// Returns the first byte of each class.
+std::vector<std::uint8_t> bytes_of_classes(const Dfa& dfa);
 /// Returns the texts of `a` that are also (or, with `but_not`, are not) texts of `b`. Neither calls
 /// rules.
 Dfa intersected(const Dfa& a, const Dfa& b, bool but_not, Budget& budget);

@@ -30,25 +30,7 @@ class Parser {
 
   Result<std::vector<GbnfRule>> parse() {
     skip(true);
-    while (!in_.at_end()) {
-      HOLDFAST_TRY(const std::string name, read_name());
-      skip(false);
-      if (!in_.take(':') || !in_.take(':') || !in_.take('=')) {
-        return bad("expected '::=' behind the rule name '" + name + "'");
-      }
-      skip(true);
-      const std::uint32_t rule = rule_of(name);
-      if (rules_[rule].expr) return bad("the rule '" + name + "' is there twice");
-      HOLDFAST_TRY(Expr expr, parse_alternatives(0));
-      rules_[rule].expr = std::move(expr);
-      if (!in_.at_end() && in_.peek() != '\n' && in_.peek() != '\r') {
-        return bad("expected the end of the line behind the rule '" + name + "'");
-      }
-      skip(true);
-      if (rules_.size() > limits_.rules_max) {
-        return bad("more than " + std::to_string(limits_.rules_max) + " rules");
-      }
-    }
+    while (!in_.at_end()) HOLDFAST_CHECKED(parse_rule());
     for (const GbnfRule& rule : rules_) {
       if (!rule.expr) return bad("the rule '" + rule.name + "' is used but not there");
     }
@@ -61,13 +43,36 @@ class Parser {
     return {Errc::kInvalidRequest, "compile GBNF: " + in_.position() + ": " + cause};
   }
 
+  Result<void> parse_rule() {
+    HOLDFAST_TRY(const std::string name, read_name());
+    skip(false);
+    if (!in_.take(':') || !in_.take(':') || !in_.take('=')) {
+      return bad("expected '::=' behind the rule name '" + name + "'");
+    }
+    skip(true);
+    const std::uint32_t rule = rule_of(name);
+    if (rules_[rule].expr) return bad("the rule '" + name + "' is there twice");
+    HOLDFAST_TRY(Expr expr, parse_alternatives(0));
+    rules_[rule].expr = std::move(expr);
+    if (!in_.at_end() && !is_line_end(in_.peek())) {
+      return bad("expected the end of the line behind the rule '" + name + "'");
+    }
+    skip(true);
+    if (rules_.size() > limits_.rules_max) {
+      return bad("more than " + std::to_string(limits_.rules_max) + " rules");
+    }
+    return {};
+  }
+
+  static bool is_line_end(char32_t c) { return c == '\n' || c == '\r'; }
+
   /// Skips white space and comments; line ends only inside brackets and where a rule continues.
   void skip(bool line_ends) {
     for (;;) {
       const char32_t c = in_.peek();
       if (c == '#') {
-        while (!in_.at_end() && in_.peek() != '\n' && in_.peek() != '\r') in_.take(in_.peek());
-      } else if (c == ' ' || c == '\t' || (line_ends && (c == '\n' || c == '\r'))) {
+        while (!in_.at_end() && !is_line_end(in_.peek())) in_.take(in_.peek());
+      } else if (c == ' ' || c == '\t' || (line_ends && is_line_end(c))) {
         in_.take(c);
       } else {
         return;
@@ -112,34 +117,43 @@ class Parser {
 
   Result<Expr> parse_sequence(std::uint32_t depth) {
     std::vector<Expr> parts;
-    for (;;) {
-      const char32_t c = in_.peek();
-      if (c == '"') {
-        HOLDFAST_TRY(Expr text, parse_literal());
-        parts.push_back(std::move(text));
-      } else if (c == '[') {
-        HOLDFAST_TRY(Expr set, parse_class());
-        parts.push_back(std::move(set));
-      } else if (c == '.') {
-        in_.take('.');
-        parts.push_back(Expr::one_of(negated({})));
-      } else if (c == '(') {
-        in_.take('(');
-        HOLDFAST_TRY(Expr inner, parse_alternatives(depth + 1));
-        if (!in_.take(')')) return bad("'(' without ')'");
-        parts.push_back(std::move(inner));
-      } else if (is_name_char(c)) {
-        HOLDFAST_TRY(const std::string name, read_name());
-        parts.push_back(Expr::call(rule_of(name)));
-      } else if (c == '<' || c == '!') {
-        return Error{Errc::kUnsupported, "compile GBNF: " + in_.position() +
-                                             ": token names cannot be honoured; write the text"};
-      } else {
-        return Expr::seq(std::move(parts));
-      }
+    while (starts_item(in_.peek())) {
+      HOLDFAST_TRY(Expr item, parse_item(depth));
+      parts.push_back(std::move(item));
       skip(depth > 0);
       HOLDFAST_CHECKED(parse_repetitions(parts.back()));
       skip(depth > 0);
+    }
+    return Expr::seq(std::move(parts));
+  }
+
+  static bool starts_item(char32_t c) {
+    return std::u32string_view(U"\"[.(<!").find(c) != std::u32string_view::npos || is_name_char(c);
+  }
+
+  Result<Expr> parse_item(std::uint32_t depth) {
+    switch (in_.peek()) {
+      case '"':
+        return parse_literal();
+      case '[':
+        return parse_class();
+      case '.':
+        in_.take('.');
+        return Expr::one_of(negated({}));
+      case '(': {
+        in_.take('(');
+        HOLDFAST_TRY(Expr inner, parse_alternatives(depth + 1));
+        if (!in_.take(')')) return bad("'(' without ')'");
+        return inner;
+      }
+      case '<':
+      case '!':
+        return Error{Errc::kUnsupported, "compile GBNF: " + in_.position() +
+                                             ": token names cannot be honoured; write the text"};
+      default: {
+        HOLDFAST_TRY(const std::string name, read_name());
+        return Expr::call(rule_of(name));
+      }
     }
   }
 

@@ -51,6 +51,76 @@ struct Moment {
   auto operator<=>(const Moment&) const = default;
 };
 
+/// Compares an automaton with that of all texts: finds the states that accept whenever that does.
+class AlwaysAccepting {
+ public:
+  /// `begins`: the bytes that are the first ones of their class.
+  AlwaysAccepting(const Dfa& dfa, const Dfa& every, const std::bitset<257>& begins, Budget& budget)
+      : dfa_(dfa), every_(every), begins_(begins), budget_(budget) {}
+
+  std::vector<std::uint8_t> build() {
+    id_of(0, 0);
+    for (std::uint32_t i = 0; i < pairs_.size() && budget_.take_work(256); ++i) {
+      follow(i, 0);
+      for (std::size_t byte = 1; byte < 256; ++byte) {
+        if (begins_[byte]) follow(i, static_cast<std::uint8_t>(byte));
+      }
+    }
+    const std::vector<std::uint8_t> misses = reaching_bad();
+    std::vector<std::uint8_t> always(dfa_.size(), 1);
+    for (std::uint32_t i = 0; i < pairs_.size(); ++i) {
+      if (misses[i] != 0) always[pairs_[i].first] = 0;
+    }
+    return always;
+  }
+
+ private:
+  std::uint32_t id_of(std::uint32_t x, std::uint32_t all) {
+    const auto [at, is_new] =
+        ids_.try_emplace(std::pair(x, all), static_cast<std::uint32_t>(pairs_.size()));
+    if (is_new) {
+      pairs_.emplace_back(x, all);
+      from_.emplace_back();
+      const bool misses = every_.accepting[all] != 0 && dfa_.accepting[x] == 0;
+      if (misses) bad_.push_back(at->second);
+    }
+    return at->second;
+  }
+  /// Follows a byte from pair `i`. Where only the automaton of all texts goes on the pair is bad.
+  void follow(std::uint32_t i, std::uint8_t byte) {
+    const auto [x, all] = pairs_[i];
+    const std::uint32_t all_to = every_.step(all, byte);
+    if (all_to == Dfa::kDead) return;
+    const std::uint32_t to = dfa_.step(x, byte);
+    if (to == Dfa::kDead) {
+      bad_.push_back(i);
+    } else {
+      from_[id_of(to, all_to)].push_back(i);
+    }
+  }
+  /// Returns by pair whether some text leads from it to a bad one.
+  std::vector<std::uint8_t> reaching_bad() {
+    std::vector<std::uint8_t> reach(pairs_.size(), 0);
+    while (!bad_.empty()) {
+      const std::uint32_t i = bad_.back();
+      bad_.pop_back();
+      if (reach[i] != 0) continue;
+      reach[i] = 1;
+      bad_.insert(bad_.end(), from_[i].begin(), from_[i].end());
+    }
+    return reach;
+  }
+
+  const Dfa& dfa_;
+  const Dfa& every_;
+  const std::bitset<257>& begins_;
+  Budget& budget_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> ids_;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs_;
+  std::vector<States> from_;  // by pair: those from which a byte leads to it
+  States bad_;
+};
+
 class Compiler {
  public:
   Compiler(Encoding encoding, Budget& budget) : encoding_(encoding), budget_(budget) {}
@@ -109,56 +179,10 @@ class Compiler {
     Duty duty;
     duty.dfa = run(part, start);
     duty.negative = negative;
-    duty.always = always_accepting(duty.dfa);
+    duty.always = AlwaysAccepting(duty.dfa, every_, begins_, budget_).build();
     at->second = static_cast<std::uint32_t>(duties_.size());
     duties_.push_back(std::move(duty));
     return at->second;
-  }
-  /// Compares an automaton with that of all texts: returns the states that accept whenever that
-  /// does.
-  std::vector<std::uint8_t> always_accepting(const Dfa& dfa) {
-    std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> ids;
-    std::vector<std::pair<std::uint32_t, std::uint32_t>> pairs;
-    std::vector<States> from;
-    States bad;
-    const auto id_of = [&](std::uint32_t x, std::uint32_t all) {
-      const auto [at, is_new] =
-          ids.try_emplace(std::pair(x, all), static_cast<std::uint32_t>(pairs.size()));
-      if (is_new) {
-        pairs.emplace_back(x, all);
-        from.emplace_back();
-        const bool misses = every_.accepting[all] != 0 && dfa.accepting[x] == 0;
-        if (misses) bad.push_back(at->second);
-      }
-      return at->second;
-    };
-    id_of(0, 0);
-    for (std::uint32_t i = 0; i < pairs.size() && budget_.take_work(256); ++i) {
-      const auto [x, all] = pairs[i];
-      for (int byte = 0; byte < 256; ++byte) {
-        if (!begins_[static_cast<std::size_t>(byte)] && byte > 0) continue;
-        const auto b = static_cast<std::uint8_t>(byte);
-        if (every_.step(all, b) == Dfa::kDead) continue;
-        if (dfa.step(x, b) == Dfa::kDead) {
-          bad.push_back(i);
-        } else {
-          from[id_of(dfa.step(x, b), every_.step(all, b))].push_back(i);
-        }
-      }
-    }
-    std::vector<std::uint8_t> misses(pairs.size(), 0);
-    while (!bad.empty()) {
-      const std::uint32_t i = bad.back();
-      bad.pop_back();
-      if (misses[i] != 0) continue;
-      misses[i] = 1;
-      bad.insert(bad.end(), from[i].begin(), from[i].end());
-    }
-    std::vector<std::uint8_t> always(dfa.size(), 1);
-    for (std::uint32_t i = 0; i < pairs.size(); ++i) {
-      if (misses[i] != 0) always[pairs[i].first] = 0;
-    }
-    return always;
   }
 
   const Encoding encoding_;
@@ -178,10 +202,7 @@ class PartRun {
 
   Dfa build(const Start& start) {
     dfa_.classes = classify(all_.begins_, dfa_.class_of);
-    std::vector<std::uint8_t> byte_of(dfa_.classes);
-    for (std::size_t byte = 256; byte-- > 0;) {
-      byte_of[dfa_.class_of[byte]] = static_cast<std::uint8_t>(byte);
-    }
+    const std::vector<std::uint8_t> byte_of = bytes_of_classes(dfa_);
     add({closed({Thread{}}, start), start});
     for (std::uint32_t id = 0; id < dfa_.size() && all_.budget_.ok(); ++id) {
       for (std::uint32_t c = 0; c < dfa_.classes && all_.budget_.ok(); ++c) {
@@ -204,13 +225,20 @@ class PartRun {
     return dfa_.size() - 1;
   }
 
+  /// Returns the context after a byte.
+  Start start_after(const Start& from, std::uint8_t byte) const {
+    Start to;
+    to.at_begin = false;
+    for (std::size_t b = 0; b < from.lookbehind.size(); ++b) {
+      const std::uint32_t at = from.lookbehind[b];
+      to.lookbehind.push_back(at == Dfa::kDead ? at : all_.lookbehinds_[b].step(at, byte));
+    }
+    return to;
+  }
+
   std::uint32_t step(const Moment& from, std::uint8_t byte) {
     Moment to;
-    to.start.at_begin = false;
-    for (std::size_t b = 0; b < from.start.lookbehind.size(); ++b) {
-      const std::uint32_t at = from.start.lookbehind[b];
-      to.start.lookbehind.push_back(at == Dfa::kDead ? at : all_.lookbehinds_[b].step(at, byte));
-    }
+    to.start = start_after(from.start, byte);
     std::vector<Thread> moved;
     for (const Thread& thread : from.threads) {
       Thread next;

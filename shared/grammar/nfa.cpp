@@ -88,6 +88,15 @@ void Nfa::append_utf8(std::uint32_t from, const CharSet& set, std::uint32_t to) 
   }
 }
 
+namespace {
+
+bool has_range_at(const Utf8Sequence& sequence, std::size_t depth, const ByteRange& range) {
+  return sequence.size() > depth && sequence[depth].lo == range.lo &&
+         sequence[depth].hi == range.hi;
+}
+
+}  // namespace
+
 /// Returns the edges of byte `depth` of the sequences, which are sorted and equal before it.
 std::vector<Nfa::Edge> Nfa::utf8_edges(std::span<const Utf8Sequence> sequences, std::size_t depth,
                                        Utf8States& states) {
@@ -95,10 +104,7 @@ std::vector<Nfa::Edge> Nfa::utf8_edges(std::span<const Utf8Sequence> sequences, 
   for (std::size_t i = 0; i < sequences.size() && budget_.ok();) {
     const ByteRange range = sequences[i][depth];
     std::size_t end = i + 1;
-    const auto goes_on = [&](const Utf8Sequence& other) {
-      return other.size() > depth && other[depth].lo == range.lo && other[depth].hi == range.hi;
-    };
-    while (end < sequences.size() && goes_on(sequences[end])) ++end;
+    while (end < sequences.size() && has_range_at(sequences[end], depth, range)) ++end;
     std::uint32_t target = states.end;
     if (sequences[i].size() > depth + 1) {
       target = utf8_state(utf8_edges(sequences.subspan(i, end - i), depth + 1, states), states);

@@ -36,14 +36,20 @@ void Pushdown::add_link(FrameId frame, StateId state, FrameId to) {
   frames_[frame].first_link = static_cast<std::uint32_t>(links_.size() - 1);
 }
 
+/// Returns the frame of a rule that this byte opened, or opens one.
+inline FrameId Pushdown::frame_of(RuleId rule, std::uint32_t at, bool& is_new) {
+  std::size_t frame = fresh_;
+  while (frame < frames_.size() && frames_[frame].rule != rule) ++frame;
+  is_new = frame == frames_.size();
+  if (is_new) frames_.push_back({at, rule, kNone});
+  return static_cast<FrameId>(frame);
+}
+
 void Pushdown::call(Configurations& configurations, const Configuration& from,
                     const Grammar::Call& call, std::uint32_t at) {
   if (grammar_->rules[call.rule].nullable) add(configurations, call.to, from.frame);
-  std::size_t frame = fresh_;
-  while (frame < frames_.size() && frames_[frame].rule != call.rule) ++frame;
-  const auto id = static_cast<FrameId>(frame);
-  const bool is_new = frame == frames_.size();
-  if (is_new) frames_.push_back({at, call.rule, kNone});
+  bool is_new = false;
+  const FrameId id = frame_of(call.rule, at, is_new);
   // A tail call returns to where its caller returns, so that right recursion does not pile up
   // frames. Frames of this byte may still grow, and the bottom has no links.
   const bool is_last = from.frame != kBottom && from.frame < fresh_ && grammar_->is_final(call.to);

@@ -70,6 +70,7 @@ class Pushdown {
   void expand(Configurations& configurations, std::uint32_t at);
   void add(Configurations& configurations, StateId state, FrameId frame);
   void add_link(FrameId frame, StateId state, FrameId to);
+  FrameId frame_of(RuleId rule, std::uint32_t at, bool& is_new);
   void call(Configurations& configurations, const Configuration& from, const Grammar::Call& call,
             std::uint32_t at);
 

@@ -87,32 +87,42 @@ class Parser {
     return characters(std::move(set));
   }
 
-  Result<Expr> parse_group(std::uint32_t depth) {
-    in_.take('(');
-    const bool ignored_case = ignores_case_;  // ends with the group that changed it
+  /// A group's kind, read from the text after its bracket.
+  struct GroupKind {
     bool is_look = false;
     bool ahead = true;
     bool negative = false;
-    if (in_.take('?')) {
-      const char32_t after = in_.peek(1);
-      const bool lookbehind = in_.peek() == '<' && (after == '=' || after == '!');
-      if (lookbehind) in_.take('<');
-      if (in_.peek() == '=' || in_.peek() == '!') {
-        is_look = true;
-        ahead = !lookbehind;
-        negative = in_.take('!');
-        in_.take('=');
-      } else {
-        HOLDFAST_TRY(const bool ends, parse_group_kind(depth));
-        if (ends) return Expr::empty();
-      }
+    bool is_whole = false;  // flags that end the group themselves
+  };
+
+  Result<GroupKind> parse_group_start(std::uint32_t depth) {
+    GroupKind kind;
+    if (!in_.take('?')) return kind;
+    const char32_t after = in_.peek(1);
+    const bool lookbehind = in_.peek() == '<' && (after == '=' || after == '!');
+    if (lookbehind) in_.take('<');
+    if (in_.peek() == '=' || in_.peek() == '!') {
+      kind.is_look = true;
+      kind.ahead = !lookbehind;
+      kind.negative = in_.take('!');
+      in_.take('=');
+      return kind;
     }
+    HOLDFAST_TRY(kind.is_whole, parse_group_kind(depth));
+    return kind;
+  }
+
+  Result<Expr> parse_group(std::uint32_t depth) {
+    in_.take('(');
+    const bool ignored_case = ignores_case_;  // ends with the group that changed it
+    HOLDFAST_TRY(const GroupKind kind, parse_group_start(depth));
+    if (kind.is_whole) return Expr::empty();
     HOLDFAST_TRY(Expr inner, parse_alternatives(depth + 1));
     if (!in_.take(')')) return bad("'(' without ')'");
     ignores_case_ = ignored_case;
-    if (!is_look) return inner;
-    if (!ahead && !is_plain(inner)) return unsupported("a look inside of a look behind");
-    return Expr::look(std::move(inner), ahead, negative);
+    if (!kind.is_look) return inner;
+    if (!kind.ahead && !is_plain(inner)) return unsupported("a look inside of a look behind");
+    return Expr::look(std::move(inner), kind.ahead, kind.negative);
   }
 
   /// Parses the text after "(?": ":", a name, or flags, which may end the group: "(?i)" holds from
@@ -121,8 +131,7 @@ class Parser {
     if (in_.take(':')) return false;
     if (in_.peek(1) == '<') in_.take('P');  // Python's notation of a name
     if (in_.take('<')) {
-      while (!in_.at_end() && in_.peek() != '>') in_.take(in_.peek());
-      if (!in_.take('>')) return bad("a group name without '>'");
+      HOLDFAST_CHECKED(skip_group_name());
       return false;
     }
     if (!in_.take('i')) return unsupported("this kind of group");
@@ -133,6 +142,11 @@ class Parser {
     if (depth > 0 || !in_.take(')')) return unsupported("this kind of group");
     ignores_case_ = true;
     return true;
+  }
+  Result<void> skip_group_name() {
+    while (!in_.at_end() && in_.peek() != '>') in_.take(in_.peek());
+    if (!in_.take('>')) return bad("a group name without '>'");
+    return {};
   }
 
   /// Returns true for an expression without looks and without an end anchor.
@@ -162,8 +176,10 @@ class Parser {
                       Expr::seq({look(false, true), look(true, !is_one)})});
   }
 
+  using Counts = std::pair<std::uint32_t, std::uint32_t>;  // the fewest and the most repetitions
+
   /// Reads {m}, {m,} or {m,n}; nullopt (and nothing is read) for other text.
-  std::optional<std::pair<std::uint32_t, std::uint32_t>> read_counts() {
+  std::optional<Counts> read_counts() {
     const std::size_t start = in_.offset();
     in_.take('{');
     const std::optional<std::uint32_t> min = in_.read_number(kCountMax);
@@ -176,29 +192,30 @@ class Parser {
     return std::nullopt;
   }
 
-  Result<Expr> parse_quantifiers(Expr atom) {
-    std::uint32_t min = 0;
-    std::uint32_t max = kUnlimited;
-    if (in_.take('+')) {
-      min = 1;
-    } else if (in_.take('?')) {
-      max = 1;
-    } else if (in_.peek() == '{') {
-      const auto counts = read_counts();
-      if (!counts) {
-        if (is_count_like()) return bad("a repetition of over " + std::to_string(kCountMax));
-        return atom;  // a literal brace
-      }
-      std::tie(min, max) = *counts;
-      if (max < min) return bad("a repetition whose maximum is below its minimum");
-    } else if (!in_.take('*')) {
-      return atom;
+  /// Reads a quantifier without what may follow it; nullopt if there is none.
+  Result<std::optional<Counts>> read_quantifier() {
+    if (in_.take('+')) return std::optional(Counts(1, kUnlimited));
+    if (in_.take('?')) return std::optional(Counts(0, 1));
+    if (in_.take('*')) return std::optional(Counts(0, kUnlimited));
+    if (in_.peek() != '{') return std::optional<Counts>();
+    const std::optional<Counts> counts = read_counts();
+    if (!counts && is_count_like()) {
+      return bad("a repetition of over " + std::to_string(kCountMax));
     }
+    if (counts && counts->second < counts->first) {
+      return bad("a repetition whose maximum is below its minimum");
+    }
+    return counts;  // nullopt: a literal brace
+  }
+
+  Result<Expr> parse_quantifiers(Expr atom) {
+    HOLDFAST_TRY(const std::optional<Counts> counts, read_quantifier());
+    if (!counts) return atom;
     in_.take('?');  // lazy: the same texts
     const char32_t next = in_.peek();
     if (next == '+') return unsupported("a possessive quantifier");
     if (next == '*' || next == '?') return bad("a quantifier behind a quantifier");
-    return Expr::repeat(std::move(atom), min, max);
+    return Expr::repeat(std::move(atom), counts->first, counts->second);
   }
   bool is_count_like() const { return in_.peek(1) >= '0' && in_.peek(1) <= '9'; }
 
@@ -208,21 +225,27 @@ class Parser {
     CharSet set;
     while (in_.peek() != ']') {
       if (in_.at_end()) return bad("'[' without ']'");
-      bool single = false;
-      HOLDFAST_TRY(CharSet lo, parse_class_atom(single));
-      if (in_.peek() == '-' && in_.peek(1) != ']' && in_.peek(1) != kNoChar) {
-        in_.take('-');
-        bool single_hi = false;
-        HOLDFAST_TRY(const CharSet hi, parse_class_atom(single_hi));
-        if (!single || !single_hi) return bad("a range whose end is a class");
-        if (hi[0].lo < lo[0].lo) return bad("a range whose end is below its start");
-        lo[0].hi = hi[0].lo;
-      }
-      unite(set, lo);
+      HOLDFAST_TRY(const CharSet part, parse_class_part());
+      unite(set, part);
     }
     in_.take(']');
     Expr chars = characters(normalised(std::move(set)));
     return negative ? Expr::one_of(negated(chars.chars)) : std::move(chars);
+  }
+
+  /// Parses a character, a class of its own, or a range of characters.
+  Result<CharSet> parse_class_part() {
+    bool single = false;
+    HOLDFAST_TRY(CharSet lo, parse_class_atom(single));
+    const bool is_range = in_.peek() == '-' && in_.peek(1) != ']' && in_.peek(1) != kNoChar;
+    if (!is_range) return lo;
+    in_.take('-');
+    bool single_hi = false;
+    HOLDFAST_TRY(const CharSet hi, parse_class_atom(single_hi));
+    if (!single || !single_hi) return bad("a range whose end is a class");
+    if (hi[0].lo < lo[0].lo) return bad("a range whose end is below its start");
+    lo[0].hi = hi[0].lo;
+    return lo;
   }
 
   Result<CharSet> parse_class_atom(bool& single) {
@@ -237,12 +260,11 @@ class Parser {
     return set;
   }
 
-  Result<CharSet> parse_escape() {
-    if (in_.at_end()) return bad("'\\' at the end");
-    const char32_t c = in_.peek();
-    in_.take(c);
-    const auto one = [](char32_t point) { return CharSet{{point, point}}; };
-    switch (c) {
+  static CharSet one(char32_t point) { return CharSet{{point, point}}; }
+
+  /// Returns the set of a letter that stands for a class; nullopt for another one.
+  static std::optional<CharSet> class_of_escape(char32_t letter) {
+    switch (letter) {
       case 'd':
         return kDigit;
       case 'D':
@@ -255,16 +277,38 @@ class Parser {
         return kSpace;
       case 'S':
         return negated(kSpace);
+      default:
+        return std::nullopt;
+    }
+  }
+
+  /// Returns the character that a letter stands for; nullopt if it does not.
+  static std::optional<char32_t> control_of_escape(char32_t letter) {
+    switch (letter) {
       case 't':
-        return one('\t');
+        return '\t';
       case 'n':
-        return one('\n');
+        return '\n';
       case 'r':
-        return one('\r');
+        return '\r';
       case 'f':
-        return one('\f');
+        return '\f';
       case 'v':
-        return one('\v');
+        return '\v';
+      case 'b':
+        return '\b';  // only in a class
+      default:
+        return std::nullopt;
+    }
+  }
+
+  Result<CharSet> parse_escape() {
+    if (in_.at_end()) return bad("'\\' at the end");
+    const char32_t c = in_.peek();
+    in_.take(c);
+    if (const std::optional<CharSet> set = class_of_escape(c)) return *set;
+    if (const std::optional<char32_t> control = control_of_escape(c)) return one(*control);
+    switch (c) {
       case '0':
         if (in_.peek() >= '0' && in_.peek() <= '9') return unsupported("an octal escape");
         return one(0);
@@ -272,23 +316,27 @@ class Parser {
         return read_code(2);
       case 'u':
         return in_.peek() == '{' ? read_braced() : read_code(4);
-      case 'b':
-        return one('\b');  // only in a class
       case 'k':
         return unsupported("a back reference");
       case 'p':
-        return parse_property(false);
       case 'P':
-        return parse_property(true);
-      case 'c': {
-        const char32_t letter = in_.peek() | 0x20;
-        if (letter < 'a' || letter > 'z') return bad("\\c without a letter");
-        in_.take(in_.peek());
-        return one(letter - 'a' + 1);
-      }
+        return parse_property(c == 'P');
+      case 'c':
+        return parse_control_letter();
       default:
-        break;
+        return escaped_character(c);
     }
+  }
+
+  Result<CharSet> parse_control_letter() {
+    const char32_t letter = in_.peek() | 0x20;
+    if (letter < 'a' || letter > 'z') return bad("\\c without a letter");
+    in_.take(in_.peek());
+    return one(letter - 'a' + 1);
+  }
+
+  /// Returns a character that stands for itself; letters and digits are kept for escapes.
+  Result<CharSet> escaped_character(char32_t c) const {
     if (c >= '1' && c <= '9') return unsupported("a back reference");
     if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
       return unsupported(std::string("the escape \\") + static_cast<char>(c));
@@ -314,17 +362,19 @@ class Parser {
     return negative ? negated(*set) : *set;
   }
 
+  static bool is_high_surrogate(char32_t point) { return point >= 0xD800 && point < 0xDC00; }
+
   Result<CharSet> read_code(int n) {
-    std::optional<char32_t> point = in_.read_hex(n);
+    const std::optional<char32_t> point = in_.read_hex(n);
     if (!point) return bad("an escape without its " + std::to_string(n) + " hexadecimal digits");
-    if (n == 4 && *point >= 0xD800 && *point < 0xDC00 && in_.peek() == '\\' && in_.peek(1) == 'u') {
-      in_.take('\\');
-      in_.take('u');
-      const std::optional<char32_t> low = in_.read_hex(4);
-      if (!low || *low < 0xDC00 || *low > 0xDFFF) return bad("half a surrogate pair");
-      point = 0x10000 + ((*point - 0xD800) << 10) + (*low - 0xDC00);
-    }
-    return scalar(*point);
+    const bool is_pair =
+        n == 4 && is_high_surrogate(*point) && in_.peek() == '\\' && in_.peek(1) == 'u';
+    if (!is_pair) return scalar(*point);
+    in_.take('\\');
+    in_.take('u');
+    const std::optional<char32_t> low = in_.read_hex(4);
+    if (!low || *low < 0xDC00 || *low > 0xDFFF) return bad("half a surrogate pair");
+    return scalar(0x10000 + ((*point - 0xD800) << 10) + (*low - 0xDC00));
   }
 
   Result<CharSet> read_braced() {

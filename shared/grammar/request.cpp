@@ -12,6 +12,20 @@ Error bad(const std::string& cause) {
   return {Errc::kInvalidRequest, "read grammar: " + cause};
 }
 
+Result<void> read_member(const std::string& name, const nlohmann::json& value,
+                         GrammarRequest& request) {
+  if (name == "finish" && value.is_boolean()) {
+    request.finish = value.get<bool>();
+    return {};
+  }
+  const bool recognised = name == "kind" || name == "source";
+  if (!recognised || !value.is_string()) {
+    return bad("expected only the texts \"kind\" and \"source\", and true or false as \"finish\"");
+  }
+  (name == "kind" ? request.kind : request.source) = value.get<std::string>();
+  return {};
+}
+
 }  // namespace
 
 std::string extra_of(const GrammarRequest& request) {
@@ -32,16 +46,7 @@ Result<std::optional<GrammarRequest>> read_extra(std::string_view extra_json) {
   if (!grammar->is_object()) return bad("expected {\"kind\": …, \"source\": …}");
   GrammarRequest request;
   for (const auto& [name, value] : grammar->items()) {
-    if (name == "finish" && value.is_boolean()) {
-      request.finish = value.get<bool>();
-      continue;
-    }
-    const bool recognised = name == "kind" || name == "source";
-    if (!recognised || !value.is_string()) {
-      return bad(
-          "expected only the texts \"kind\" and \"source\", and true or false as \"finish\"");
-    }
-    (name == "kind" ? request.kind : request.source) = value.get<std::string>();
+    HOLDFAST_CHECKED(read_member(name, value, request));
   }
   return std::optional<GrammarRequest>(std::move(request));
 }

@@ -21,15 +21,22 @@ std::optional<T> lesser(const std::optional<T>& a, const std::optional<T>& b) {
   return std::min(*a, *b);
 }
 
+bool contradict(std::uint32_t min, const std::optional<std::uint32_t>& max) {
+  return max && *max < min;
+}
+
+bool contradict(const std::optional<Bound>& lower, const std::optional<Bound>& upper) {
+  if (!lower || !upper) return false;
+  const auto order = lower->value <=> upper->value;
+  return order > 0 || (order == 0 && (lower->exclusive || upper->exclusive));
+}
+
 /// Removes types for which two limits contradict each other.
 void drop_impossible_types(Conjunct& c) {
-  if (c.max_length && *c.max_length < c.min_length) c.types &= ~kTypeString;
-  if (c.max_items && *c.max_items < c.min_items) c.types &= ~kTypeArray;
-  if (c.max_properties && *c.max_properties < c.min_properties) c.types &= ~kTypeObject;
-  if (!c.lower || !c.upper) return;
-  const bool open = c.lower->exclusive || c.upper->exclusive;
-  const auto order = c.lower->value <=> c.upper->value;
-  if (order > 0 || (order == 0 && open)) c.types &= ~(kTypeInteger | kTypeFraction);
+  if (contradict(c.min_length, c.max_length)) c.types &= ~kTypeString;
+  if (contradict(c.min_items, c.max_items)) c.types &= ~kTypeArray;
+  if (contradict(c.min_properties, c.max_properties)) c.types &= ~kTypeObject;
+  if (contradict(c.lower, c.upper)) c.types &= ~(kTypeInteger | kTypeFraction);
 }
 
 /// Returns true for the common keywords that do not restrict documents.
@@ -55,15 +62,17 @@ JsonTree without_annotations(const JsonTree& tree, bool is_map) {
   static const std::set<std::string> maps = {"properties",  "patternProperties", "$defs",
                                              "definitions", "dependentSchemas",  "dependencies"};
   static const std::set<std::string> values = {"enum", "const", "required"};
-  const bool is_object = tree.is(JsonTree::Kind::kObject);
   JsonTree out = {tree.kind, tree.boolean, tree.text, {}, {}};
+  if (!tree.is(JsonTree::Kind::kObject)) {
+    for (const JsonTree& item : tree.items) out.items.push_back(without_annotations(item, false));
+    return out;
+  }
   for (std::size_t i = 0; i < tree.items.size(); ++i) {
-    const std::string name = is_object ? tree.names[i] : "";
-    const bool is_keyword = is_object && !is_map;
-    if (is_keyword && is_annotation(name)) continue;
-    if (is_object) out.names.push_back(name);
-    const bool is_value = is_keyword && values.count(name) != 0;
-    const bool holds_names = is_keyword && maps.count(name) != 0;
+    const std::string& name = tree.names[i];
+    if (!is_map && is_annotation(name)) continue;
+    const bool is_value = !is_map && values.contains(name);
+    const bool holds_names = !is_map && maps.contains(name);
+    out.names.push_back(name);
     out.items.push_back(is_value ? tree.items[i] : without_annotations(tree.items[i], holds_names));
   }
   return out;

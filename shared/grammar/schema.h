@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -190,16 +191,36 @@ class KeywordReader {
   Error bad(const std::string& keyword, const std::string& cause) const;
   Error unsupported(const std::string& keyword, const std::string& cause) const;
   Result<void> read_keyword(const std::string& keyword, const JsonTree& value);
-  Result<void> read_general(const std::string& keyword, const JsonTree& value, bool& recognised);
-  Result<void> read_string(const std::string& keyword, const JsonTree& value, bool& recognised);
-  Result<void> read_number(const std::string& keyword, const JsonTree& value, bool& recognised);
-  Result<void> read_object(const std::string& keyword, const JsonTree& value, bool& recognised);
-  Result<void> read_array(const std::string& keyword, const JsonTree& value, bool& recognised);
-  Result<void> read_type(const JsonTree& value);
-  Result<void> read_format(const JsonTree& value);
+  using Read = Result<void> (KeywordReader::*)(const std::string& keyword, const JsonTree& value);
+  /// Returns the functions that read the keywords.
+  static const std::map<std::string_view, Read>& keywords();
+  Result<void> read_type(const std::string& keyword, const JsonTree& value);
+  Result<void> read_const(const std::string& keyword, const JsonTree& value);
+  Result<void> read_enum(const std::string& keyword, const JsonTree& value);
+  Result<void> read_nullable(const std::string& keyword, const JsonTree& value);
+  Result<void> read_pattern(const std::string& keyword, const JsonTree& value);
+  Result<void> read_format(const std::string& keyword, const JsonTree& value);
+  Result<void> read_inclusive_bound(const std::string& keyword, const JsonTree& value);
+  Result<void> read_exclusive_bound(const std::string& keyword, const JsonTree& value);
+  Result<void> read_multiple(const std::string& keyword, const JsonTree& value);
+  Result<void> read_properties(const std::string& keyword, const JsonTree& value);
+  Result<void> read_pattern_properties(const std::string& keyword, const JsonTree& value);
+  Result<void> read_additional_properties(const std::string& keyword, const JsonTree& value);
+  Result<void> read_property_names(const std::string& keyword, const JsonTree& value);
+  Result<void> read_required(const std::string& keyword, const JsonTree& value);
+  Result<void> read_items(const std::string& keyword, const JsonTree& value);
+  Result<void> read_prefix_items(const std::string& keyword, const JsonTree& value);
+  Result<void> read_additional_items(const std::string& keyword, const JsonTree& value);
+  Result<void> read_unique_items(const std::string& keyword, const JsonTree& value);
+  Result<void> read_contains(const std::string& keyword, const JsonTree& value);
+  Result<void> read_min_contains(const std::string& keyword, const JsonTree& value);
+  Result<void> read_max_contains(const std::string& keyword, const JsonTree& value);
+  template <auto member>
+  Result<void> read_count(const std::string& keyword, const JsonTree& value);
+  void narrow_to(std::vector<const JsonTree*> values);
+  void require(const std::string& name);
   Result<void> read_bound(const std::string& keyword, const JsonTree& value, bool lower,
                           bool exclusive);
-  Result<void> read_items(const JsonTree& value);
   Result<void> read_named(const std::string& keyword, const JsonTree& value,
                           std::vector<std::pair<std::string, SchemaId>>& out);
   Result<void> read_list(const std::string& keyword, const JsonTree& value,

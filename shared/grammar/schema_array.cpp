@@ -3,6 +3,98 @@
 #include "shared/grammar/schema_builder.h"
 
 namespace holdfast::grammar {
+namespace {
+
+bool is_free_array(const Conjunct& c) {
+  return c.arrays.empty() && c.min_items == 0 && !c.max_items && !c.unique_items &&
+         c.contains.empty();
+}
+
+bool is_long(std::uint32_t min, std::uint32_t max) {
+  return min > Counted::kPlainMax || (max != kUnlimited && max > Counted::kPlainMax);
+}
+
+bool is_possible(const Contains& contains) {
+  return !contains.max || *contains.max >= contains.min;
+}
+
+std::uint32_t longest_prefix(const Conjunct& c) {
+  std::size_t longest = 0;
+  for (const ArrayPart& part : c.arrays) longest = std::max(longest, part.prefix.size());
+  return static_cast<std::uint32_t>(longest);
+}
+
+}  // namespace
+
+/// An array as an automaton: a state for each number of items, and of items that satisfied
+/// `contains`, which are counted up to its maximum, or else its minimum.
+class SchemaBuilder::ArrayNfa {
+ public:
+  /// `prefix`: how many items have schemas of their own; `max`: how many items at most.
+  ArrayNfa(SchemaBuilder& builder, const Conjunct& c, std::uint32_t prefix, std::uint32_t max)
+      : builder_(builder),
+        c_(c),
+        contains_(c.contains.empty() ? Contains{0, 0, std::nullopt} : c.contains[0]),
+        counted_(contains_.max ? *contains_.max : contains_.min),
+        is_bounded_(max != kUnlimited),
+        last_(is_bounded_ ? max : std::max({prefix, c.min_items, 1u})),
+        nfa_(builder.rules_.budget()) {}
+
+  const Nfa& build() {
+    here_.assign(1, nfa_.append(nfa_.append_literal(0, "["), builder_.json_.gap()));
+    end_ = nfa_.add_state();
+    nfa_.set_accept(end_);
+    for (std::uint32_t k = 1; k <= counted_; ++k) here_.push_back(nfa_.add_state());
+    for (std::uint32_t n = 0; n <= last_; ++n) {
+      if (!nfa_.budget().take_work(here_.size())) break;
+      if (n >= c_.min_items) add_end(n);
+      const bool is_full = n == last_ && is_bounded_;
+      if (is_full || !add_item(n)) break;
+    }
+    return nfa_;
+  }
+
+ private:
+  /// Ends the array after n items.
+  void add_end(std::uint32_t n) {
+    const std::uint32_t done = nfa_.add_state();
+    for (std::uint32_t k = contains_.min; k <= counted_; ++k) {
+      nfa_.add_empty(n == 0 ? here_[k] : nfa_.append(here_[k], builder_.json_.gap()), done);
+    }
+    nfa_.add_empty(nfa_.append_literal(done, "]"), end_);
+  }
+  /// Adds the item after n others. False: the array ends before it.
+  bool add_item(std::uint32_t n) {
+    SchemaSet set;
+    if (!builder_.item_schemas(c_, n, set)) return false;
+    std::vector<std::uint32_t> next = here_;  // the same states again once it loops
+    if (n < last_) {
+      for (std::uint32_t& state : next) state = nfa_.add_state();
+    }
+    const SchemaSet others =
+        contains_.max ? builder_.with(set, builder_.reader_.negated(contains_.schema)) : set;
+    for (std::uint32_t k = 0; k <= counted_; ++k) {
+      const std::uint32_t item =
+          n == 0 ? here_[k] : nfa_.append(nfa_.append_literal(here_[k], ","), builder_.json_.gap());
+      if (!builder_.has_false(others)) nfa_.add_call(item, builder_.rule_of(others), next[k]);
+      if (k == counted_) continue;
+      nfa_.add_call(item, builder_.rule_of(builder_.with(set, contains_.schema)), next[k + 1]);
+    }
+    here_ = std::move(next);
+    return true;
+  }
+
+  SchemaBuilder& builder_;
+  const Conjunct& c_;
+  const Contains contains_;
+  const std::uint32_t counted_;  // the most items that satisfy `contains` and are told apart
+  const bool is_bounded_;
+  const std::uint32_t last_;  // from so many items on the array loops in one state, or is full
+  Nfa nfa_;
+  std::uint32_t end_ = 0;
+  std::vector<std::uint32_t> here_;  // by the number of items that satisfied `contains`
+};
+
 /// Sets the schemas of the item at an index. False: the array ends before it.
 bool SchemaBuilder::item_schemas(const Conjunct& c, std::size_t at, SchemaSet& out) const {
   std::vector<SchemaId> ids;
@@ -30,66 +122,32 @@ SchemaSet SchemaBuilder::with(const SchemaSet& set, SchemaId more) const {
   return reader_.set_of(std::move(ids));
 }
 
+/// Returns the most items; kUnlimited where there is no limit.
+std::uint32_t SchemaBuilder::items_max(const Conjunct& c) const {
+  const std::uint32_t least = std::max(longest_prefix(c), c.min_items);
+  const std::uint32_t max = c.max_items ? *c.max_items : kUnlimited;
+  SchemaSet rest;
+  return item_schemas(c, least, rest) ? max : std::min(max, least);
+}
+
 Result<Expr> SchemaBuilder::array_of(const Conjunct& c) {
-  const bool is_free =
-      c.arrays.empty() && c.min_items == 0 && !c.max_items && !c.unique_items && c.contains.empty();
-  if (is_free) return Expr::call(json_.any_array());
+  if (is_free_array(c)) return Expr::call(json_.any_array());
   if (c.contains.size() > 1) {
     return schema_error(Errc::kUnsupported, "contains", c.pointer,
                         "more than one cannot be honoured together");
   }
-  std::size_t prefix = 0;
-  for (const ArrayPart& part : c.arrays) prefix = std::max(prefix, part.prefix.size());
-  SchemaSet rest;
-  const bool open = item_schemas(c, std::max<std::size_t>(prefix, c.min_items), rest);
-  std::uint32_t max = c.max_items ? *c.max_items : kUnlimited;
-  if (!open) max = std::min(max, std::max(static_cast<std::uint32_t>(prefix), c.min_items));
+  const std::uint32_t prefix = longest_prefix(c);
+  const std::uint32_t max = items_max(c);
   if (c.unique_items && max > 1) return unique_array_of(c, max);
-  const bool is_long =
-      c.min_items > Counted::kPlainMax || (max != kUnlimited && max > Counted::kPlainMax);
-  if (is_long && prefix == 0 && c.contains.empty()) return long_array_of(c, max);
-  // Items that satisfy `contains` are counted up to its maximum, or else its minimum.
-  const Contains contains = c.contains.empty() ? Contains{0, 0, std::nullopt} : c.contains[0];
-  const std::uint32_t min_contains = contains.min;
-  const std::uint32_t counted = contains.max ? *contains.max : min_contains;
-  if (counted < min_contains) return Expr::nothing();
-  Nfa nfa(rules_.budget());
-  const std::uint32_t begin = nfa.append(nfa.append_literal(0, "["), json_.gap());
-  const std::uint32_t end = nfa.add_state();
-  nfa.set_accept(end);
-  // From `last` items on the array loops in one state.
-  const auto last =
-      max != kUnlimited ? max : std::max({static_cast<std::uint32_t>(prefix), c.min_items, 1u});
-  std::vector<std::uint32_t> here{begin};  // by the number of items that satisfied `contains`
-  for (std::uint32_t k = 1; k <= counted; ++k) here.push_back(nfa.add_state());
-  for (std::uint32_t n = 0;; ++n) {
-    if (!rules_.budget().take_work(here.size())) break;
-    if (n >= c.min_items) {
-      const std::uint32_t done = nfa.add_state();
-      for (std::uint32_t k = min_contains; k <= counted; ++k) {
-        nfa.add_empty(n == 0 ? here[k] : nfa.append(here[k], json_.gap()), done);
-      }
-      nfa.add_empty(nfa.append_literal(done, "]"), end);
-    }
-    if (n == last && max != kUnlimited) break;
-    SchemaSet set;
-    if (!item_schemas(c, n, set)) break;
-    std::vector<std::uint32_t> next = here;  // the same states again once it loops
-    if (n < last) {
-      for (std::uint32_t& state : next) state = nfa.add_state();
-    }
-    const SchemaSet others =
-        contains.max ? with(set, reader_.negated(contains.schema)) : SchemaSet(set);
-    for (std::uint32_t k = 0; k <= counted; ++k) {
-      const std::uint32_t item =
-          n == 0 ? here[k] : nfa.append(nfa.append_literal(here[k], ","), json_.gap());
-      if (!has_false(others)) nfa.add_call(item, rule_of(others), next[k]);
-      if (k == counted) continue;
-      nfa.add_call(item, rule_of(with(set, contains.schema)), next[k + 1]);
-    }
-    if (n == last) break;
-    here = std::move(next);
-  }
+  if (is_long(c.min_items, max) && prefix == 0 && c.contains.empty()) return long_array_of(c, max);
+  return plain_array_of(c, prefix, max);
+}
+
+Result<Expr> SchemaBuilder::plain_array_of(const Conjunct& c, std::uint32_t prefix,
+                                           std::uint32_t max) {
+  if (!std::all_of(c.contains.begin(), c.contains.end(), is_possible)) return Expr::nothing();
+  ArrayNfa array(*this, c, prefix, max);
+  const Nfa& nfa = array.build();
   if (!rules_.budget().ok()) {
     return schema_error(Errc::kInvalidRequest, c.max_items ? "maxItems" : "minItems", c.pointer,
                         rules_.budget().error("count items").what);

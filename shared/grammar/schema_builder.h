@@ -47,6 +47,8 @@ class SchemaBuilder {
   static Result<void> check_minimum(const std::string& keyword, std::uint32_t min,
                                     const std::string& pointer);
   Result<Expr> string_of(const Conjunct& c);
+  Result<RuleId> rule_of_length(const Conjunct& c);
+  Result<RuleId> rule_of_characters(const Conjunct& c);
   Result<Dfa> characters_of(const Conjunct& c);  // between the quotes
   Result<Dfa> with_length(const Conjunct& c, const Dfa& dfa);
   Result<const Dfa*> pattern_dfa(const std::string& pattern, const std::string& pointer);
@@ -55,8 +57,11 @@ class SchemaBuilder {
   Result<Expr> number_of(const Conjunct& c);
   static NumberSpec number_spec(const Conjunct& c);
 
+  class ArrayNfa;
+  std::uint32_t items_max(const Conjunct& c) const;
   Result<Expr> array_of(const Conjunct& c);
   Result<Expr> long_array_of(const Conjunct& c, std::uint32_t max);
+  Result<Expr> plain_array_of(const Conjunct& c, std::uint32_t prefix, std::uint32_t max);
   bool item_schemas(const Conjunct& c, std::size_t at, SchemaSet& out) const;
   using Values = std::vector<Expr>;
   Result<Expr> unique_array_of(const Conjunct& c, std::uint32_t max_items);
@@ -70,6 +75,9 @@ class SchemaBuilder {
   Result<Expr> object_of(const Conjunct& c);
   Result<SchemaSet> member_schemas(const Conjunct& c, const std::string& name, bool& is_named);
   Result<std::vector<std::pair<std::string, SchemaSet>>> named_members(const Conjunct& c);
+  Result<Dfa> unlisted_names(const Conjunct& c,
+                             const std::vector<std::pair<std::string, SchemaSet>>& named);
+  SchemaSet schemas_of_names(const Conjunct& c, const std::set<std::string>& matched) const;
   Result<std::vector<FreeNames>> free_names(
       const Conjunct& c, const std::vector<std::pair<std::string, SchemaSet>>& named);
   bool has_false(const SchemaSet& set) const;
@@ -77,11 +85,20 @@ class SchemaBuilder {
   Result<bool> admits(const SchemaSet& set, const JsonTree& value);
   Result<bool> admits(const Conjunct& c, const JsonTree& value);
   Result<bool> admits_string(const Conjunct& c, const JsonTree& value);
+  Result<bool> admits_patterns(const Conjunct& c, const std::string& escaped);
   Result<bool> admits_number(const Conjunct& c, const JsonTree& value);
   Result<bool> admits_array(const Conjunct& c, const JsonTree& value);
+  Result<bool> admits_contained(const Contains& contains, const JsonTree& value);
   Result<bool> admits_object(const Conjunct& c, const JsonTree& value);
+  Result<bool> admits_member(const Conjunct& c, const std::string& name, const JsonTree& value);
   /// Returns true if surely no document satisfies it; false where that is undecided.
   Result<bool> is_empty(const Conjunct& c, std::uint32_t depth);
+  /// Return false if surely no document of the type satisfies it.
+  Result<bool> may_be_listed(const Conjunct& c);
+  Result<bool> may_be_string(const Conjunct& c);
+  Result<bool> may_be_number(const Conjunct& c);
+  bool may_be_array(const Conjunct& c, std::uint32_t depth);
+  Result<bool> may_be_object(const Conjunct& c, std::uint32_t depth);
   bool is_empty_set(const SchemaSet& set, std::uint32_t depth);
   static Result<bool> is_disjoint(void* builder, const Conjunct& both);
 

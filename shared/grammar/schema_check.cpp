@@ -12,6 +12,10 @@ namespace {
 
 constexpr std::uint32_t kEmptyDepthMax = 4;  // nesting of properties that is checked
 
+bool is_between(std::size_t n, std::uint32_t min, const std::optional<std::uint32_t>& max) {
+  return n >= min && (!max || n <= *max);
+}
+
 bool within(const Conjunct& c, const Decimal& number) {
   if (c.lower) {
     const auto order = number <=> c.lower->value;
@@ -82,8 +86,21 @@ Result<bool> SchemaBuilder::admits(const Conjunct& c, const JsonTree& value) {
 
 Result<bool> SchemaBuilder::admits_string(const Conjunct& c, const JsonTree& value) {
   const std::size_t n = count_characters(value.text);
-  if (n < c.min_length || (c.max_length && n > *c.max_length)) return false;
+  if (!is_between(n, c.min_length, c.max_length)) return false;
   const std::string escaped = json_escaped(value.text);
+  HOLDFAST_TRY(const bool good, admits_patterns(c, escaped));
+  if (!good) return false;
+  for (const JsonTree* other : c.other_texts) {
+    if (other->text == value.text) return false;
+  }
+  for (const std::string& format : c.formats) {
+    HOLDFAST_TRY(const Dfa* dfa, format_dfa(format, c.pointer));
+    if (dfa != nullptr && !dfa->matches(escaped)) return false;
+  }
+  return true;
+}
+
+Result<bool> SchemaBuilder::admits_patterns(const Conjunct& c, const std::string& escaped) {
   for (const std::string& pattern : c.patterns) {
     HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     if (!dfa->matches(escaped)) return false;
@@ -91,13 +108,6 @@ Result<bool> SchemaBuilder::admits_string(const Conjunct& c, const JsonTree& val
   for (const std::string& pattern : c.not_patterns) {
     HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     if (dfa->matches(escaped)) return false;
-  }
-  for (const JsonTree* other : c.other_texts) {
-    if (other->text == value.text) return false;
-  }
-  for (const std::string& format : c.formats) {
-    HOLDFAST_TRY(const Dfa* dfa, format_dfa(format, c.pointer));
-    if (dfa != nullptr && !dfa->matches(escaped)) return false;
   }
   return true;
 }
@@ -121,7 +131,7 @@ Result<bool> SchemaBuilder::admits_number(const Conjunct& c, const JsonTree& val
 
 Result<bool> SchemaBuilder::admits_array(const Conjunct& c, const JsonTree& value) {
   const std::size_t n = value.items.size();
-  if (n < c.min_items || (c.max_items && n > *c.max_items)) return false;
+  if (!is_between(n, c.min_items, c.max_items)) return false;
   std::set<std::string> unique;
   for (std::size_t i = 0; i < n; ++i) {
     SchemaSet set;
@@ -131,33 +141,82 @@ Result<bool> SchemaBuilder::admits_array(const Conjunct& c, const JsonTree& valu
     if (c.unique_items && !unique.insert(canonical_json(value.items[i])).second) return false;
   }
   for (const Contains& contains : c.contains) {
-    std::uint32_t found = 0;
-    for (const JsonTree& item : value.items) {
-      HOLDFAST_TRY(const bool good, admits(reader_.set_of({contains.schema}), item));
-      found += good ? 1 : 0;
-    }
-    if (found < contains.min || (contains.max && found > *contains.max)) return false;
+    HOLDFAST_TRY(const bool good, admits_contained(contains, value));
+    if (!good) return false;
   }
   return true;
 }
 
+Result<bool> SchemaBuilder::admits_contained(const Contains& contains, const JsonTree& value) {
+  std::uint32_t found = 0;
+  for (const JsonTree& item : value.items) {
+    HOLDFAST_TRY(const bool good, admits(reader_.set_of({contains.schema}), item));
+    found += good ? 1 : 0;
+  }
+  return is_between(found, contains.min, contains.max);
+}
+
 Result<bool> SchemaBuilder::admits_object(const Conjunct& c, const JsonTree& value) {
   const std::size_t n = value.names.size();
-  if (n < c.min_properties || (c.max_properties && n > *c.max_properties)) return false;
+  if (!is_between(n, c.min_properties, c.max_properties)) return false;
   for (const std::string& name : c.required) {
     if (value.find(name) == nullptr) return false;
   }
   for (std::size_t i = 0; i < n; ++i) {
-    bool is_named = false;
-    HOLDFAST_TRY(const SchemaSet set, member_schemas(c, value.names[i], is_named));
-    HOLDFAST_TRY(bool good, admits(set, value.items[i]));
-    if (good && !c.names.empty()) {
-      JsonTree name;
-      name.kind = JsonTree::Kind::kString;
-      name.text = value.names[i];
-      HOLDFAST_TRY(good, admits(c.names, name));
-    }
+    HOLDFAST_TRY(const bool good, admits_member(c, value.names[i], value.items[i]));
     if (!good) return false;
+  }
+  return true;
+}
+
+Result<bool> SchemaBuilder::admits_member(const Conjunct& c, const std::string& name,
+                                          const JsonTree& value) {
+  bool is_named = false;
+  HOLDFAST_TRY(const SchemaSet set, member_schemas(c, name, is_named));
+  HOLDFAST_TRY(const bool good, admits(set, value));
+  if (!good || c.names.empty()) return good;
+  JsonTree text;
+  text.kind = JsonTree::Kind::kString;
+  text.text = name;
+  return admits(c.names, text);
+}
+
+Result<bool> SchemaBuilder::may_be_listed(const Conjunct& c) {
+  for (const JsonTree* value : *c.values) {
+    HOLDFAST_TRY(const bool good, admits(c, *value));
+    if (good) return true;
+  }
+  return false;
+}
+
+Result<bool> SchemaBuilder::may_be_string(const Conjunct& c) {
+  if ((c.types & kTypeString) == 0) return false;
+  HOLDFAST_TRY(const Dfa characters, characters_of(c));
+  return !characters.is_empty();
+}
+
+Result<bool> SchemaBuilder::may_be_number(const Conjunct& c) {
+  if ((c.types & (kTypeInteger | kTypeFraction)) == 0) return false;
+  HOLDFAST_TRY(const Dfa numbers, number_dfa(number_spec(c), c.pointer, rules_.budget()));
+  return !numbers.is_empty();
+}
+
+bool SchemaBuilder::may_be_array(const Conjunct& c, std::uint32_t depth) {
+  if ((c.types & kTypeArray) == 0) return false;
+  for (std::uint32_t i = 0; i < std::min(c.min_items, 8u); ++i) {
+    SchemaSet set;
+    item_schemas(c, i, set);
+    if (is_empty_set(set, depth + 1)) return false;
+  }
+  return true;
+}
+
+Result<bool> SchemaBuilder::may_be_object(const Conjunct& c, std::uint32_t depth) {
+  if ((c.types & kTypeObject) == 0) return false;
+  for (const std::string& name : c.required) {
+    bool is_named = false;
+    HOLDFAST_TRY(const SchemaSet set, member_schemas(c, name, is_named));
+    if (is_empty_set(set, depth + 1)) return false;
   }
   return true;
 }
@@ -165,37 +224,16 @@ Result<bool> SchemaBuilder::admits_object(const Conjunct& c, const JsonTree& val
 Result<bool> SchemaBuilder::is_empty(const Conjunct& c, std::uint32_t depth) {
   if (c.refused) return false;
   if (c.values) {
-    for (const JsonTree* value : *c.values) {
-      HOLDFAST_TRY(const bool good, admits(c, *value));
-      if (good) return false;
-    }
-    return true;
+    HOLDFAST_TRY(const bool listed, may_be_listed(c));
+    return !listed;
   }
   if ((c.types & (kTypeNull | kTypeBoolean)) != 0) return false;
-  if ((c.types & kTypeString) != 0) {
-    HOLDFAST_TRY(const Dfa characters, characters_of(c));
-    if (!characters.is_empty()) return false;
-  }
-  if ((c.types & (kTypeInteger | kTypeFraction)) != 0) {
-    HOLDFAST_TRY(const Dfa numbers, number_dfa(number_spec(c), c.pointer, rules_.budget()));
-    if (!numbers.is_empty()) return false;
-  }
-  if ((c.types & kTypeArray) != 0) {
-    bool impossible = false;
-    for (std::uint32_t i = 0; i < std::min(c.min_items, 8u) && !impossible; ++i) {
-      SchemaSet set;
-      item_schemas(c, i, set);
-      impossible = is_empty_set(set, depth + 1);
-    }
-    if (!impossible) return false;
-  }
-  if ((c.types & kTypeObject) == 0) return true;
-  for (const std::string& name : c.required) {
-    bool is_named = false;
-    HOLDFAST_TRY(const SchemaSet set, member_schemas(c, name, is_named));
-    if (is_empty_set(set, depth + 1)) return true;
-  }
-  return false;
+  HOLDFAST_TRY(const bool string, may_be_string(c));
+  if (string) return false;
+  HOLDFAST_TRY(const bool number, may_be_number(c));
+  if (number || may_be_array(c, depth)) return false;
+  HOLDFAST_TRY(const bool object, may_be_object(c, depth));
+  return !object;
 }
 
 bool SchemaBuilder::is_empty_set(const SchemaSet& set, std::uint32_t depth) {

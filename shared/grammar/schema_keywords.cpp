@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "shared/grammar/schema.h"
 #include "shared/grammar/schema_formats.h"
@@ -68,6 +70,14 @@ std::uint8_t types_named(std::string name) {
   return at == types.end() ? std::uint8_t{0} : at->second;
 }
 
+bool is_set(const ObjectPart& part) {
+  return !part.properties.empty() || !part.patterns.empty() || part.additional;
+}
+
+bool is_set(const ArrayPart& part) {
+  return !part.prefix.empty() || part.items;
+}
+
 }  // namespace
 
 std::uint8_t type_of(const JsonTree& value) {
@@ -102,18 +112,58 @@ Error KeywordReader::unsupported(const std::string& keyword, const std::string& 
   return schema_error(Errc::kUnsupported, keyword, pointer_, cause);
 }
 
+/// Reads a count into a member of the conjunct.
+template <auto member>
+Result<void> KeywordReader::read_count(const std::string& keyword, const JsonTree& value) {
+  HOLDFAST_TRY(out_.*member, count(keyword, value));
+  return {};
+}
+
+const std::map<std::string_view, KeywordReader::Read>& KeywordReader::keywords() {
+  using R = KeywordReader;
+  static const std::map<std::string_view, Read> table = {
+      {"type", &R::read_type},
+      {"const", &R::read_const},
+      {"enum", &R::read_enum},
+      {"nullable", &R::read_nullable},
+      {"minLength", &R::read_count<&Conjunct::min_length>},
+      {"maxLength", &R::read_count<&Conjunct::max_length>},
+      {"pattern", &R::read_pattern},
+      {"format", &R::read_format},
+      {"minimum", &R::read_inclusive_bound},
+      {"maximum", &R::read_inclusive_bound},
+      {"exclusiveMinimum", &R::read_exclusive_bound},
+      {"exclusiveMaximum", &R::read_exclusive_bound},
+      {"multipleOf", &R::read_multiple},
+      {"properties", &R::read_properties},
+      {"patternProperties", &R::read_pattern_properties},
+      {"additionalProperties", &R::read_additional_properties},
+      {"propertyNames", &R::read_property_names},
+      {"required", &R::read_required},
+      {"minProperties", &R::read_count<&Conjunct::min_properties>},
+      {"maxProperties", &R::read_count<&Conjunct::max_properties>},
+      {"items", &R::read_items},
+      {"prefixItems", &R::read_prefix_items},
+      {"additionalItems", &R::read_additional_items},
+      {"minItems", &R::read_count<&Conjunct::min_items>},
+      {"maxItems", &R::read_count<&Conjunct::max_items>},
+      {"uniqueItems", &R::read_unique_items},
+      {"contains", &R::read_contains},
+      {"minContains", &R::read_min_contains},
+      {"maxContains", &R::read_max_contains},
+  };
+  return table;
+}
+
 Result<Conjunct> KeywordReader::read() {
   out_.pointer = pointer_;
   for (std::size_t i = 0; i < tree_.names.size(); ++i) {
     HOLDFAST_CHECKED(read_keyword(tree_.names[i], tree_.items[i]));
   }
-  if (const JsonTree* nullable = tree_.find("nullable")) {  // OpenAPI 3.0
-    if (nullable->boolean) out_.types |= kTypeNull;
-  }
-  if (!object_.properties.empty() || !object_.patterns.empty() || object_.additional) {
-    out_.objects.push_back(std::move(object_));
-  }
-  if (!array_.prefix.empty() || array_.items) out_.arrays.push_back(std::move(array_));
+  const JsonTree* nullable = tree_.find("nullable");  // OpenAPI 3.0
+  if (nullable != nullptr && nullable->boolean) out_.types |= kTypeNull;
+  if (is_set(object_)) out_.objects.push_back(std::move(object_));
+  if (is_set(array_)) out_.arrays.push_back(std::move(array_));
   if (contains_) {
     of_contains_.schema = *contains_;
     if (of_contains_.min > 0 || of_contains_.max) out_.contains.push_back(of_contains_);
@@ -125,53 +175,43 @@ Result<void> KeywordReader::read_keyword(const std::string& keyword, const JsonT
   // Clients without a value write null; unknown keywords do not restrict anything.
   const bool is_absent = value.is(JsonTree::Kind::kNull) && keyword != "const";
   if (is_absent || is_group(keyword)) return {};
-  bool recognised = false;
-  HOLDFAST_CHECKED(read_general(keyword, value, recognised));
-  if (!recognised) HOLDFAST_CHECKED(read_string(keyword, value, recognised));
-  if (!recognised) HOLDFAST_CHECKED(read_number(keyword, value, recognised));
-  if (!recognised) HOLDFAST_CHECKED(read_object(keyword, value, recognised));
-  if (!recognised) HOLDFAST_CHECKED(read_array(keyword, value, recognised));
+  const auto keyword_reader = keywords().find(keyword);
+  return keyword_reader != keywords().end() ? (this->*keyword_reader->second)(keyword, value)
+                                            : Result<void>();
+}
+
+/// Allows only these values. Next to others both must hold; values are compared when sets are
+/// joined.
+void KeywordReader::narrow_to(std::vector<const JsonTree*> values) {
+  Conjunct some;
+  some.values = std::move(values);
+  const auto both = merged(out_, some);
+  if (both) {
+    out_ = *both;
+  } else {
+    out_.types = 0;
+  }
+}
+
+Result<void> KeywordReader::read_const(const std::string&, const JsonTree& value) {
+  narrow_to({&value});
   return {};
 }
 
-Result<void> KeywordReader::read_general(const std::string& keyword, const JsonTree& value,
-                                         bool& recognised) {
-  recognised = true;
-  if (keyword == "type") return read_type(value);
-  if (keyword == "const") {
-    // Next to an enum both must hold; values are compared when sets are joined.
-    Conjunct one;
-    one.values = std::vector<const JsonTree*>{&value};
-    const auto both = merged(out_, one);
-    if (both) {
-      out_ = *both;
-    } else {
-      out_.types = 0;
-    }
-    return {};
-  }
-  if (keyword == "enum") {
-    if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array");
-    Conjunct some;
-    some.values.emplace();
-    for (const JsonTree& item : value.items) some.values->push_back(&item);
-    const auto both = merged(out_, some);
-    if (both) {
-      out_ = *both;
-    } else {
-      out_.types = 0;
-    }
-    return {};
-  }
-  if (keyword == "nullable") {
-    if (!value.is(JsonTree::Kind::kBoolean)) return bad(keyword, "expected true or false");
-    return {};
-  }
-  recognised = false;
+Result<void> KeywordReader::read_enum(const std::string& keyword, const JsonTree& value) {
+  if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array");
+  std::vector<const JsonTree*> values;
+  for (const JsonTree& item : value.items) values.push_back(&item);
+  narrow_to(std::move(values));
   return {};
 }
 
-Result<void> KeywordReader::read_type(const JsonTree& value) {
+Result<void> KeywordReader::read_nullable(const std::string& keyword, const JsonTree& value) {
+  if (!value.is(JsonTree::Kind::kBoolean)) return bad(keyword, "expected true or false");
+  return {};
+}
+
+Result<void> KeywordReader::read_type(const std::string&, const JsonTree& value) {
   std::vector<const JsonTree*> names;
   if (value.is(JsonTree::Kind::kArray)) {
     for (const JsonTree& item : value.items) names.push_back(&item);
@@ -195,28 +235,13 @@ Result<void> KeywordReader::read_type(const JsonTree& value) {
   return {};
 }
 
-Result<void> KeywordReader::read_string(const std::string& keyword, const JsonTree& value,
-                                        bool& recognised) {
-  recognised = true;
-  if (keyword == "minLength") {
-    HOLDFAST_TRY(out_.min_length, count(keyword, value));
-    return {};
-  }
-  if (keyword == "maxLength") {
-    HOLDFAST_TRY(out_.max_length, count(keyword, value));
-    return {};
-  }
-  if (keyword == "pattern") {
-    if (!value.is(JsonTree::Kind::kString)) return bad(keyword, "expected a regular expression");
-    out_.patterns.insert(value.text);
-    return {};
-  }
-  if (keyword == "format") return read_format(value);
-  recognised = false;
+Result<void> KeywordReader::read_pattern(const std::string& keyword, const JsonTree& value) {
+  if (!value.is(JsonTree::Kind::kString)) return bad(keyword, "expected a regular expression");
+  out_.patterns.insert(value.text);
   return {};
 }
 
-Result<void> KeywordReader::read_format(const JsonTree& value) {
+Result<void> KeywordReader::read_format(const std::string&, const JsonTree& value) {
   if (!value.is(JsonTree::Kind::kString)) return bad("format", "expected a name");
   const std::string& name = value.text;
   if (const IntegerFormat* limits = integer_format(name)) {
@@ -231,28 +256,26 @@ Result<void> KeywordReader::read_format(const JsonTree& value) {
   return {};
 }
 
-Result<void> KeywordReader::read_number(const std::string& keyword, const JsonTree& value,
-                                        bool& recognised) {
-  recognised = true;
-  if (keyword == "minimum" || keyword == "maximum") {
-    // Draft 4: exclusiveMinimum is a boolean next to minimum.
-    const bool lower = keyword == "minimum";
-    const JsonTree* flag = tree_.find(lower ? "exclusiveMinimum" : "exclusiveMaximum");
-    return read_bound(keyword, value, lower,
-                      flag != nullptr && flag->is(JsonTree::Kind::kBoolean) && flag->boolean);
-  }
-  if (keyword == "exclusiveMinimum" || keyword == "exclusiveMaximum") {
-    if (value.is(JsonTree::Kind::kBoolean)) return {};
-    return read_bound(keyword, value, keyword == "exclusiveMinimum", true);
-  }
-  if (keyword == "multipleOf") {
-    const auto step = Decimal::parse(value.text);
-    const bool good = value.is(JsonTree::Kind::kNumber) && step && !step->negative;
-    if (!good || step->is_zero()) return bad(keyword, "expected a number over 0");
-    out_.steps.push_back(*step);
-    return {};
-  }
-  recognised = false;
+Result<void> KeywordReader::read_inclusive_bound(const std::string& keyword,
+                                                 const JsonTree& value) {
+  // Draft 4: exclusiveMinimum is a boolean next to minimum.
+  const bool lower = keyword == "minimum";
+  const JsonTree* flag = tree_.find(lower ? "exclusiveMinimum" : "exclusiveMaximum");
+  return read_bound(keyword, value, lower,
+                    flag != nullptr && flag->is(JsonTree::Kind::kBoolean) && flag->boolean);
+}
+
+Result<void> KeywordReader::read_exclusive_bound(const std::string& keyword,
+                                                 const JsonTree& value) {
+  if (value.is(JsonTree::Kind::kBoolean)) return {};
+  return read_bound(keyword, value, keyword == "exclusiveMinimum", true);
+}
+
+Result<void> KeywordReader::read_multiple(const std::string& keyword, const JsonTree& value) {
+  const auto step = Decimal::parse(value.text);
+  const bool good = value.is(JsonTree::Kind::kNumber) && step && !step->negative;
+  if (!good || step->is_zero()) return bad(keyword, "expected a number over 0");
+  out_.steps.push_back(*step);
   return {};
 }
 
@@ -274,95 +297,84 @@ Result<void> KeywordReader::read_bound(const std::string& keyword, const JsonTre
   return {};
 }
 
-Result<void> KeywordReader::read_object(const std::string& keyword, const JsonTree& value,
-                                        bool& recognised) {
-  recognised = true;
-  if (keyword == "properties") {
-    HOLDFAST_CHECKED(read_named(keyword, value, object_.properties));
-    for (std::size_t i = 0; i < value.names.size(); ++i) {
-      const JsonTree* flag = value.items[i].find("required");
-      const bool is_required = flag != nullptr && flag->is(JsonTree::Kind::kBoolean);
-      if (is_required && flag->boolean && !out_.is_required(value.names[i])) {
-        out_.required.push_back(value.names[i]);
-      }
-    }
-    return {};
+Result<void> KeywordReader::read_properties(const std::string& keyword, const JsonTree& value) {
+  HOLDFAST_CHECKED(read_named(keyword, value, object_.properties));
+  for (std::size_t i = 0; i < value.names.size(); ++i) {
+    const JsonTree* flag = value.items[i].find("required");
+    const bool is_required = flag != nullptr && flag->is(JsonTree::Kind::kBoolean) && flag->boolean;
+    if (is_required) require(value.names[i]);
   }
-  if (keyword == "patternProperties") return read_named(keyword, value, object_.patterns);
-  if (keyword == "additionalProperties") {
-    HOLDFAST_TRY(object_.additional, subschema(keyword, value));
-    return {};
-  }
-  if (keyword == "propertyNames") {
-    HOLDFAST_TRY(const SchemaId id, subschema(keyword, value));
-    out_.names = reader_.set_of({id});
-    return {};
-  }
-  if (keyword == "required") {
-    if (value.is(JsonTree::Kind::kBoolean)) return {};  // draft 3: belongs to the enclosing object
-    if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array of names");
-    for (const JsonTree& name : value.items) {
-      if (!name.is(JsonTree::Kind::kString)) return bad(keyword, "expected an array of names");
-      if (!out_.is_required(name.text)) out_.required.push_back(name.text);
-    }
-    return {};
-  }
-  if (keyword == "minProperties") {
-    HOLDFAST_TRY(out_.min_properties, count(keyword, value));
-    return {};
-  }
-  if (keyword == "maxProperties") {
-    HOLDFAST_TRY(out_.max_properties, count(keyword, value));
-    return {};
-  }
-  recognised = false;
   return {};
 }
 
-Result<void> KeywordReader::read_array(const std::string& keyword, const JsonTree& value,
-                                       bool& recognised) {
-  recognised = true;
-  if (keyword == "items") return read_items(value);
-  if (keyword == "prefixItems") return read_list(keyword, value, array_.prefix);
-  if (keyword == "additionalItems") {
-    // Applies only next to a list of items, whose rest it describes.
-    const JsonTree* items = tree_.find("items");
-    if (items == nullptr || !items->is(JsonTree::Kind::kArray)) return {};
-    HOLDFAST_TRY(array_.items, subschema(keyword, value));
-    return {};
-  }
-  if (keyword == "minItems") {
-    HOLDFAST_TRY(out_.min_items, count(keyword, value));
-    return {};
-  }
-  if (keyword == "maxItems") {
-    HOLDFAST_TRY(out_.max_items, count(keyword, value));
-    return {};
-  }
-  if (keyword == "uniqueItems") {
-    if (!value.is(JsonTree::Kind::kBoolean)) return bad(keyword, "expected true or false");
-    out_.unique_items = value.boolean;
-    return {};
-  }
-  if (keyword == "contains") {
-    HOLDFAST_TRY(contains_, subschema(keyword, value));
-    return {};
-  }
-  if (keyword == "minContains") {
-    HOLDFAST_TRY(of_contains_.min, count(keyword, value));
-    return {};
-  }
-  if (keyword == "maxContains") {
-    HOLDFAST_TRY(of_contains_.max, count(keyword, value));
-    return {};
-  }
-  recognised = false;
+void KeywordReader::require(const std::string& name) {
+  if (!out_.is_required(name)) out_.required.push_back(name);
+}
+
+Result<void> KeywordReader::read_pattern_properties(const std::string& keyword,
+                                                    const JsonTree& value) {
+  return read_named(keyword, value, object_.patterns);
+}
+
+Result<void> KeywordReader::read_additional_properties(const std::string& keyword,
+                                                       const JsonTree& value) {
+  HOLDFAST_TRY(object_.additional, subschema(keyword, value));
   return {};
 }
 
-Result<void> KeywordReader::read_items(const JsonTree& value) {
-  if (value.is(JsonTree::Kind::kArray)) return read_list("items", value, array_.prefix);
-  HOLDFAST_TRY(array_.items, subschema("items", value));
+Result<void> KeywordReader::read_property_names(const std::string& keyword, const JsonTree& value) {
+  HOLDFAST_TRY(const SchemaId id, subschema(keyword, value));
+  out_.names = reader_.set_of({id});
+  return {};
+}
+
+Result<void> KeywordReader::read_required(const std::string& keyword, const JsonTree& value) {
+  if (value.is(JsonTree::Kind::kBoolean)) return {};  // draft 3: belongs to the enclosing object
+  if (!value.is(JsonTree::Kind::kArray)) return bad(keyword, "expected an array of names");
+  for (const JsonTree& name : value.items) {
+    if (!name.is(JsonTree::Kind::kString)) return bad(keyword, "expected an array of names");
+    require(name.text);
+  }
+  return {};
+}
+
+Result<void> KeywordReader::read_items(const std::string& keyword, const JsonTree& value) {
+  if (value.is(JsonTree::Kind::kArray)) return read_list(keyword, value, array_.prefix);
+  HOLDFAST_TRY(array_.items, subschema(keyword, value));
+  return {};
+}
+
+Result<void> KeywordReader::read_prefix_items(const std::string& keyword, const JsonTree& value) {
+  return read_list(keyword, value, array_.prefix);
+}
+
+/// Applies only next to a list of items, whose rest the keyword describes.
+Result<void> KeywordReader::read_additional_items(const std::string& keyword,
+                                                  const JsonTree& value) {
+  const JsonTree* items = tree_.find("items");
+  if (items == nullptr || !items->is(JsonTree::Kind::kArray)) return {};
+  HOLDFAST_TRY(array_.items, subschema(keyword, value));
+  return {};
+}
+
+Result<void> KeywordReader::read_unique_items(const std::string& keyword, const JsonTree& value) {
+  if (!value.is(JsonTree::Kind::kBoolean)) return bad(keyword, "expected true or false");
+  out_.unique_items = value.boolean;
+  return {};
+}
+
+Result<void> KeywordReader::read_contains(const std::string& keyword, const JsonTree& value) {
+  HOLDFAST_TRY(contains_, subschema(keyword, value));
+  return {};
+}
+
+Result<void> KeywordReader::read_min_contains(const std::string& keyword, const JsonTree& value) {
+  HOLDFAST_TRY(of_contains_.min, count(keyword, value));
+  return {};
+}
+
+Result<void> KeywordReader::read_max_contains(const std::string& keyword, const JsonTree& value) {
+  HOLDFAST_TRY(of_contains_.max, count(keyword, value));
   return {};
 }
 

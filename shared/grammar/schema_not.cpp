@@ -64,17 +64,20 @@ class Negation {
                    [&](const JsonTree* value) { return (type_of(*value) & types) != 0; });
       return some;
     };
-    const auto booleans = each(kTypeBoolean);
-    for (const JsonTree* other : {&kTrueTree, &kFalseTree}) {
-      const bool is_same = std::any_of(booleans.begin(), booleans.end(), [&](const JsonTree* v) {
-        return v->boolean == other->boolean;
-      });
-      if (!booleans.empty() && !is_same) add(kTypeBoolean).values.emplace(1, other);
-    }
+    if ((kinds & kTypeBoolean) != 0) other_booleans(each(kTypeBoolean));
     if ((kinds & kTypeString) != 0) add(kTypeString).other_texts = each(kTypeString);
     if ((kinds & kTypeNumber) != 0) between(each(kTypeNumber));
     if ((kinds & kTypeArray) != 0) not_empty(each(kTypeArray)).min_items = 1;
     if ((kinds & kTypeObject) != 0) not_empty(each(kTypeObject)).min_properties = 1;
+  }
+  /// Adds the booleans that are not among these.
+  void other_booleans(const std::vector<const JsonTree*>& values) {
+    for (const JsonTree* other : {&kTrueTree, &kFalseTree}) {
+      const bool is_same = std::any_of(values.begin(), values.end(), [&](const JsonTree* v) {
+        return v->boolean == other->boolean;
+      });
+      if (!is_same) add(kTypeBoolean).values.emplace(1, other);
+    }
   }
   /// Excludes values. Of arrays and objects only the empty one can be excluded.
   Conjunct& not_empty(const std::vector<const JsonTree*>& values) {
@@ -122,36 +125,43 @@ class Negation {
     if (of_.max_items) add(kTypeArray).min_items = *of_.max_items + 1;
     if (of_.unique_items) refuse(kTypeArray, "uniqueItems");
     for (const ArrayPart& part : of_.arrays) {
-      for (std::size_t i = 0; i < part.prefix.size(); ++i) {
-        if (reader_.is_true(part.prefix[i])) continue;
-        ArrayPart other;
-        other.open = true;
-        other.prefix.assign(i, reader_.make(kTrueTree, pointer_));
-        other.prefix.push_back(reader_.negated(part.prefix[i]));
-        Conjunct& c = add(kTypeArray);
-        c.arrays.push_back(std::move(other));
-        c.min_items = static_cast<std::uint32_t>(i) + 1;
-      }
-      if (!part.items || reader_.is_true(*part.items)) continue;
-      if (part.prefix.empty()) {
-        add(kTypeArray).contains.push_back({reader_.negated(*part.items), 1, std::nullopt});
-      } else if (reader_.is_false(*part.items)) {
-        add(kTypeArray).min_items = static_cast<std::uint32_t>(part.prefix.size()) + 1;
-      } else {
-        refuse(kTypeArray, "items");
-      }
+      violate_prefix(part);
+      violate_items(part);
     }
-    for (const Contains& c : of_.contains) {
-      if (c.min == 1) {
-        ArrayPart none;
-        none.open = true;
-        none.items = reader_.negated(c.schema);
-        add(kTypeArray).arrays.push_back(std::move(none));
-      } else if (c.min > 0) {
-        add(kTypeArray).contains.push_back({c.schema, 0, c.min - 1});
-      }
-      if (c.max) add(kTypeArray).contains.push_back({c.schema, *c.max + 1, std::nullopt});
+    for (const Contains& c : of_.contains) violate_contains(c);
+  }
+  void violate_prefix(const ArrayPart& part) {
+    for (std::size_t i = 0; i < part.prefix.size(); ++i) {
+      if (reader_.is_true(part.prefix[i])) continue;
+      ArrayPart other;
+      other.open = true;
+      other.prefix.assign(i, reader_.make(kTrueTree, pointer_));
+      other.prefix.push_back(reader_.negated(part.prefix[i]));
+      Conjunct& c = add(kTypeArray);
+      c.arrays.push_back(std::move(other));
+      c.min_items = static_cast<std::uint32_t>(i) + 1;
     }
+  }
+  void violate_items(const ArrayPart& part) {
+    if (!part.items || reader_.is_true(*part.items)) return;
+    if (part.prefix.empty()) {
+      add(kTypeArray).contains.push_back({reader_.negated(*part.items), 1, std::nullopt});
+    } else if (reader_.is_false(*part.items)) {
+      add(kTypeArray).min_items = static_cast<std::uint32_t>(part.prefix.size()) + 1;
+    } else {
+      refuse(kTypeArray, "items");
+    }
+  }
+  void violate_contains(const Contains& c) {
+    if (c.min == 1) {
+      ArrayPart none;
+      none.open = true;
+      none.items = reader_.negated(c.schema);
+      add(kTypeArray).arrays.push_back(std::move(none));
+    } else if (c.min > 0) {
+      add(kTypeArray).contains.push_back({c.schema, 0, c.min - 1});
+    }
+    if (c.max) add(kTypeArray).contains.push_back({c.schema, *c.max + 1, std::nullopt});
   }
 
   void violate_object() {
@@ -161,17 +171,18 @@ class Negation {
     for (const std::string& name : of_.required) {
       add_member(name, reader_.make(kFalseTree, pointer_));
     }
-    for (const ObjectPart& part : of_.objects) {
-      for (const auto& [name, id] : part.properties) {
-        if (reader_.is_true(id)) continue;
-        add_member(name, reader_.negated(id)).required.push_back(name);
-      }
-      for (const auto& [pattern, id] : part.patterns) {
-        if (!reader_.is_true(id)) refuse(kTypeObject, "patternProperties");
-      }
-      const bool any = !part.additional || reader_.is_true(*part.additional);
-      if (!any) refuse(kTypeObject, "additionalProperties");
+    for (const ObjectPart& part : of_.objects) violate_members(part);
+  }
+  void violate_members(const ObjectPart& part) {
+    for (const auto& [name, id] : part.properties) {
+      if (reader_.is_true(id)) continue;
+      add_member(name, reader_.negated(id)).required.push_back(name);
     }
+    for (const auto& [pattern, id] : part.patterns) {
+      if (!reader_.is_true(id)) refuse(kTypeObject, "patternProperties");
+    }
+    const bool any = !part.additional || reader_.is_true(*part.additional);
+    if (!any) refuse(kTypeObject, "additionalProperties");
   }
   Conjunct& add_member(const std::string& name, SchemaId id) {
     Conjunct& c = add(kTypeObject);
@@ -245,20 +256,28 @@ Result<std::vector<Conjunct>> SchemaReader::read_condition(SchemaId id) {
   return held;
 }
 
+namespace {
+
+bool is_names(const JsonTree& value) {
+  return value.is(JsonTree::Kind::kArray) &&
+         std::all_of(value.items.begin(), value.items.end(),
+                     [](const JsonTree& n) { return n.is(JsonTree::Kind::kString); });
+}
+
+/// Returns true if the keyword's members may have this value.
+bool is_dependent(const std::string& keyword, const JsonTree& value) {
+  if (keyword == "dependencies") return is_names(value) || is_schema(value);
+  return keyword == "dependentRequired" ? is_names(value) : is_schema(value);
+}
+
+}  // namespace
+
 /// Reads each member as the condition that it stands for: "if": {"required": [name]}, "then": …
 Result<std::vector<Conjunct>> SchemaReader::read_dependents(SchemaId id, const std::string& keyword,
                                                             std::vector<Conjunct> base) {
   const JsonTree& all = *schemas_[id].tree->find(keyword);
   const std::string pointer = schemas_[id].pointer + "/" + keyword;
-  const auto is_names = [](const JsonTree& value) {
-    return value.is(JsonTree::Kind::kArray) &&
-           std::all_of(value.items.begin(), value.items.end(),
-                       [](const JsonTree& n) { return n.is(JsonTree::Kind::kString); });
-  };
-  const auto good = [&](const JsonTree& value) {
-    if (keyword == "dependencies") return is_names(value) || is_schema(value);
-    return keyword == "dependentRequired" ? is_names(value) : is_schema(value);
-  };
+  const auto good = [&](const JsonTree& value) { return is_dependent(keyword, value); };
   if (!all.is(JsonTree::Kind::kObject) || !std::all_of(all.items.begin(), all.items.end(), good)) {
     return schema_error(Errc::kInvalidRequest, keyword, schemas_[id].pointer,
                         keyword == "dependentRequired" ? "expected an object of lists of names"

@@ -75,20 +75,26 @@ class Magnitudes {
     }
     if (s.at > digits_ + fraction_max_) return;
     for (int d = s.at == 0 && digits_ > 1 ? 1 : 0; d <= 9; ++d) {
-      State to{s.at + 1, s.at_lower, s.at_upper};
-      if (s.at_lower) {
-        const int b = bound_digit(lower_.value, s.at);
-        if (d < b) continue;
-        to.at_lower = d == b;
-      }
-      if (s.at_upper) {
-        const int b = bound_digit(upper_->value, s.at);
-        if (d > b) continue;
-        to.at_upper = d == b;
-      }
+      const std::optional<State> to = after_digit(s, d);
+      if (!to) continue;
       const auto byte = static_cast<std::uint8_t>('0' + d);
-      nfa_.add_bytes(from, byte, byte, state(to));
+      nfa_.add_bytes(from, byte, byte, state(*to));
     }
+  }
+  /// Returns nullopt if the digit leads beyond a bound.
+  std::optional<State> after_digit(const State& s, int d) const {
+    State to{s.at + 1, s.at_lower, s.at_upper};
+    if (s.at_lower) {
+      const int b = bound_digit(lower_.value, s.at);
+      if (d < b) return std::nullopt;
+      to.at_lower = d == b;
+    }
+    if (s.at_upper) {
+      const int b = bound_digit(upper_->value, s.at);
+      if (d > b) return std::nullopt;
+      to.at_upper = d == b;
+    }
+    return to;
   }
   bool may_stop(const State& s) const {
     if (s.at < digits_ || s.at == digits_ + 1) return false;
@@ -108,24 +114,31 @@ class Magnitudes {
   std::vector<State> todo_;
 };
 
+/// Returns true if numbers below zero are within the bound.
+bool is_below_zero(const std::optional<Bound>& lower) {
+  return !lower || lower->value.negative;
+}
+
+/// Returns the bound of the number without its sign.
+std::optional<Bound> without_sign(const std::optional<Bound>& bound) {
+  if (!bound) return std::nullopt;
+  return Bound{bound->value.magnitude(), bound->exclusive};
+}
+
 Dfa range_dfa(const NumberSpec& spec, std::size_t fraction_max, std::size_t digits_max,
               Budget& budget) {
   Nfa nfa(budget);
   const std::uint32_t end = nfa.add_state();
   nfa.set_accept(end);
-  const Bound zero{Decimal::of(0), false};
-  if (!spec.upper || !spec.upper->value.negative) {  // 0 and above
-    const bool from_zero = !spec.lower || spec.lower->value.negative;
-    const Bound lower = from_zero ? zero : *spec.lower;
+  const bool reaches_zero = !spec.upper || !spec.upper->value.negative;
+  if (reaches_zero) {
+    const Bound zero{Decimal::of(0), false};
+    const Bound lower = is_below_zero(spec.lower) ? zero : *spec.lower;
     Magnitudes(nfa, lower, spec.upper, fraction_max).append(0, end, digits_max);
   }
-  const bool below_zero = !spec.lower || spec.lower->value.negative;
-  if (below_zero) {
-    const bool to_zero = !spec.upper || !spec.upper->value.negative;
-    const Bound lower = to_zero ? Bound{Decimal::of(0), true}
-                                : Bound{spec.upper->value.magnitude(), spec.upper->exclusive};
-    std::optional<Bound> upper;
-    if (spec.lower) upper = Bound{spec.lower->value.magnitude(), spec.lower->exclusive};
+  if (is_below_zero(spec.lower)) {
+    const Bound lower = reaches_zero ? Bound{Decimal::of(0), true} : *without_sign(spec.upper);
+    const std::optional<Bound> upper = without_sign(spec.lower);
     const std::uint32_t minus = nfa.add_state();
     nfa.add_bytes(0, '-', '-', minus);
     Magnitudes(nfa, lower, upper, fraction_max).append(minus, end, digits_max);
@@ -133,8 +146,73 @@ Dfa range_dfa(const NumberSpec& spec, std::size_t fraction_max, std::size_t digi
   return determinised(nfa);
 }
 
-/// Returns the numbers that are a multiple of step. A state is the remainder of the digits read so
-/// far, and how many of them are after the point.
+/// An automaton of the multiples of `m` / 10^`fraction_digits`. A state is the remainder of the
+/// digits read so far, and its phase: 0 before the point, 1 + k with k digits after it.
+class MultiplesNfa {
+ public:
+  MultiplesNfa(std::uint32_t m, std::uint32_t fraction_digits, Budget& budget)
+      : m_(m), fraction_digits_(fraction_digits), nfa_(budget) {}
+
+  /// Adds all states; returns false if they are too many.
+  bool add_states() {
+    signed_start_ = nfa_.add_state();
+    nfa_.add_bytes(0, '-', '-', signed_start_);
+    end_ = nfa_.add_state();
+    nfa_.set_accept(end_);
+    first_ = nfa_.size();
+    const std::uint32_t states = (fraction_digits_ + 2) * m_;
+    for (std::uint32_t i = 0; i < states && nfa_.budget().ok(); ++i) nfa_.add_state();
+    return nfa_.budget().ok();
+  }
+  /// Adds the edges between the states.
+  const Nfa& build() {
+    for (std::uint32_t d = 0; d <= 9; ++d) {
+      add_digit(0, d, at(0, d % m_));
+      add_digit(signed_start_, d, at(0, d % m_));
+    }
+    for (std::uint32_t phase = 0; phase <= fraction_digits_ + 1; ++phase) {
+      for (std::uint32_t r = 0; r < m_; ++r) expand(phase, r);
+    }
+    return nfa_;
+  }
+
+ private:
+  std::uint32_t at(std::uint32_t phase, std::uint32_t r) const { return first_ + phase * m_ + r; }
+
+  void add_digit(std::uint32_t from, std::uint32_t d, std::uint32_t to) {
+    const auto byte = static_cast<std::uint8_t>('0' + d);
+    nfa_.add_bytes(from, byte, byte, to);
+  }
+  /// Returns true if zeros in place of the missing digits make a multiple.
+  bool is_multiple(std::uint32_t phase, std::uint32_t r) const {
+    std::uint64_t whole = r;
+    for (std::uint32_t i = phase == 0 ? 0 : phase - 1; i < fraction_digits_; ++i) {
+      whole = whole * 10 % m_;
+    }
+    return whole % m_ == 0;
+  }
+  void expand(std::uint32_t phase, std::uint32_t r) {
+    const std::uint32_t from = at(phase, r);
+    if (is_multiple(phase, r)) nfa_.add_empty(from, end_);
+    if (phase == 0) nfa_.add_bytes(from, '.', '.', at(1, r));
+    if (phase > fraction_digits_) {  // zeros change nothing any more
+      add_digit(from, 0, from);
+      return;
+    }
+    for (std::uint32_t d = 0; d <= 9; ++d) {
+      add_digit(from, d, at(phase == 0 ? 0 : phase + 1, (r * 10 + d) % m_));
+    }
+  }
+
+  const std::uint32_t m_;
+  const std::uint32_t fraction_digits_;
+  Nfa nfa_;
+  std::uint32_t signed_start_ = 0;
+  std::uint32_t end_ = 0;
+  std::uint32_t first_ = 0;
+};
+
+/// Returns the numbers that are a multiple of step.
 Result<Dfa> step_dfa(const Decimal& step, const std::string& pointer, Budget& budget) {
   const std::string digits = step.integer + step.fraction;
   const auto fraction_digits = static_cast<std::uint32_t>(step.fraction.size());
@@ -144,41 +222,17 @@ Result<Dfa> step_dfa(const Decimal& step, const std::string& pointer, Budget& bu
                         step.str() + " has too many digits; expected at most " +
                             std::to_string(kStepMax) + " without its point");
   }
-  const auto m = static_cast<std::uint32_t>(std::stoul(digits));
-  // State 0: start; 1: after the sign; then [phase * m + remainder]: phase 0 before the point,
-  // phase 1 + k with k digits after it.
-  Nfa nfa(budget);
-  nfa.add_bytes(0, '-', '-', nfa.add_state());
-  const std::uint32_t end = nfa.add_state();
-  nfa.set_accept(end);
-  const std::uint32_t first = nfa.size();
-  for (std::uint32_t i = 0; i < (fraction_digits + 2) * m && budget.ok(); ++i) nfa.add_state();
-  if (!budget.ok()) return budget.error("compile JSON schema");
-  const auto at = [&](std::uint32_t phase, std::uint32_t r) { return first + phase * m + r; };
-  const auto digit = [&](std::uint32_t from, std::uint32_t d, std::uint32_t to) {
-    const auto byte = static_cast<std::uint8_t>('0' + d);
-    nfa.add_bytes(from, byte, byte, to);
-  };
-  for (std::uint32_t d = 0; d <= 9; ++d) {
-    digit(0, d, at(0, d % m));
-    digit(1, d, at(0, d % m));
-  }
-  for (std::uint32_t phase = 0; phase <= fraction_digits + 1; ++phase) {
-    for (std::uint32_t r = 0; r < m; ++r) {
-      std::uint64_t whole = r;
-      for (std::uint32_t i = phase == 0 ? 0 : phase - 1; i < fraction_digits; ++i)
-        whole = whole * 10 % m;
-      if (whole % m == 0) nfa.add_empty(at(phase, r), end);
-      if (phase == 0) nfa.add_bytes(at(0, r), '.', '.', at(1, r));
-      for (std::uint32_t d = 0; d <= 9; ++d) {
-        const std::uint32_t next = (r * 10 + d) % m;
-        if (phase == 0 || phase <= fraction_digits)
-          digit(at(phase, r), d, at(phase == 0 ? 0 : phase + 1, next));
-        if (phase == fraction_digits + 1 && d == 0) digit(at(phase, r), 0, at(phase, r));
-      }
-    }
-  }
-  return determinised(nfa);
+  MultiplesNfa multiples(static_cast<std::uint32_t>(std::stoul(digits)), fraction_digits, budget);
+  if (!multiples.add_states()) return budget.error("compile JSON schema");
+  return determinised(multiples.build());
+}
+
+/// Returns the most digits after the point of a number whose bounds have `bound_digits` before it.
+std::size_t fraction_digits_of(const NumberSpec& spec, std::size_t bound_digits) {
+  if (spec.integer || bound_digits >= kDoubleDigits) return 0;
+  std::size_t digits = std::min(kBoundFractionMax, kDoubleDigits - bound_digits);
+  for (const Decimal& step : spec.steps) digits = std::min(digits, step.fraction.size());
+  return digits;
 }
 
 }  // namespace
@@ -196,12 +250,7 @@ Result<Dfa> number_dfa(const NumberSpec& spec, const std::string& pointer, Budge
   for (const std::optional<Bound>& bound : {spec.lower, spec.upper}) {
     if (bound) bound_digits = std::max(bound_digits, bound->value.integer.size());
   }
-  std::size_t fraction_digits = 0;
-  if (!spec.integer && bound_digits < kDoubleDigits) {
-    fraction_digits = std::min(kBoundFractionMax, kDoubleDigits - bound_digits);
-  }
-  for (const Decimal& step : spec.steps)
-    fraction_digits = std::min(fraction_digits, step.fraction.size());
+  const std::size_t fraction_digits = fraction_digits_of(spec, bound_digits);
   std::size_t digits_max = spec.integer ? kIntegerDigitsMax : kDoubleDigits;
   if (spec.fraction)
     digits_max -= fraction_digits;  // else a double would have no digits for the fraction

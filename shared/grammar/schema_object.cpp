@@ -43,7 +43,7 @@ class ObjectNfa {
     }
     add_free(here);
     for (std::uint32_t n = 0; n < here.size(); ++n) {
-      if (here[n] == kNone || (counted() && n < counts_.min)) continue;
+      if (here[n] == kNone || is_below_min(n)) continue;
       close(here[n], n == 0);
     }
   }
@@ -51,6 +51,9 @@ class ObjectNfa {
  private:
   static constexpr std::uint32_t kNone = 0xFFFFFFFFu;
   bool counted() const { return counts_.min > 0 || counts_.max != kUnlimited; }
+  /// Returns the largest count of members that is distinguished once free ones are among them.
+  std::uint32_t free_levels() const { return counts_.max == kUnlimited ? 1 : counts_.max; }
+  bool is_below_min(std::uint32_t n) const { return counted() && n < counts_.min; }
   /// Returns the largest count of members that is distinguished: without counts only none and some.
   std::uint32_t levels() const {
     if (!counted()) return 1;
@@ -99,19 +102,23 @@ class ObjectNfa {
   /// one.
   void add_free(const std::vector<std::uint32_t>& here) {
     if (free_.empty()) return;
-    const std::uint32_t max = counts_.max == kUnlimited ? 1 : counts_.max;
+    const std::uint32_t max = free_levels();
     std::vector<std::uint32_t> after(max + 1, kNone);
     for (std::uint32_t n = 1; n <= max && nfa_.budget().ok(); ++n) after[n] = nfa_.add_state();
     for (std::uint32_t n = 0; n < here.size(); ++n) {
-      if (here[n] == kNone || (counted() && n + 1 < counts_.min)) continue;
-      const std::uint32_t to = counts_.max == kUnlimited ? 1 : n + 1;
-      if (to <= max) add_members(next_member(here[n], n == 0), after[to]);
+      if (here[n] == kNone || is_below_min(n + 1)) continue;
+      add_members_after(n, here[n], after);
     }
     for (std::uint32_t n = 1; n <= max && nfa_.budget().ok(); ++n) {
       close(after[n], false);
-      const std::uint32_t to = counts_.max == kUnlimited ? 1 : n + 1;
-      if (to <= max) add_members(next_member(after[n], false), after[to]);
+      add_members_after(n, after[n], after);
     }
+  }
+  /// Adds the free members that follow n others. `after`: where they end, by the number of members.
+  void add_members_after(std::uint32_t n, std::uint32_t from,
+                         const std::vector<std::uint32_t>& after) {
+    const std::uint32_t to = counts_.max == kUnlimited ? 1 : n + 1;
+    if (to < after.size()) add_members(next_member(from, n == 0), after[to]);
   }
   void add_members(std::uint32_t from, std::uint32_t to) {
     for (const Free& member : free_) {
@@ -144,27 +151,27 @@ Result<SchemaSet> SchemaBuilder::member_schemas(const Conjunct& c, const std::st
     if (!rules_.budget().take_work(part.properties.size() + 1)) {
       return rules_.budget().error("compile JSON schema");
     }
-    bool found = false;
+    const std::size_t before = ids.size();
     for (const auto& [key, id] : part.properties) {
-      if (key != name) continue;
-      ids.push_back(id);
-      found = true;
+      if (key == name) ids.push_back(id);
     }
     for (const auto& [pattern, id] : part.patterns) {
       HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
-      if (!dfa->matches(json_escaped(name))) continue;
-      ids.push_back(id);
-      found = true;
+      if (dfa->matches(json_escaped(name))) ids.push_back(id);
     }
-    is_named = is_named || found;
-    if (!found && part.additional) ids.push_back(*part.additional);
+    if (ids.size() > before) {
+      is_named = true;
+    } else if (part.additional) {
+      ids.push_back(*part.additional);
+    }
   }
   return reader_.set_of(std::move(ids));
 }
 
+namespace {
+
 /// Returns the names that "properties" lists, in order of appearance, then the other required ones.
-Result<std::vector<std::pair<std::string, SchemaSet>>> SchemaBuilder::named_members(
-    const Conjunct& c) {
+std::vector<std::string> names_in(const Conjunct& c) {
   std::vector<std::string> names;
   std::set<std::string> unique;
   for (const ObjectPart& part : c.objects) {
@@ -175,12 +182,21 @@ Result<std::vector<std::pair<std::string, SchemaSet>>> SchemaBuilder::named_memb
   for (const std::string& name : c.required) {
     if (unique.insert(name).second) names.push_back(name);
   }
+  return names;
+}
+
+}  // namespace
+
+/// Returns the listed and the required members, with their schemas; one with kDead alone if one of
+/// them can have no value.
+Result<std::vector<std::pair<std::string, SchemaSet>>> SchemaBuilder::named_members(
+    const Conjunct& c) {
   Dfa allowed;
   if (!c.names.empty()) {
     HOLDFAST_TRY(allowed, names_dfa(c.names));
   }
   std::vector<std::pair<std::string, SchemaSet>> out;
-  for (const std::string& name : names) {
+  for (const std::string& name : names_in(c)) {
     bool is_named = false;
     HOLDFAST_TRY(SchemaSet set, member_schemas(c, name, is_named));
     const bool bad_name = !c.names.empty() && !allowed.matches(json_escaped(name));
@@ -193,26 +209,36 @@ Result<std::vector<std::pair<std::string, SchemaSet>>> SchemaBuilder::named_memb
   return out;
 }
 
-Result<std::vector<SchemaBuilder::FreeNames>> SchemaBuilder::free_names(
-    const Conjunct& c, const std::vector<std::pair<std::string, SchemaSet>>& named) {
-  Budget& budget = rules_.budget();
+namespace {
+
+/// Returns the patterns of all parts, in order of appearance.
+std::vector<std::string> patterns_of(const Conjunct& c) {
   std::vector<std::string> patterns;
-  bool any_additional = false;
-  bool any_listed = false;
   for (const ObjectPart& part : c.objects) {
-    any_additional = any_additional || (part.additional && !part.open);
-    const bool lists = !part.properties.empty() || !part.patterns.empty();
-    any_listed = any_listed || (lists && !part.open);
     for (const auto& [pattern, id] : part.patterns) {
       const bool is_new = std::find(patterns.begin(), patterns.end(), pattern) == patterns.end();
       if (is_new) patterns.push_back(pattern);
     }
   }
-  if (patterns.size() > kPatternsMax) {
-    return schema_error(Errc::kUnsupported, "patternProperties", c.pointer,
-                        "over " + std::to_string(kPatternsMax) + " patterns in one object");
-  }
-  // All names but the listed ones (impossible ones are listed, too).
+  return patterns;
+}
+
+/// Returns true if only listed names may appear, and those that match a pattern.
+bool is_closed(const Conjunct& c) {
+  const auto lists = [](const ObjectPart& part) {
+    return !part.open && (!part.properties.empty() || !part.patterns.empty());
+  };
+  const auto opens = [](const ObjectPart& part) { return !part.open && part.additional; };
+  return std::any_of(c.objects.begin(), c.objects.end(), lists) &&
+         std::none_of(c.objects.begin(), c.objects.end(), opens);
+}
+
+}  // namespace
+
+/// Returns all names but the listed ones (impossible ones are listed, too).
+Result<Dfa> SchemaBuilder::unlisted_names(
+    const Conjunct& c, const std::vector<std::pair<std::string, SchemaSet>>& named) {
+  Budget& budget = rules_.budget();
   std::set<std::string> taken;
   for (const auto& [name, set] : named) taken.insert(name);
   for (const ObjectPart& part : c.objects) {
@@ -220,40 +246,72 @@ Result<std::vector<SchemaBuilder::FreeNames>> SchemaBuilder::free_names(
   }
   Nfa every(budget);
   every.set_accept(every.append(0, any_characters(), Encoding::kJson));
-  Dfa base = intersected(determinised(every), dfa_of_texts(taken, budget), true, budget);
-  if (!c.names.empty()) {
-    HOLDFAST_TRY(const Dfa allowed, names_dfa(c.names));
-    base = intersected(base, allowed, false, budget);
+  Dfa names = intersected(determinised(every), dfa_of_texts(taken, budget), true, budget);
+  if (c.names.empty()) return names;
+  HOLDFAST_TRY(const Dfa allowed, names_dfa(c.names));
+  return intersected(names, allowed, false, budget);
+}
+
+/// Returns the schemas of the members whose names match these patterns and no others.
+SchemaSet SchemaBuilder::schemas_of_names(const Conjunct& c,
+                                          const std::set<std::string>& matched) const {
+  std::vector<SchemaId> ids;
+  for (const ObjectPart& part : c.objects) {
+    bool found = false;
+    for (const auto& [pattern, id] : part.patterns) {
+      if (!matched.contains(pattern)) continue;
+      ids.push_back(id);
+      found = true;
+    }
+    if (!found && part.additional) ids.push_back(*part.additional);
   }
+  return reader_.set_of(std::move(ids));
+}
+
+Result<std::vector<SchemaBuilder::FreeNames>> SchemaBuilder::free_names(
+    const Conjunct& c, const std::vector<std::pair<std::string, SchemaSet>>& named) {
+  const std::vector<std::string> patterns = patterns_of(c);
+  if (patterns.size() > kPatternsMax) {
+    return schema_error(Errc::kUnsupported, "patternProperties", c.pointer,
+                        "over " + std::to_string(kPatternsMax) + " patterns in one object");
+  }
+  HOLDFAST_TRY(const Dfa base, unlisted_names(c, named));
   std::vector<FreeNames> out;
-  for (std::size_t matched = 0; matched < std::size_t{1} << patterns.size(); ++matched) {
-    if (matched == 0 && any_listed && !any_additional) continue;  // closed unless a part opens it
+  // Each combination of patterns; without one only where names need not match any.
+  for (std::size_t bits = is_closed(c) ? 1 : 0; bits < std::size_t{1} << patterns.size(); ++bits) {
     FreeNames names{base, {}};
+    std::set<std::string> matched;
     for (std::size_t i = 0; i < patterns.size(); ++i) {
+      const bool matches = (bits >> i & 1) != 0;
       HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(patterns[i], c.pointer));
-      names.characters = intersected(names.characters, *dfa, (matched >> i & 1) == 0, budget);
+      names.characters = intersected(names.characters, *dfa, !matches, rules_.budget());
+      if (matches) matched.insert(patterns[i]);
     }
-    std::vector<SchemaId> ids;
-    for (const ObjectPart& part : c.objects) {
-      bool found = false;
-      for (const auto& [pattern, id] : part.patterns) {
-        const auto at = std::find(patterns.begin(), patterns.end(), pattern) - patterns.begin();
-        if ((matched >> at & 1) == 0) continue;
-        ids.push_back(id);
-        found = true;
-      }
-      if (!found && part.additional) ids.push_back(*part.additional);
-    }
-    names.schemas = reader_.set_of(std::move(ids));
+    names.schemas = schemas_of_names(c, matched);
     if (!has_false(names.schemas) && !names.characters.is_empty()) out.push_back(std::move(names));
   }
   return out;
 }
 
+namespace {
+
+bool is_free_object(const Conjunct& c) {
+  return c.objects.empty() && c.required.empty() && c.names.empty() && c.min_properties == 0 &&
+         !c.max_properties;
+}
+
+/// Returns the bounds of the number of members that matter beside `named` listed names.
+ObjectNfa::Counts counts_of(const Conjunct& c, std::size_t named, bool is_open) {
+  ObjectNfa::Counts counts;
+  if (c.min_properties > c.required.size()) counts.min = c.min_properties;
+  if (c.max_properties && (is_open || *c.max_properties < named)) counts.max = *c.max_properties;
+  return counts;
+}
+
+}  // namespace
+
 Result<Expr> SchemaBuilder::object_of(const Conjunct& c) {
-  const bool is_free = c.objects.empty() && c.required.empty() && c.names.empty() &&
-                       c.min_properties == 0 && !c.max_properties;
-  if (is_free) return Expr::call(json_.any_object());
+  if (is_free_object(c)) return Expr::call(json_.any_object());
   HOLDFAST_TRY(const auto members, named_members(c));
   if (!members.empty() && members[0].second == SchemaSet{kDead}) return Expr::nothing();
   HOLDFAST_TRY(std::vector<FreeNames> free, free_names(c, members));
@@ -270,11 +328,7 @@ Result<Expr> SchemaBuilder::object_of(const Conjunct& c) {
     const RuleId key = rules_.add("names at " + c.pointer, determinised(nfa));
     open.push_back({key, rule_of(names.schemas)});
   }
-  ObjectNfa::Counts counts;
-  if (c.min_properties > c.required.size()) counts.min = c.min_properties;
-  if (c.max_properties && (!open.empty() || *c.max_properties < named.size())) {
-    counts.max = *c.max_properties;
-  }
+  const ObjectNfa::Counts counts = counts_of(c, named.size(), !open.empty());
   if (!open.empty() && counts.min > named.size() + 1) {
     return schema_error(Errc::kUnsupported, "minProperties", c.pointer,
                         "names that are not listed may repeat, so they count as one; expected at "

@@ -96,6 +96,18 @@ BaseId SchemaRefs::add_document(const JsonTree& root) {
   return base;
 }
 
+/// Returns the resource that a schema begins with its id, `base` if it begins none.
+BaseId SchemaRefs::base_of(const JsonTree& tree, BaseId base) {
+  const auto id = resource_id(tree);
+  if (!id || &tree == resources_[base].root) return base;
+  const std::string uri = resolved(resources_[base].uri, *id);
+  const std::uint32_t document = resources_[base].document;
+  const auto fresh = static_cast<BaseId>(resources_.size());
+  if (!by_uri_.emplace(std::pair(document, uri), fresh).second) return base;
+  resources_.push_back({&tree, uri, document, {}, {}});
+  return fresh;
+}
+
 /// Reads ids and anchors. `is_map`: the members are names with schemas, as in "properties".
 void SchemaRefs::scan(const JsonTree& tree, BaseId base, bool is_map) {
   static const std::set<std::string> maps = {"properties",  "patternProperties", "$defs",
@@ -103,16 +115,7 @@ void SchemaRefs::scan(const JsonTree& tree, BaseId base, bool is_map) {
   static const std::set<std::string> values = {"enum", "const", "default", "examples", "example"};
   const bool is_schema = tree.is(JsonTree::Kind::kObject) && !is_map;
   if (is_schema) {
-    const auto id = resource_id(tree);
-    if (id && &tree != resources_[base].root) {
-      const std::string uri = resolved(resources_[base].uri, *id);
-      const std::uint32_t document = resources_[base].document;
-      const auto fresh = static_cast<BaseId>(resources_.size());
-      if (by_uri_.emplace(std::pair(document, uri), fresh).second) {
-        resources_.push_back({&tree, uri, document, {}, {}});
-        base = fresh;
-      }
-    }
+    base = base_of(tree, base);
     note_anchors(tree, base);
   }
   for (std::size_t i = 0; i < tree.items.size(); ++i) {

@@ -43,6 +43,7 @@ class SchemaRefs {
     std::map<std::string, SchemaTarget> anchors;
     std::map<std::string, SchemaTarget> dynamic_anchors;
   };
+  BaseId base_of(const JsonTree& tree, BaseId base);
   void scan(const JsonTree& tree, BaseId base, bool is_map);
   void note_anchors(const JsonTree& tree, BaseId base);
   const BaseId* by_uri(const std::string& uri, BaseId base) const;

@@ -13,8 +13,12 @@ bool only_length(const Conjunct& c) {
   return c.patterns.empty() && c.not_patterns.empty() && c.other_texts.empty() && c.formats.empty();
 }
 
+bool is_any_length(const Conjunct& c) {
+  return c.min_length == 0 && !c.max_length;
+}
+
 bool is_free_string(const Conjunct& c) {
-  return only_length(c) && c.min_length == 0 && !c.max_length;
+  return only_length(c) && is_any_length(c);
 }
 
 constexpr std::uint32_t kCountedStatesMax = 80'000;
@@ -165,42 +169,46 @@ Result<const Dfa*> SchemaBuilder::format_dfa(const std::string& format,
   return is_empty || !scratch_budget.ok() ? nullptr : found;
 }
 
+namespace {
+
+std::set<std::string> texts_of(const std::vector<const JsonTree*>& values) {
+  std::set<std::string> texts;
+  for (const JsonTree* value : values) texts.insert(value->text);
+  return texts;
+}
+
+}  // namespace
+
 Result<Dfa> SchemaBuilder::characters_of(const Conjunct& c) {
   Budget& budget = rules_.budget();
-  Dfa all;
-  const auto narrow = [&](const Dfa& more, bool is_first) {
-    return is_first ? more : intersected(all, more, false, budget);
+  std::optional<Dfa> matching;  // nullopt: any characters
+  const auto narrow = [&](const Dfa& more) {
+    matching = matching ? intersected(*matching, more, false, budget) : more;
   };
   for (const std::string& pattern : c.patterns) {
     HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
-    all = narrow(*dfa, pattern == *c.patterns.begin());
+    narrow(*dfa);
   }
-  bool is_any = c.patterns.empty();
   for (const std::string& format : c.formats) {
     HOLDFAST_TRY(const Dfa* dfa, format_dfa(format, c.pointer));
-    if (dfa == nullptr) continue;
-    all = narrow(*dfa, is_any);
-    is_any = false;
+    if (dfa != nullptr) narrow(*dfa);
   }
-  if (is_any) {
-    all = dfa_of_whole(any_characters(), Encoding::kJson, budget);
-  }
+  Dfa all =
+      matching ? std::move(*matching) : dfa_of_whole(any_characters(), Encoding::kJson, budget);
   for (const std::string& pattern : c.not_patterns) {
     HOLDFAST_TRY(const Dfa* dfa, pattern_dfa(pattern, c.pointer));
     all = intersected(all, *dfa, true, budget);
   }
   if (!c.other_texts.empty()) {
-    std::set<std::string> texts;
-    for (const JsonTree* value : c.other_texts) texts.insert(value->text);
-    all = intersected(all, dfa_of_texts(texts, budget), true, budget);
+    all = intersected(all, dfa_of_texts(texts_of(c.other_texts), budget), true, budget);
   }
-  if (c.min_length == 0 && !c.max_length) return all;
   return with_length(c, all);
 }
 
 /// Limits the length. A maximum that takes too many states next to a pattern is halved until it
 /// fits.
 Result<Dfa> SchemaBuilder::with_length(const Conjunct& c, const Dfa& dfa) {
+  if (is_any_length(c)) return dfa;
   HOLDFAST_CHECKED(check_minimum("minLength", c.min_length, c.pointer));
   std::uint32_t max = kUnlimited;
   if (c.max_length) max = std::min(*c.max_length, kCountedStatesMax);  // counted no further
@@ -222,37 +230,55 @@ Result<void> SchemaBuilder::check_minimum(const std::string& keyword, std::uint3
                       "expected at most " + std::to_string(kMinimumMax));
 }
 
-Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
-  if (is_free_string(c)) return Expr::call(json_.any_string());
+namespace {
+
+/// Returns a text that is equal for strings of equal constraints.
+std::string string_key(const Conjunct& c) {
   std::string key = "string " + std::to_string(c.min_length) + " ";
   if (c.max_length) key += std::to_string(*c.max_length);
   for (const std::string& pattern : c.patterns) key += "\np" + pattern;
   for (const std::string& name : c.formats) key += "\nf" + name;
   for (const std::string& pattern : c.not_patterns) key += "\nn" + pattern;
   for (const JsonTree* value : c.other_texts) key += "\no" + json_escaped(value->text);
-  const auto [at, is_new] = by_key_.try_emplace(key, 0);
+  return key;
+}
+
+}  // namespace
+
+/// Adds the rule of strings whose length alone is limited.
+Result<RuleId> SchemaBuilder::rule_of_length(const Conjunct& c) {
+  const Expr quote = Expr::literal("\"");
+  const std::uint32_t max = c.max_length ? *c.max_length : kUnlimited;
   const bool is_long =
-      c.min_length > Counted::kPlainMax || (c.max_length && *c.max_length > Counted::kPlainMax);
-  if (is_new && only_length(c) && is_long) {
+      c.min_length > Counted::kPlainMax || (c.max_length && max > Counted::kPlainMax);
+  if (is_long) {
     HOLDFAST_CHECKED(check_minimum("minLength", c.min_length, c.pointer));
-    const Expr quote = Expr::literal("\"");
-    const std::uint32_t max = c.max_length ? *c.max_length : kUnlimited;
     const RuleId counted = long_strings_.between(c.min_length, max);
-    at->second = rules_.add("string at " + c.pointer, Expr::seq({quote, Expr::call(counted)}));
-  } else if (is_new && only_length(c)) {
-    const std::uint32_t max = c.max_length ? *c.max_length : kUnlimited;
-    const Expr quote = Expr::literal("\"");
-    const Expr characters = Expr::repeat(Expr::one_of(any_character()), c.min_length, max);
-    at->second = rules_.add("string at " + c.pointer, Expr::seq({quote, characters, quote}),
-                            Encoding::kJson);
-    if (!rules_.budget().ok()) return length_error(c, rules_.budget());
-  } else if (is_new) {
-    HOLDFAST_TRY(const Dfa characters, characters_of(c));
-    at->second = rules_.add("string at " + c.pointer, quoted(characters, rules_.budget()));
-    if (!rules_.budget().ok()) {
-      return schema_error(Errc::kInvalidRequest, c.patterns.empty() ? "format" : "pattern",
-                          c.pointer, rules_.budget().error("match characters").what);
-    }
+    return rules_.add("string at " + c.pointer, Expr::seq({quote, Expr::call(counted)}));
+  }
+  const Expr characters = Expr::repeat(Expr::one_of(any_character()), c.min_length, max);
+  const RuleId rule =
+      rules_.add("string at " + c.pointer, Expr::seq({quote, characters, quote}), Encoding::kJson);
+  if (!rules_.budget().ok()) return length_error(c, rules_.budget());
+  return rule;
+}
+
+/// Adds the rule of strings whose characters are limited by patterns, formats or other texts.
+Result<RuleId> SchemaBuilder::rule_of_characters(const Conjunct& c) {
+  HOLDFAST_TRY(const Dfa characters, characters_of(c));
+  const RuleId rule = rules_.add("string at " + c.pointer, quoted(characters, rules_.budget()));
+  if (!rules_.budget().ok()) {
+    return schema_error(Errc::kInvalidRequest, c.patterns.empty() ? "format" : "pattern", c.pointer,
+                        rules_.budget().error("match characters").what);
+  }
+  return rule;
+}
+
+Result<Expr> SchemaBuilder::string_of(const Conjunct& c) {
+  if (is_free_string(c)) return Expr::call(json_.any_string());
+  const auto [at, is_new] = by_key_.try_emplace(string_key(c), 0);
+  if (is_new) {
+    HOLDFAST_TRY(at->second, only_length(c) ? rule_of_length(c) : rule_of_characters(c));
   }
   return Expr::call(at->second);
 }

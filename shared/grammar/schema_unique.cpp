@@ -65,25 +65,81 @@ bool is_any(const std::vector<Conjunct>& alternatives, std::uint8_t types) {
                      [types](const Conjunct& c) { return (c.types & types) != 0; });
 }
 
+/// Returns the values among which those of an alternative are; nullopt if they cannot be listed.
+std::optional<std::vector<const JsonTree*>> candidates_of(const Conjunct& c) {
+  static const JsonTree words[] = {{JsonTree::Kind::kNull, false, "", {}, {}},
+                                   {JsonTree::Kind::kBoolean, false, "", {}, {}},
+                                   {JsonTree::Kind::kBoolean, true, "", {}, {}}};
+  if (c.values) return c.values;
+  if ((c.types & ~(kTypeNull | kTypeBoolean)) != 0) return std::nullopt;
+  return std::vector<const JsonTree*>{&words[0], &words[1], &words[2]};
+}
+
+Kinds kinds_of_texts(const std::vector<Conjunct>& alternatives) {
+  const bool by_end = std::any_of(alternatives.begin(), alternatives.end(), [](const auto& c) {
+    return !c.patterns.empty() || !c.formats.empty();
+  });
+  return text_kinds(by_end);
+}
+
+/// The automaton of an array, with its brackets and commas.
+class ArrayFrame {
+ public:
+  ArrayFrame(JsonRules& json, Budget& budget) : nfa_(budget), json_(json) {
+    begin_ = nfa_.append(nfa_.append_literal(0, "["), json_.gap());
+    end_ = nfa_.add_state();
+    nfa_.set_accept(end_);
+  }
+  Nfa& nfa() { return nfa_; }
+  /// Returns the state before the first item.
+  std::uint32_t begin() const { return begin_; }
+  /// Returns the state where the item after n others begins; they end at `from`.
+  std::uint32_t item_after(std::uint32_t n, std::uint32_t from) {
+    return n == 0 ? from : nfa_.append(nfa_.append_literal(from, ","), json_.gap());
+  }
+  /// Ends the array after n items, which end at `from`.
+  void end_after(std::uint32_t n, std::uint32_t from) {
+    const std::uint32_t done = n == 0 ? from : nfa_.append(from, json_.gap());
+    nfa_.add_empty(nfa_.append_literal(done, "]"), end_);
+  }
+
+  /// Adds an item that may be there or not. `here`: the states before it by the number of items so
+  /// far; returns those after it. With `bounded` none may follow the last of them, else the last
+  /// means that many or more.
+  std::vector<std::uint32_t> after_value(const Expr& value, const std::vector<std::uint32_t>& here,
+                                         bool bounded) {
+    std::vector<std::uint32_t> next;
+    for (const std::uint32_t state : here) {
+      next.push_back(nfa_.add_state());
+      nfa_.add_empty(state, next.back());
+    }
+    const auto last = static_cast<std::uint32_t>(here.size()) - 1;
+    for (std::uint32_t n = 0; n <= last && nfa_.budget().ok(); ++n) {
+      if (n == last && bounded) break;
+      const std::uint32_t item = item_after(n, here[n]);
+      nfa_.add_empty(nfa_.append(item, value), next[std::min(n + 1, last)]);
+    }
+    return next;
+  }
+
+ private:
+  Nfa nfa_;
+  JsonRules& json_;
+  std::uint32_t begin_ = 0;
+  std::uint32_t end_ = 0;
+};
+
 }  // namespace
 
 /// Returns nullopt if there are too many values, or infinitely many.
 Result<std::optional<SchemaBuilder::Values>> SchemaBuilder::values_of_items(
     const std::vector<Conjunct>& alternatives) {
-  static const JsonTree words[] = {{JsonTree::Kind::kNull, false, "", {}, {}},
-                                   {JsonTree::Kind::kBoolean, false, "", {}, {}},
-                                   {JsonTree::Kind::kBoolean, true, "", {}, {}}};
   Values values;
   std::set<std::string> unique;
   for (const Conjunct& a : alternatives) {
-    std::vector<const JsonTree*> found;
-    if (a.values) {
-      found = *a.values;
-    } else {
-      if ((a.types & ~(kTypeNull | kTypeBoolean)) != 0) return std::optional<Values>();
-      for (const JsonTree& word : words) found.push_back(&word);
-    }
-    for (const JsonTree* value : found) {
+    const auto candidates = candidates_of(a);
+    if (!candidates) return std::optional<Values>();
+    for (const JsonTree* value : *candidates) {
       HOLDFAST_TRY(const bool good, admits(a, *value));
       if (good && unique.insert(canonical_json(*value)).second)
         values.push_back(literal_of(*value));
@@ -103,12 +159,7 @@ Result<std::vector<std::string>> SchemaBuilder::kinds_of(const std::vector<Conju
     by_type.push_back({R"({"const":true})", R"({"const":false})"});
   }
   if (is_any(alternatives, kTypeInteger | kTypeFraction)) by_type.push_back(number_kinds());
-  if (is_any(alternatives, kTypeString)) {
-    const bool by_end = std::any_of(alternatives.begin(), alternatives.end(), [](const auto& c) {
-      return !c.patterns.empty() || !c.formats.empty();
-    });
-    by_type.push_back(text_kinds(by_end));
-  }
+  if (is_any(alternatives, kTypeString)) by_type.push_back(kinds_of_texts(alternatives));
   if (is_any(alternatives, kTypeArray)) by_type.push_back({R"({"type":"array"})"});
   if (is_any(alternatives, kTypeObject)) {
     Kinds objects{R"({"type":"object"})"};
@@ -167,26 +218,20 @@ Result<Expr> SchemaBuilder::unique_array_of(const Conjunct& c, std::uint32_t max
 /// Builds the array of kinds: each at most once, in any order.
 Expr SchemaBuilder::array_of_kinds(const Conjunct& c, const Values& kinds,
                                    std::uint32_t max_items) {
-  Nfa nfa(rules_.budget());
-  const std::uint32_t begin = nfa.append(nfa.append_literal(0, "["), json_.gap());
-  const std::uint32_t end = nfa.add_state();
-  nfa.set_accept(end);
-  std::vector<std::uint32_t> states{begin};
+  ArrayFrame array(json_, rules_.budget());
+  Nfa& nfa = array.nfa();
+  std::vector<std::uint32_t> states{array.begin()};
   const std::size_t sets = std::size_t{1} << kinds.size();
   while (states.size() < sets && rules_.budget().ok()) states.push_back(nfa.add_state());
   for (std::size_t used = 0; used < sets && rules_.budget().ok(); ++used) {
     const auto n = static_cast<std::uint32_t>(__builtin_popcountll(used));
     if (n > max_items) continue;
-    if (n >= c.min_items) {
-      const std::uint32_t done = n == 0 ? states[used] : nfa.append(states[used], json_.gap());
-      nfa.add_empty(nfa.append_literal(done, "]"), end);
-    }
+    if (n >= c.min_items) array.end_after(n, states[used]);
     if (n == max_items) continue;
-    const std::uint32_t item =
-        n == 0 ? begin : nfa.append(nfa.append_literal(states[used], ","), json_.gap());
+    const std::uint32_t item = array.item_after(n, states[used]);
     for (std::size_t i = 0; i < kinds.size(); ++i) {
-      const std::size_t bit = std::size_t{1} << i;
-      if ((used & bit) == 0) nfa.add_empty(nfa.append(item, kinds[i]), states[used | bit]);
+      const std::size_t then = used | std::size_t{1} << i;
+      if (then != used) nfa.add_empty(nfa.append(item, kinds[i]), states[then]);
     }
   }
   return Expr::call(rules_.add("array at " + c.pointer, determinised(nfa)));
@@ -199,33 +244,14 @@ Expr SchemaBuilder::ordered_array_of(const Conjunct& c, const Values& values,
   const auto all = static_cast<std::uint32_t>(values.size());
   const std::uint32_t most = max_items >= all ? c.min_items : max_items;  // counted up to here
   const bool bounded = max_items < all;
-  Nfa nfa(rules_.budget());
-  const std::uint32_t begin = nfa.append(nfa.append_literal(0, "["), json_.gap());
-  const std::uint32_t end = nfa.add_state();
-  nfa.set_accept(end);
+  ArrayFrame array(json_, rules_.budget());
+  Nfa& nfa = array.nfa();
   // By the number of items so far; without a bound the last one means that many or more.
   const std::uint32_t levels = std::max(most, 1u) + 1;
-  std::vector<std::uint32_t> here{begin};
+  std::vector<std::uint32_t> here{array.begin()};
   while (here.size() < levels) here.push_back(nfa.add_state());
-  for (const Expr& value : values) {
-    std::vector<std::uint32_t> next;
-    for (const std::uint32_t state : here) {
-      next.push_back(nfa.add_state());
-      nfa.add_empty(state, next.back());
-    }
-    for (std::uint32_t n = 0; n < levels && rules_.budget().ok(); ++n) {
-      const bool is_last = n + 1 == levels;
-      if (is_last && bounded) break;
-      const std::uint32_t item =
-          n == 0 ? here[0] : nfa.append(nfa.append_literal(here[n], ","), json_.gap());
-      nfa.add_empty(nfa.append(item, value), next[is_last ? n : n + 1]);
-    }
-    here = std::move(next);
-  }
-  for (std::uint32_t n = c.min_items; n < levels; ++n) {
-    const std::uint32_t done = n == 0 ? here[n] : nfa.append(here[n], json_.gap());
-    nfa.add_empty(nfa.append_literal(done, "]"), end);
-  }
+  for (const Expr& value : values) here = array.after_value(value, here, bounded);
+  for (std::uint32_t n = c.min_items; n < levels; ++n) array.end_after(n, here[n]);
   return Expr::call(rules_.add("array at " + c.pointer, determinised(nfa)));
 }
 

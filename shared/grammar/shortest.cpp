@@ -48,12 +48,15 @@ Backwards steps_of(const Grammar& grammar) {
   return {grammar.states.size(), std::move(edges)};
 }
 
-}  // namespace
+/// The calls of a grammar by the places that they have to do with.
+struct Calls {
+  std::vector<StateId> caller;  // by call
+  Backwards to_state;           // calls that return to a state
+  Backwards to_rule;            // calls of a rule
+  Backwards rules_at;           // rules that start at a state
+};
 
-/// Computes distances by Knuth's generalisation of Dijkstra's algorithm: the cost of a call is that
-/// of its rule plus that of the continuation, so it counts when the later of both is known.
-Shortest::Shortest(const Grammar& grammar) : to_end_(grammar.states.size(), kFar) {
-  const Backwards steps = steps_of(grammar);
+Calls calls_of(const Grammar& grammar) {
   std::vector<StateId> caller(grammar.calls.size());
   std::vector<std::pair<std::uint32_t, std::uint32_t>> returns, of_rules, starts;
   for (StateId s = 0; s < grammar.states.size(); ++s) {
@@ -65,9 +68,18 @@ Shortest::Shortest(const Grammar& grammar) : to_end_(grammar.states.size(), kFar
     }
   }
   for (RuleId r = 0; r < grammar.rules.size(); ++r) starts.emplace_back(grammar.rules[r].start, r);
-  const Backwards to_state(grammar.states.size(), std::move(returns));
-  const Backwards to_rule(grammar.rules.size(), std::move(of_rules));
-  const Backwards rules_at(grammar.states.size(), std::move(starts));
+  return {std::move(caller), Backwards(grammar.states.size(), std::move(returns)),
+          Backwards(grammar.rules.size(), std::move(of_rules)),
+          Backwards(grammar.states.size(), std::move(starts))};
+}
+
+}  // namespace
+
+/// Computes distances by Knuth's generalisation of Dijkstra's algorithm: the cost of a call is that
+/// of its rule plus that of the continuation, so it counts when the later of both is known.
+Shortest::Shortest(const Grammar& grammar) : to_end_(grammar.states.size(), kFar) {
+  const Backwards steps = steps_of(grammar);
+  const Calls calls = calls_of(grammar);
   std::vector<bool> settled(grammar.states.size(), false);
   Nearest todo;
   const auto reach = [&](StateId state, std::uint32_t bytes) {
@@ -78,7 +90,7 @@ Shortest::Shortest(const Grammar& grammar) : to_end_(grammar.states.size(), kFar
   const auto through = [&](std::uint32_t call) {
     const Grammar::Call& c = grammar.calls[call];
     const StateId start = grammar.rules[c.rule].start;
-    if (settled[start] && settled[c.to]) reach(caller[call], to_end_[start] + to_end_[c.to]);
+    if (settled[start] && settled[c.to]) reach(calls.caller[call], to_end_[start] + to_end_[c.to]);
   };
   for (StateId s = 0; s < grammar.states.size(); ++s) {
     if (grammar.states[s].accepting) reach(s, 0);
@@ -89,8 +101,8 @@ Shortest::Shortest(const Grammar& grammar) : to_end_(grammar.states.size(), kFar
     if (settled[state]) continue;
     settled[state] = true;
     steps.each(state, [&, near = bytes](StateId from) { reach(from, near + 1); });
-    to_state.each(state, through);
-    rules_at.each(state, [&](RuleId rule) { to_rule.each(rule, through); });
+    calls.to_state.each(state, through);
+    calls.rules_at.each(state, [&](RuleId rule) { calls.to_rule.each(rule, through); });
   }
 }
 

@@ -63,6 +63,14 @@ bool TokenMasks::fill(const Pushdown& machine, const Configurations& configurati
   return true;
 }
 
+void TokenMasks::set_bits(const Node& node, std::span<std::uint64_t> bits) {
+  for (std::size_t i = 0; i < node.dense.size(); ++i) bits[i] |= node.dense[i];
+  for (const TokenId token : node.sparse) {
+    const auto at = static_cast<std::size_t>(token);
+    bits[at / 64] |= std::uint64_t{1} << (at % 64);
+  }
+}
+
 bool TokenMasks::visit(Layer& layer, std::uint32_t id, const Pushdown& machine, FrameId frame,
                        std::span<std::uint64_t> bits) {
   if (!visited_.insert(std::uint64_t{id} << 32 | frame).second) return true;
@@ -70,11 +78,7 @@ bool TokenMasks::visit(Layer& layer, std::uint32_t id, const Pushdown& machine, 
   {
     const Node& node = layer.nodes[id];
     if (node.too_much) return false;
-    for (std::size_t i = 0; i < node.dense.size(); ++i) bits[i] |= node.dense[i];
-    for (const TokenId token : node.sparse) {
-      const auto at = static_cast<std::size_t>(token);
-      bits[at / 64] |= std::uint64_t{1} << (at % 64);
-    }
+    set_bits(node, bits);
     if (node.exits.empty() || frame == Pushdown::kBottom) return true;
   }
   const bool is_short = &layer == &layers_[0];
@@ -121,6 +125,13 @@ TokenMasks::Node TokenMasks::make_node(const Layer& layer, std::uint32_t parent,
   return node;
 }
 
+/// Returns true if only the state matters: one configuration in a rule without calls.
+inline bool TokenMasks::is_in_plain_rule(const Configurations& configurations) const {
+  const Grammar::State& state = grammar_->states[configurations[0].state];
+  return configurations.size() == 1 && configurations[0].frame == Pushdown::kBottom &&
+         !grammar_->rules[state.rule].has_calls;
+}
+
 /// Adds the tokens and exits below `top` that levels_[0] reads.
 void TokenMasks::walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::Mark& base,
                       Node& out) {
@@ -147,9 +158,7 @@ void TokenMasks::walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::
       i = node.end;
       continue;
     }
-    const Grammar::State& state = grammar_->states[configurations[0].state];
-    if (configurations.size() == 1 && configurations[0].frame == Pushdown::kBottom &&
-        !grammar_->rules[state.rule].has_calls) {
+    if (is_in_plain_rule(configurations)) {
       walk_rule(trie, i, configurations[0].state, out);
       i = node.end;
     } else {

@@ -63,6 +63,8 @@ class TokenMasks {
   Node make_node(const Layer& layer, std::uint32_t parent, StateId state);
   bool visit(Layer& layer, std::uint32_t id, const Pushdown& machine, FrameId frame,
              std::span<std::uint64_t> bits);
+  static void set_bits(const Node& node, std::span<std::uint64_t> bits);
+  bool is_in_plain_rule(const Configurations& configurations) const;
   void walk(const TokenTrie& trie, std::uint32_t top, const Pushdown::Mark& base, Node& out);
   void walk_rule(const TokenTrie& trie, std::uint32_t top, StateId state, Node& out);
   std::uint16_t loops(StateId state);

@@ -1,6 +1,7 @@
 #include "shared/grammar/token_table.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 #include "shared/base/check.h"
@@ -89,22 +90,32 @@ TokenTrie make_trie(const TokenTable& table, std::vector<TokenId> ids) {
 
 }  // namespace
 
+namespace {
+
+struct KindRange {
+  std::uint8_t first, last;
+  std::uint8_t kind;
+};
+
+// Later ranges override earlier ones.
+constexpr KindRange kKindRanges[] = {
+    {0x00, 0x1F, 6},  {0x20, 0x7E, 9},  {0x7F, 0x7F, 10}, {0x80, 0xBF, 11}, {0xC0, 0xDF, 12},
+    {0xE0, 0xEF, 13}, {0xF0, 0xF4, 14}, {0xF5, 0xFF, 15}, {'a', 'z', 0},    {'A', 'Z', 1},
+    {'0', '9', 2},    {' ', ' ', 3},    {'"', '"', 4},    {'\\', '\\', 5},  {'_', '_', 7},
+    {'-', '-', 7},    {'.', '.', 8},    {',', ',', 8}};
+
+constexpr std::array<std::uint8_t, 256> kKinds = [] {
+  std::array<std::uint8_t, 256> kinds{};
+  for (const KindRange& range : kKindRanges) {
+    for (std::size_t byte = range.first; byte <= range.last; ++byte) kinds[byte] = range.kind;
+  }
+  return kinds;
+}();
+
+}  // namespace
+
 int byte_kind(std::uint8_t byte) {
-  if (byte >= 'a' && byte <= 'z') return 0;
-  if (byte >= 'A' && byte <= 'Z') return 1;
-  if (byte >= '0' && byte <= '9') return 2;
-  if (byte == ' ') return 3;
-  if (byte == '"') return 4;
-  if (byte == '\\') return 5;
-  if (byte < 0x20) return 6;
-  if (byte == '_' || byte == '-') return 7;
-  if (byte == '.' || byte == ',') return 8;
-  if (byte < 0x7F) return 9;
-  if (byte == 0x7F) return 10;
-  if (byte < 0xC0) return 11;
-  if (byte < 0xE0) return 12;
-  if (byte < 0xF0) return 13;
-  return byte < 0xF5 ? 14 : 15;
+  return kKinds[byte];
 }
 
 std::uint32_t TokenTrie::longest(std::string_view bytes) const {
