@@ -118,22 +118,26 @@ Result<void> Assembler::take(const std::string& name, const StoredTensor& stored
   const Change change = all[0].change;
   HOLDFAST_CHECKED(check(name, stored, change == Change::kMxfp4 || change == Change::kMxfp4Scales));
   for (const Named& named : all) {
-    if (named.expert >= sizes_.experts) {
-      return invalid(name, "is of expert " + std::to_string(named.expert) + ", expected " +
-                               std::to_string(sizes_.experts) + " experts, counted from 0");
-    }
-    if (change == Change::kMxfp4Scales) {
-      scales_.try_emplace(named.name, SourceTensor{name, stored, named});
-      continue;
-    }
-    const auto [at, added] =
-        sources_[named.name].try_emplace(named.expert, SourceTensor{name, stored, named});
-    if (!added) {
-      return invalid(name, "is there twice: " + gguf::quoted(at->second.name) + " says the same (" +
-                               named.name + " in GGUF)");
-    }
+    HOLDFAST_CHECKED(add_source(name, stored, named, change == Change::kMxfp4Scales));
   }
   return {};
+}
+
+Result<void> Assembler::add_source(const std::string& name, const StoredTensor& stored,
+                                   const Named& named, bool is_scale) {
+  if (named.expert >= sizes_.experts) {
+    return invalid(name, "is of expert " + std::to_string(named.expert) + ", expected " +
+                             std::to_string(sizes_.experts) + " experts, counted from 0");
+  }
+  if (is_scale) {
+    scales_.try_emplace(named.name, SourceTensor{name, stored, named});
+    return {};
+  }
+  const auto [at, added] =
+      sources_[named.name].try_emplace(named.expert, SourceTensor{name, stored, named});
+  if (added) return {};
+  return invalid(name, "is there twice: " + gguf::quoted(at->second.name) + " says the same (" +
+                           named.name + " in GGUF)");
 }
 
 Result<Assembled> Assembler::finish() {
@@ -168,18 +172,20 @@ Result<void> Assembler::whole(const std::string& name, const SourceTensor& sourc
   if (change == Change::kBiases) return biases(source, std::move(info));
   if (change == Change::kTranspose) return turned(source, std::move(info));
   if (source.named.parts > 1) return part_of(source, std::move(info));
+  return in_order(source, std::move(info));
+}
+
+/// Adds a tensor whose elements keep their order, but for heads that are permuted.
+Result<void> Assembler::in_order(const SourceTensor& source, TensorInfo info) {
+  const StoredTensor& stored = source.stored;
+  const Change change = source.named.change;
   if (change == Change::kVector && info.n_dims == 2) {
     if (stored.shape[0] != 1) {
       return invalid(source.name, "is " + shape_text(stored.shape) + ", expected one row");
     }
     info.n_dims = 1;
   }
-  const bool plus_one = change == Change::kPlusOne;
-  if (info.n_dims == 1 && (info.type != TensorType::kF32 || plus_one)) {
-    out_.vectors.push_back(to_f32(stored, info.dims[0], plus_one));
-    info.data = out_.vectors.back();
-    info.type = TensorType::kF32;
-  }
+  widen_vector(stored, change == Change::kPlusOne, info);
   if (change == Change::kPermuteQ || change == Change::kPermuteK) {
     return permuted(source, std::move(info));
   }
@@ -190,6 +196,15 @@ Result<void> Assembler::whole(const std::string& name, const SourceTensor& sourc
   }
   out_.tensors.push_back(std::move(info));
   return {};
+}
+
+/// Makes the elements of a vector float32; other tensors stay as they are.
+void Assembler::widen_vector(const StoredTensor& stored, bool plus_one, TensorInfo& info) {
+  const bool is_unchanged = info.type == TensorType::kF32 && !plus_one;
+  if (info.n_dims != 1 || is_unchanged) return;
+  out_.vectors.push_back(to_f32(stored, info.dims[0], plus_one));
+  info.data = out_.vectors.back();
+  info.type = TensorType::kF32;
 }
 
 Result<void> Assembler::permuted(const SourceTensor& source, TensorInfo info) {

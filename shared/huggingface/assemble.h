@@ -58,7 +58,11 @@ class Assembler {
 
   Error invalid(const std::string& tensor, const std::string& why) const;
   Result<void> check(const std::string& name, const StoredTensor& stored, bool as_bytes) const;
+  Result<void> add_source(const std::string& name, const StoredTensor& stored, const Named& named,
+                          bool is_scale);
   Result<void> whole(const std::string& name, const SourceTensor& source);
+  Result<void> in_order(const SourceTensor& source, gguf::TensorInfo info);
+  void widen_vector(const StoredTensor& stored, bool plus_one, gguf::TensorInfo& info);
   Result<void> stacked(const std::string& name, const SourceTensors& sources);
   Result<void> permuted(const SourceTensor& source, gguf::TensorInfo info);
   // assemble_states.cpp

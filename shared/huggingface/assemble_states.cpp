@@ -69,13 +69,22 @@ Result<void> Assembler::of_states(const SourceTensor& source, TensorInfo info) {
   });
 }
 
+namespace {
+
+bool is_column_taps(const std::vector<std::uint64_t>& shape) {
+  return shape.size() == 3 && shape[1] == 1;
+}
+
+}  // namespace
+
 /// Adds a tensor that GGUF stores in float32: a vector, or the convolution's taps, [columns, 1,
 /// taps] in a folder.
 Result<void> Assembler::state_floats(const SourceTensor& source, TensorInfo info,
                                      const StateRows& rows) {
   const StoredTensor& stored = source.stored;
   const bool conv = source.named.change == Change::kStateConv;
-  if (conv ? stored.shape.size() != 3 || stored.shape[1] != 1 : stored.shape.size() != 1) {
+  const bool fits = conv ? is_column_taps(stored.shape) : stored.shape.size() == 1;
+  if (!fits) {
     return invalid(source.name, "is " + shape_text(stored.shape) + ", expected " +
                                     (conv ? "[columns, 1, taps]" : "a vector"));
   }

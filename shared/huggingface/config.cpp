@@ -132,8 +132,8 @@ class ConfigReader {
     return act == "swish" ? "silu" : act == "gelu_new" ? "gelu_pytorch_tanh" : act;
   }
 
-  /// Refuses features that would load and then give other numbers than the model's own code.
-  Result<void> refuse_features() const {
+  /// Returns the activation function that config.json names, else the family's.
+  std::string activation() const {
     std::string act = family_.activation;
     for (const char* name : {names_.activation, "hidden_activation"}) {
       const auto at = config_.find(name);
@@ -141,13 +141,11 @@ class ConfigReader {
     }
     act = plain_name(act);
     // The code of the first gemma computes with tanh what its config calls gelu.
-    if (act == "gelu" && std::string_view(family_.architecture) == "gemma")
-      act = family_.activation;
-    if (act != family_.activation) {
-      return unsupported(std::string(names_.activation) + " " + gguf::quoted(act) +
-                         " is not supported, expected \"" + family_.activation + "\"");
-    }
-    HOLDFAST_CHECKED(refuse_quantised());
+    const bool gemma = std::string_view(family_.architecture) == "gemma";
+    return act == "gelu" && gemma ? family_.activation : act;
+  }
+
+  Result<void> refuse_experts() const {
     for (const char* name : {"num_local_experts", "num_experts"}) {
       const bool supported =
           std::any_of(family_.keys.begin(), family_.keys.end(),
@@ -157,6 +155,18 @@ class ConfigReader {
                            " model with experts is not supported");
       }
     }
+    return {};
+  }
+
+  /// Refuses features that would load and then give other numbers than the model's own code.
+  Result<void> refuse_features() const {
+    const std::string act = activation();
+    if (act != family_.activation) {
+      return unsupported(std::string(names_.activation) + " " + gguf::quoted(act) +
+                         " is not supported, expected \"" + family_.activation + "\"");
+    }
+    HOLDFAST_CHECKED(refuse_quantised());
+    HOLDFAST_CHECKED(refuse_experts());
     HOLDFAST_CHECKED(refuse_values());
     const auto causal = config_.find("use_bidirectional_attention");
     if (causal != config_.end() && *causal == true) {
@@ -206,15 +216,7 @@ class ConfigReader {
 
   /// Refuses numbers that the architecture fixes and some models have otherwise.
   Result<void> refuse_scales() const {
-    HOLDFAST_TRY(const std::int64_t layers, whole(names_.layers, -1));
-    HOLDFAST_TRY(const std::int64_t width, whole(names_.width, -1));
-    HOLDFAST_TRY(const double scalar, real(config_, "query_pre_attn_scalar", -1));
-    const std::string_view arch = family_.architecture;
-    const bool wide = (arch == "gemma2" && layers == 46) || (arch == "gemma3" && layers == 62);
-    const std::int64_t expected = wide ? width / sizes_.heads : sizes_.head_dim;
-    if (scalar > 0 && scalar != static_cast<double>(expected)) {
-      return unsupported("query_pre_attn_scalar is not " + std::to_string(expected));
-    }
+    HOLDFAST_CHECKED(refuse_query_scale());
     HOLDFAST_TRY(const std::int64_t step, whole("no_rope_layer_interval", 4));
     const std::int64_t usual = std::max<std::int64_t>(family_.window_period, 1);
     HOLDFAST_TRY(const std::int64_t period, window_period(usual));
@@ -224,6 +226,19 @@ class ConfigReader {
     }
     HOLDFAST_TRY(const double local, real(config_, "rope_local_base_freq", 10000));
     if (local != 10000) return unsupported("rope_local_base_freq is not 10000");
+    return {};
+  }
+
+  Result<void> refuse_query_scale() const {
+    HOLDFAST_TRY(const std::int64_t layers, whole(names_.layers, -1));
+    HOLDFAST_TRY(const std::int64_t width, whole(names_.width, -1));
+    HOLDFAST_TRY(const double scalar, real(config_, "query_pre_attn_scalar", -1));
+    const std::string_view arch = family_.architecture;
+    const bool wide = (arch == "gemma2" && layers == 46) || (arch == "gemma3" && layers == 62);
+    const std::int64_t expected = wide ? width / sizes_.heads : sizes_.head_dim;
+    if (scalar > 0 && scalar != static_cast<double>(expected)) {
+      return unsupported("query_pre_attn_scalar is not " + std::to_string(expected));
+    }
     return {};
   }
 
@@ -241,58 +256,94 @@ class ConfigReader {
 
   Result<void> family_keys() {
     for (const KeyRule& rule : family_.keys) {
-      const std::string_view to = rule.gguf;
-      // A cap of null means none, which a header states as 0: without the key it has its family's
-      // cap.
-      const bool cap = to.ends_with("softcapping") && config_.contains(rule.huggingface);
       if (absent(config_, rule.huggingface)) {
-        if (cap) writer_.set_f32(key(rule.gguf), 0);
-        continue;
+        write_no_cap(rule);
+      } else if (rule.real) {
+        HOLDFAST_CHECKED(copy_real(rule));
+      } else if (!is_none(rule)) {
+        HOLDFAST_CHECKED(copy(rule.huggingface, rule.gguf));
       }
-      if (!rule.real) {
-        const bool may_be_none = !to.ends_with("_count") || to.starts_with("leading_");
-        const bool none = may_be_none && config_.at(rule.huggingface) == 0;
-        if (!none) HOLDFAST_CHECKED(copy(rule.huggingface, rule.gguf));
-        continue;
-      }
-      HOLDFAST_TRY(const double value, real(config_, rule.huggingface, 0));
-      const double usual = 1 / std::sqrt(static_cast<double>(sizes_.head_dim));
-      const bool same = static_cast<float>(value) == static_cast<float>(usual);
-      if (to != "attention.scale" || !same)
-        writer_.set_f32(key(rule.gguf), static_cast<float>(value));
     }
     return {};
   }
 
-  /// Writes which layers are windowed, where config.json lists them by layer.
-  Result<void> windows() {
-    if (absent(config_, "layer_types")) return {};
+  /// Writes 0 for a cap of null, which means none: without the key a header has its family's cap.
+  void write_no_cap(const KeyRule& rule) {
+    const bool cap = std::string_view(rule.gguf).ends_with("softcapping");
+    if (cap && config_.contains(rule.huggingface)) writer_.set_f32(key(rule.gguf), 0);
+  }
+
+  /// Returns true if the number is a 0 that means "none".
+  bool is_none(const KeyRule& rule) const {
+    const std::string_view to = rule.gguf;
+    const bool may_be_none = !to.ends_with("_count") || to.starts_with("leading_");
+    return may_be_none && config_.at(rule.huggingface) == 0;
+  }
+
+  /// Copies a number, but for a scale of attention that is the usual one.
+  Result<void> copy_real(const KeyRule& rule) {
+    HOLDFAST_TRY(const double value, real(config_, rule.huggingface, 0));
+    const double usual = 1 / std::sqrt(static_cast<double>(sizes_.head_dim));
+    const bool same = static_cast<float>(value) == static_cast<float>(usual);
+    if (std::string_view(rule.gguf) != "attention.scale" || !same)
+      writer_.set_f32(key(rule.gguf), static_cast<float>(value));
+    return {};
+  }
+
+  /// Returns the list of the layers' types, with an entry for each layer.
+  Result<const json*> layer_types() const {
     const json& types = config_.at("layer_types");
     HOLDFAST_TRY(const std::int64_t layers, whole(names_.layers, -1));
     if (!types.is_array() || types.size() != static_cast<std::size_t>(layers)) {
       return invalid("layer_types", "is no list of an entry for each layer");
     }
+    return &types;
+  }
+
+  /// Returns by layer 1 if it is windowed, else 0.
+  static Result<std::vector<std::int32_t>> windowed_layers(const json& types) {
     std::vector<std::int32_t> windowed;
-    bool any = false, usual = true;
     for (const json& type : types) {
       const bool window = type == "sliding_attention";
       if (!window && type != "full_attention") {
         return unsupported("layer_types has " + gguf::quoted(type.dump()) +
                            ", expected full_attention or sliding_attention");
       }
-      const auto layer = static_cast<std::int64_t>(windowed.size());
-      const std::int64_t period = std::max<std::int64_t>(family_.window_period, 1);
-      usual = usual && window == (period == 1 || layer % period < period - 1);
-      any = any || window;
       windowed.push_back(window ? 1 : 0);
     }
-    if (any && (family_.window_period == 0 || absent(config_, "sliding_window"))) {
-      return unsupported(family_.window_period == 0
-                             ? "layer_types has sliding_attention, which is not supported here"
-                             : "layer_types has sliding_attention without a sliding_window");
+    return windowed;
+  }
+
+  /// Returns true if those layers are windowed that are so without a list.
+  bool are_usual(const std::vector<std::int32_t>& windowed) const {
+    const std::int64_t period = std::max<std::int64_t>(family_.window_period, 1);
+    for (std::size_t l = 0; l < windowed.size(); ++l) {
+      const auto layer = static_cast<std::int64_t>(l);
+      const bool usual = period == 1 || layer % period < period - 1;
+      if ((windowed[l] != 0) != usual) return false;
     }
-    if (!any && family_.window_period > 0) writer_.set_u32(key("attention.sliding_window"), 0);
-    if (any && !usual) writer_.set_i32s(key("attention.sliding_window_pattern"), windowed);
+    return true;
+  }
+
+  /// Writes which layers are windowed, where config.json lists them by layer.
+  Result<void> windows() {
+    if (absent(config_, "layer_types")) return {};
+    HOLDFAST_TRY(const json* types, layer_types());
+    HOLDFAST_TRY(const std::vector<std::int32_t> windowed, windowed_layers(*types));
+    const bool any = std::find(windowed.begin(), windowed.end(), 1) != windowed.end();
+    if (!any) {
+      if (family_.window_period > 0) writer_.set_u32(key("attention.sliding_window"), 0);
+      return {};
+    }
+    if (family_.window_period == 0) {
+      return unsupported("layer_types has sliding_attention, which is not supported here");
+    }
+    if (absent(config_, "sliding_window")) {
+      return unsupported("layer_types has sliding_attention without a sliding_window");
+    }
+    if (!are_usual(windowed)) {
+      writer_.set_i32s(key("attention.sliding_window_pattern"), windowed);
+    }
     return {};
   }
 
@@ -332,11 +383,8 @@ class ConfigReader {
   /// Returns the period of the attending layers.
   Result<std::int64_t> attention_step() const {
     if (absent(config_, "layer_types")) return whole("full_attention_interval", 4);
-    const json& types = config_.at("layer_types");
-    HOLDFAST_TRY(const std::int64_t layers, whole(names_.layers, -1));
-    if (!types.is_array() || types.size() != static_cast<std::size_t>(layers)) {
-      return invalid("layer_types", "is no list of an entry for each layer");
-    }
+    HOLDFAST_TRY(const json* list, layer_types());
+    const json& types = *list;
     const auto first = std::find(types.begin(), types.end(), "full_attention");
     const auto step = static_cast<std::size_t>(first - types.begin()) + 1;
     for (std::size_t l = 0; l < types.size(); ++l) {
@@ -399,12 +447,21 @@ class ConfigReader {
     HOLDFAST_TRY(const double base, real(part, "rope_theta", outer));
     if (base <= 0) return invalid("rope_theta", "is not above 0");
     writer_.set_f32(key("rope.freq_base"), static_cast<float>(base));
-    if (&part == &config_) return {};
+    return &part == &config_ ? Result<void>() : scaled_rope(part, base);
+  }
+
+  /// Returns how `part` scales positions.
+  static std::string scaling_type(const json& part) {
     std::string type = "default";
     for (const char* name : {"type", "rope_type"}) {
       const auto at = part.find(name);
       if (at != part.end() && at->is_string()) type = at->get<std::string>();
     }
+    return type;
+  }
+
+  Result<void> scaled_rope(const json& part, double base) {
+    const std::string type = scaling_type(part);
     if (type == "default") return {};
     if (type == "longrope" || type == "su") return longrope(part);
     HOLDFAST_TRY(const double factor, real(part, "factor", 0));
@@ -419,13 +476,8 @@ class ConfigReader {
     return unsupported("rope_scaling of type " + gguf::quoted(type) + " is not supported");
   }
 
-  Result<void> yarn(const json& part, double factor) {
-    HOLDFAST_TRY(const std::int64_t context, whole("max_position_embeddings", -1));
-    HOLDFAST_TRY(const double trained,
-                 real(part, "original_max_position_embeddings", static_cast<double>(context)));
-    if (trained < 1 || trained > static_cast<double>(kMost)) {
-      return invalid("rope_scaling.original_max_position_embeddings", "is out of range");
-    }
+  /// Refuses members of yarn that would give other numbers than ours.
+  Result<void> refuse_yarn(const json& part) const {
     const json truncate = absent(part, "truncate") ? json(true) : part.at("truncate");
     if (truncate != family_.yarn_truncate) {
       return unsupported(std::string("rope_scaling.truncate is not ") +
@@ -436,6 +488,17 @@ class ConfigReader {
         return unsupported("rope_scaling with \"" + std::string(name) + "\" is not supported");
       }
     }
+    return {};
+  }
+
+  Result<void> yarn(const json& part, double factor) {
+    HOLDFAST_TRY(const std::int64_t context, whole("max_position_embeddings", -1));
+    HOLDFAST_TRY(const double trained,
+                 real(part, "original_max_position_embeddings", static_cast<double>(context)));
+    if (trained < 1 || trained > static_cast<double>(kMost)) {
+      return invalid("rope_scaling.original_max_position_embeddings", "is out of range");
+    }
+    HOLDFAST_CHECKED(refuse_yarn(part));
     writer_.set_string(key("rope.scaling.type"), "yarn");
     writer_.set_f32(key("rope.scaling.factor"), static_cast<float>(factor));
     writer_.set_u32(key("rope.scaling.original_context_length"),

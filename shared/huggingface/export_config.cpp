@@ -118,14 +118,17 @@ class ConfigWriter {
   void family_keys() {
     for (const KeyRule& rule : family_.keys) {
       const auto value = real_key(rule.gguf);
-      const std::string_view name = rule.huggingface;
       // null means "none" where a missing member means a default.
-      if (!value && name == "sliding_window") out_[rule.huggingface] = nullptr;
-      if (!value) continue;
-      if (rule.real) out_[rule.huggingface] = shortest(*value);
-      if (!rule.real) out_[rule.huggingface] = static_cast<std::int64_t>(*value);
-      if (name == "sliding_window" && *value == 0) out_[rule.huggingface] = nullptr;
-      if (name.ends_with("softcapping") && *value == 0) out_[rule.huggingface] = nullptr;
+      const std::string_view name = rule.huggingface;
+      const bool none_is_null =
+          name == "sliding_window" || (value.has_value() && name.ends_with("softcapping"));
+      if (none_is_null && value.value_or(0) == 0) {
+        out_[rule.huggingface] = nullptr;
+      } else if (value && rule.real) {
+        out_[rule.huggingface] = shortest(*value);
+      } else if (value) {
+        out_[rule.huggingface] = static_cast<std::int64_t>(*value);
+      }
     }
   }
 
@@ -210,7 +213,8 @@ class ConfigWriter {
     return {};
   }
 
-  Result<void> experts() {
+  /// Writes whether the weights of experts are normalised and scaled.
+  Result<void> expert_weights() {
     const auto norm = file_.get_bool(key("expert_weights_norm"));
     used_.insert(key("expert_weights_norm"));
     const double scale = real_key("expert_weights_scale").value_or(1);
@@ -225,6 +229,11 @@ class ConfigWriter {
       return unsupported(file_, "key \"" + key("expert_weights_norm") +
                                     "\" is false, which has no place in a folder of this family");
     }
+    return {};
+  }
+
+  Result<void> experts() {
+    HOLDFAST_CHECKED(expert_weights());
     const gguf::TensorInfo* up = file_.tensor(expert_block() + "ffn_up_exps.weight");
     if (up == nullptr) return {};
     // The tensor's width: where the header has no key for it, and where a folder has one number for
@@ -243,8 +252,8 @@ class ConfigWriter {
     return {};
   }
 
-  /// Refuses keys that were not read: their meaning would be lost.
-  Result<void> nothing_left() {
+  /// Marks keys as read whose values are those that a folder implies.
+  void use_harmless() {
     const struct {
       const char* suffix;
       double value;
@@ -272,6 +281,11 @@ class ConfigWriter {
     if (type == "none" || type == "linear") {
       used_.insert(key("rope.scaling.original_context_length"));
     }
+  }
+
+  /// Refuses keys that were not read: their meaning would be lost.
+  Result<void> nothing_left() {
+    use_harmless();
     const std::string prefix = std::string(family_.architecture) + ".";
     for (const std::string& name : file_.keys()) {
       if (!name.starts_with(prefix) || used_.count(name) > 0) continue;

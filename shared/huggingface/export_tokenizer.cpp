@@ -81,6 +81,19 @@ json sentence_piece_parts(bool prefix) {
           {"decoder", {{"type", "Sequence"}, {"decoders", decoders}}}};
 }
 
+bool is_mergeable(std::int64_t kind) {
+  return kind == kNormal || kind == kUser;
+}
+
+/// Returns the ids of the tokens that merges make or take.
+std::unordered_map<std::string_view, std::size_t> mergeable_ids(const Tokens& tokens) {
+  std::unordered_map<std::string_view, std::size_t> ids;
+  for (std::size_t i = 0; i < tokens.texts.size(); ++i) {
+    if (is_mergeable(tokens.kinds[i])) ids.emplace(tokens.texts[i], i);
+  }
+  return ids;
+}
+
 /// Returns every merge of two tokens into one, the greatest score first.
 std::vector<std::string> merges_of_scores(const gguf::File& file, const Tokens& tokens) {
   struct Merge {
@@ -90,19 +103,13 @@ std::vector<std::string> merges_of_scores(const gguf::File& file, const Tokens& 
   };
   const std::vector<float> scores =
       file.get_floats("tokenizer.ggml.scores").value_or(std::vector<float>());
-  std::unordered_map<std::string_view, std::size_t> ids;
-  const auto takes_part = [&](std::size_t i) {
-    return tokens.kinds[i] == kNormal || tokens.kinds[i] == kUser;
-  };
-  for (std::size_t i = 0; i < tokens.texts.size(); ++i) {
-    if (takes_part(i)) ids.emplace(tokens.texts[i], i);
-  }
+  const auto ids = mergeable_ids(tokens);
   std::vector<Merge> merges;
-  for (std::size_t i = 0; i < tokens.texts.size() && i < scores.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(tokens.texts.size(), scores.size()); ++i) {
     const std::string_view text = tokens.texts[i];
-    if (!takes_part(i) || text.size() > 512) continue;
+    if (!is_mergeable(tokens.kinds[i]) || text.size() > 512) continue;
     for (std::size_t cut = 1; cut < text.size(); ++cut) {
-      if (ids.count(text.substr(0, cut)) > 0 && ids.count(text.substr(cut)) > 0) {
+      if (ids.contains(text.substr(0, cut)) && ids.contains(text.substr(cut))) {
         merges.push_back({scores[i], i, cut});
       }
     }
@@ -173,6 +180,24 @@ json document(const json& added, const json& parts, const json& around, json mod
               {"model", std::move(model)}};
 }
 
+/// Returns the merges that the file lists, or those that its scores mean.
+std::vector<std::string> merges_of(const gguf::File& file, const Tokens& tokens) {
+  const auto listed = file.get_strings("tokenizer.ggml.merges");
+  if (!listed) return merges_of_scores(file, tokens);
+  return {listed->begin(), listed->end()};
+}
+
+/// Returns the ids by their texts. With words of `bytes` special tokens are not among them.
+json bpe_vocab(const Tokens& tokens, bool bytes) {
+  json vocab = json::object();
+  for (std::size_t i = 0; i < tokens.texts.size(); ++i) {
+    const std::int64_t kind = tokens.kinds[i];
+    const bool outside = bytes && (kind == kControl || kind == kUser || kind == kUnknown);
+    if (kind != kUnused && !outside) vocab[std::string(tokens.texts[i])] = i;
+  }
+  return vocab;
+}
+
 Result<json> bpe_document(const gguf::File& file, const Tokens& tokens, const json& around,
                           bool bytes) {
   json parts =
@@ -181,18 +206,8 @@ Result<json> bpe_document(const gguf::File& file, const Tokens& tokens, const js
     HOLDFAST_TRY(parts,
                  byte_level_parts(file, file.get_string("tokenizer.ggml.pre").value_or("default")));
   }
-  std::vector<std::string> merges;
-  if (const auto listed = file.get_strings("tokenizer.ggml.merges")) {
-    merges.assign(listed->begin(), listed->end());
-  } else {
-    merges = merges_of_scores(file, tokens);
-  }
-  json vocab = json::object();
-  for (std::size_t i = 0; i < tokens.texts.size(); ++i) {
-    const std::int64_t kind = tokens.kinds[i];
-    const bool outside = bytes && (kind == kControl || kind == kUser || kind == kUnknown);
-    if (kind != kUnused && !outside) vocab[std::string(tokens.texts[i])] = i;
-  }
+  const json vocab = bpe_vocab(tokens, bytes);
+  const std::vector<std::string> merges = merges_of(file, tokens);
   const std::string unknown = text_of_id(file, tokens, "tokenizer.ggml.unknown_token_id");
   return document(added_tokens(tokens), parts, around,
                   {{"type", "BPE"},

@@ -25,7 +25,7 @@ std::optional<Numbers> match(std::string_view pattern, std::string_view name) {
     pattern.remove_prefix(1);
     if (c == '*') return out;
     if (c != '%' && c != '#') {
-      if (name.empty() || name[0] != c) return std::nullopt;
+      if (!name.starts_with(c)) return std::nullopt;
       name.remove_prefix(1);
       continue;
     }
@@ -63,18 +63,24 @@ const Family* family_of_type(std::string_view model_type) {
 }
 
 const Family* family_of_file(const gguf::File& file) {
+  // Architectures of several families, by a key that only one of them has; the last one counts.
+  static constexpr struct {
+    std::string_view architecture;
+    const char* suffix;
+    std::string_view type;
+  } kByKey[] = {{"llama", ".attention.sliding_window", "mistral"},
+                {"llama", ".expert_count", "mixtral"},
+                {"olmo2", ".attention.sliding_window", "olmo3"}};
   const std::string architecture(file.get_string("general.architecture").value_or(""));
-  const auto above_zero = [&](const char* suffix) {
-    return file.get_u64(architecture + suffix).value_or(0) > 0;
-  };
-  const char* type = nullptr;
-  if (architecture == "llama" && above_zero(".attention.sliding_window")) type = "mistral";
-  if (architecture == "llama" && above_zero(".expert_count")) type = "mixtral";
-  if (architecture == "olmo2" && above_zero(".attention.sliding_window")) type = "olmo3";
+  std::string_view type;
+  for (const auto& rule : kByKey) {
+    if (architecture != rule.architecture) continue;
+    if (file.get_u64(architecture + rule.suffix).value_or(0) > 0) type = rule.type;
+  }
   if (architecture == "granitemoe" && file.tensor("blk.0.ffn_up_shexp.weight") != nullptr) {
     type = "granitemoeshared";
   }
-  if (type != nullptr) return family_of_type(type);
+  if (!type.empty()) return family_of_type(type);
   for (const Family& family : all_families()) {
     if (architecture == family.architecture) return &family;
   }

@@ -38,6 +38,11 @@ Error invalid(const std::string& path, const std::string& why) {
   return {Errc::kFileInvalid, "read model " + path + ": " + why};
 }
 
+/// Returns true for the name of a weights' file beside the index.
+bool is_part_name(const std::string& name) {
+  return name.ends_with(".safetensors") && name[0] != '.' && name.find('/') == std::string::npos;
+}
+
 /// Returns the names of the files with weights, sorted.
 Result<std::vector<std::string>> weight_files(const std::string& folder) {
   if (exists(folder + "/" + kWhole)) return std::vector<std::string>{kWhole};
@@ -54,8 +59,7 @@ Result<std::vector<std::string>> weight_files(const std::string& folder) {
   std::set<std::string> names;
   for (const auto& [tensor, file] : map->items()) {
     const std::string name = file.is_string() ? file.get<std::string>() : "";
-    if (name.empty() || name[0] == '.' || name.find('/') != std::string::npos ||
-        !name.ends_with(".safetensors")) {
+    if (!is_part_name(name)) {
       return invalid(folder + "/" + kIndex, "tensor " + gguf::quoted(tensor) + " is in " +
                                                 gguf::quoted(name) +
                                                 ", expected a *.safetensors file of the folder");
@@ -154,15 +158,22 @@ std::vector<std::string> notes_of(const gguf::File& file) {
   return folder == nullptr ? std::vector<std::string>() : folder->notes();
 }
 
+namespace {
+
+/// Returns a GGUF file and its further parts.
+std::vector<std::string> parts_of(const std::string& path) {
+  const auto name = part_name(path);
+  const int parts = name && name->number == 1 ? name->count : 1;
+  std::vector<std::string> out{path};
+  for (int n = 2; n <= parts; ++n) out.push_back(name->of(n));
+  return out;
+}
+
+}  // namespace
+
 Result<std::vector<std::string>> files_of(const std::string& path) {
   std::vector<std::string> out;
-  if (!is_folder(path)) {
-    const auto name = part_name(path);
-    const int parts = name && name->number == 1 ? name->count : 1;
-    out.push_back(path);
-    for (int n = 2; n <= parts; ++n) out.push_back(name->of(n));
-    return out;
-  }
+  if (!is_folder(path)) return parts_of(path);
   for (const char* name :
        {"config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
         "generation_config.json", "chat_template.jinja", kIndex}) {

@@ -31,6 +31,18 @@ Result<nlohmann::json> parse(std::string_view text, const std::string& name) {
   return out;
 }
 
+/// Fills `text` from a file; returns how many bytes there were.
+std::size_t read_all(int fd, std::string& text) {
+  std::size_t done = 0;
+  while (done < text.size()) {
+    const ssize_t n = ::read(fd, text.data() + done, text.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  return done;
+}
+
 }  // namespace
 
 Result<std::string> read_text(const std::string& path, std::uint64_t most) {
@@ -49,13 +61,7 @@ Result<std::string> read_text(const std::string& path, std::uint64_t most) {
                                          " bytes, expected at most " + std::to_string(most)};
   }
   std::string text(size, '\0');
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t n = ::read(fd, text.data() + done, size - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) break;
-    done += static_cast<std::size_t>(n);
-  }
+  const std::size_t done = read_all(fd, text);
   ::close(fd);
   if (done < size) return failed("it ended early");
   return text;

@@ -39,6 +39,36 @@ struct Modules {
   std::string pooling;  // the folder of the Pooling module, "" if there is none
 };
 
+bool is_folder_name(const std::string& name) {
+  return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
+}
+
+Result<void> read_module(const std::string& path, const json& module, Modules& out) {
+  if (!module.is_object()) return invalid(path, "an entry is no object");
+  const std::string type = text_of(module, "type");
+  const std::string last = type.substr(type.rfind('.') + 1);
+  const std::string module_folder = text_of(module, "path");
+  if (last == "Normalize") return {};
+  if (last == "Transformer") {
+    if (!module_folder.empty()) {
+      return unsupported(path, "the model is in " + gguf::quoted(module_folder) +
+                                   ", expected it beside modules.json");
+    }
+    out.any = true;
+    return {};
+  }
+  if (last != "Pooling" || !out.pooling.empty()) {
+    return unsupported(path, "module " + gguf::quoted(type) +
+                                 " is not supported, expected Transformer, Pooling, Normalize");
+  }
+  if (!is_folder_name(module_folder)) {
+    return invalid(path,
+                   "Pooling is in " + gguf::quoted(module_folder) + ", expected a folder's name");
+  }
+  out.pooling = module_folder;
+  return {};
+}
+
 Result<Modules> read_modules(const std::string& folder) {
   const std::string path = folder + "/modules.json";
   struct stat info {};
@@ -46,51 +76,37 @@ Result<Modules> read_modules(const std::string& folder) {
   HOLDFAST_TRY(const std::string text, read_text(path, kConfigBytesMax));
   HOLDFAST_TRY(const json list, parse_array(text, path));
   Modules out;
-  for (const json& module : list) {
-    if (!module.is_object()) return invalid(path, "an entry is no object");
-    const std::string type = text_of(module, "type");
-    const std::string last = type.substr(type.rfind('.') + 1);
-    const std::string module_folder = text_of(module, "path");
-    if (last == "Normalize") continue;
-    if (last == "Transformer") {
-      if (!module_folder.empty()) {
-        return unsupported(path, "the model is in " + gguf::quoted(module_folder) +
-                                     ", expected it beside modules.json");
-      }
-      out.any = true;
-      continue;
-    }
-    if (last != "Pooling" || !out.pooling.empty()) {
-      return unsupported(path, "module " + gguf::quoted(type) +
-                                   " is not supported, expected Transformer, Pooling, Normalize");
-    }
-    if (module_folder.empty() || module_folder[0] == '.' ||
-        module_folder.find('/') != std::string::npos) {
-      return invalid(path,
-                     "Pooling is in " + gguf::quoted(module_folder) + ", expected a folder's name");
-    }
-    out.pooling = module_folder;
-  }
+  for (const json& module : list) HOLDFAST_CHECKED(read_module(path, module, out));
   if (!out.any) return invalid(path, "there is no Transformer module");
   return out;
+}
+
+/// Reads "pooling_mode" of newer versions, which names one mode or several.
+Result<std::uint32_t> named_mode(const std::string& path, const json& named) {
+  for (const auto& [name, mode] : kNames) {
+    if (named == name) return mode;
+  }
+  return unsupported(path, "pooling_mode " + gguf::quoted(named.dump()) +
+                               " is not supported, expected mean, cls or lasttoken");
+}
+
+/// Returns the mode that a switch stands for; kNone if there is none.
+std::uint32_t mode_of_switch(const std::string& name) {
+  for (const auto& [mode_name, mode] : kModes) {
+    if (name == mode_name) return mode;
+  }
+  return kNone;
 }
 
 Result<std::uint32_t> read_mode(const std::string& path) {
   HOLDFAST_TRY(const std::string text, read_text(path, kConfigBytesMax));
   HOLDFAST_TRY(const json config, parse_object(text, path));
-  // Newer versions name the modes, one or several.
-  if (const auto named = config.find("pooling_mode"); named != config.end()) {
-    for (const auto& [name, mode] : kNames) {
-      if (*named == name) return mode;
-    }
-    return unsupported(path, "pooling_mode " + gguf::quoted(named->dump()) +
-                                 " is not supported, expected mean, cls or lasttoken");
-  }
+  const auto named = config.find("pooling_mode");
+  if (named != config.end()) return named_mode(path, *named);
   std::uint32_t found = kNone;
   for (const auto& [name, on] : config.items()) {
     if (!name.starts_with("pooling_mode_") || on != true) continue;
-    std::uint32_t mode = kNone;
-    for (const auto& [mode_name, its] : kModes) mode = name == mode_name ? its : mode;
+    const std::uint32_t mode = mode_of_switch(name);
     if (mode == kNone || found != kNone) {
       return unsupported(
           path, gguf::quoted(name) + " is not supported, expected one of mean, cls and last token");

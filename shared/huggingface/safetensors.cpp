@@ -35,30 +35,29 @@ std::uint64_t any_dtype_bytes(std::string_view dtype) {
   return 0;
 }
 
-/// Reads an entry of the header. Returns an empty string on success, else what is wrong.
-std::string read_entry(const json& entry, ByteSpan data, StoredTensor& out) {
-  if (!entry.is_object()) return "is no object";
-  const auto dtype = entry.find("dtype");
-  const auto shape = entry.find("shape");
-  const auto offsets = entry.find("data_offsets");
-  if (dtype == entry.end() || !dtype->is_string()) return "has no dtype";
-  if (shape == entry.end() || !shape->is_array()) return "has no shape";
-  out.dtype = dtype->get<std::string>();
-  const std::uint64_t each = any_dtype_bytes(out.dtype);
-  if (each == 0) return "has the unknown dtype " + gguf::quoted(out.dtype);
-  if (shape->size() > kDimsMax) return "has " + std::to_string(shape->size()) + " dimensions";
-  std::optional<std::uint64_t> bytes = each;
-  for (const json& dim : *shape) {
+/// Reads a shape. Returns an empty string on success, else what is wrong. `bytes`: of an element,
+/// becomes those of all; nullopt for more than 2^64.
+std::string read_shape(const json& shape, StoredTensor& out, std::optional<std::uint64_t>& bytes) {
+  if (shape.size() > kDimsMax) return "has " + std::to_string(shape.size()) + " dimensions";
+  for (const json& dim : shape) {
     if (!dim.is_number_unsigned()) return "has a dimension that is no whole number";
     out.shape.push_back(dim.get<std::uint64_t>());
     if (bytes) bytes = checked_mul(*bytes, out.shape.back());
   }
-  if (offsets == entry.end() || !offsets->is_array() || offsets->size() != 2 ||
-      !(*offsets)[0].is_number_unsigned() || !(*offsets)[1].is_number_unsigned()) {
-    return "has no data_offsets of two numbers";
-  }
-  const auto begin = (*offsets)[0].get<std::uint64_t>();
-  const auto end = (*offsets)[1].get<std::uint64_t>();
+  return "";
+}
+
+bool is_pair_of_numbers(const json& in) {
+  return in.is_array() && in.size() == 2 && in[0].is_number_unsigned() &&
+         in[1].is_number_unsigned();
+}
+
+/// Finds the data of a tensor that has `bytes`. Returns an empty string on success, else what is
+/// wrong.
+std::string read_data(const json& offsets, const std::optional<std::uint64_t>& bytes, ByteSpan data,
+                      StoredTensor& out) {
+  const auto begin = offsets[0].get<std::uint64_t>();
+  const auto end = offsets[1].get<std::uint64_t>();
   if (begin > end || end > data.size()) {
     return "lies at bytes " + std::to_string(begin) + " to " + std::to_string(end) +
            ", expected within the " + std::to_string(data.size()) + " bytes of data";
@@ -70,6 +69,24 @@ std::string read_entry(const json& entry, ByteSpan data, StoredTensor& out) {
   }
   out.data = data.subspan(begin, end - begin);
   return "";
+}
+
+/// Reads an entry of the header. Returns an empty string on success, else what is wrong.
+std::string read_entry(const json& entry, ByteSpan data, StoredTensor& out) {
+  if (!entry.is_object()) return "is no object";
+  const auto dtype = entry.find("dtype");
+  const auto shape = entry.find("shape");
+  const auto offsets = entry.find("data_offsets");
+  if (dtype == entry.end() || !dtype->is_string()) return "has no dtype";
+  if (shape == entry.end() || !shape->is_array()) return "has no shape";
+  out.dtype = dtype->get<std::string>();
+  std::optional<std::uint64_t> bytes = any_dtype_bytes(out.dtype);
+  if (*bytes == 0) return "has the unknown dtype " + gguf::quoted(out.dtype);
+  if (std::string wrong = read_shape(*shape, out, bytes); !wrong.empty()) return wrong;
+  if (offsets == entry.end() || !is_pair_of_numbers(*offsets)) {
+    return "has no data_offsets of two numbers";
+  }
+  return read_data(*offsets, bytes, data, out);
 }
 
 Result<void> check_overlap(const std::map<std::string, StoredTensor>& tensors,

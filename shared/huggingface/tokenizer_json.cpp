@@ -2,7 +2,9 @@
 
 #include <sys/stat.h>
 
+#include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <unordered_map>
 
 #include "shared/gguf/parse.h"
@@ -34,6 +36,10 @@ Error invalid(const std::string& what) {
 bool is_byte_text(std::string_view text) {
   return text.size() == 6 && text.starts_with("<0x") && text[5] == '>' &&
          text.substr(3, 2).find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
+}
+
+bool is_pair(const json& in) {
+  return in.is_array() && in.size() == 2;
 }
 
 /// Returns the content of {"content": …} or of a plain string.
@@ -88,19 +94,28 @@ class TokenizerReader {
     const Pipeline& p = pipeline_;
     const bool words = type == "WordPiece";
     const bool unigram = type == "Unigram";
-    const char* step = nullptr;
-    if (p.lowercase && !words) step = "Lowercase";
-    if (p.bert && !words) step = "BertNormalizer or BertPreTokenizer";
-    if (words && !p.bert) step = "a pre-tokenizer other than BertPreTokenizer";
-    if (!p.charsmap.empty() && !unigram) step = "Precompiled";
-    if (p.strip && p.charsmap.empty()) step = "Strip";
-    if (p.squeeze_spaces && !unigram) step = "a step that joins spaces";
-    if (p.byte_level && type != "BPE") step = "ByteLevel";
-    if (!p.patterns.empty() && !p.byte_level) step = "Split or Digits";
-    if (unigram && !p.meta) step = "a pre-tokenizer other than Metaspace";
-    if (step == nullptr) return {};
-    return Error{Errc::kUnsupported, std::string("read tokenizer.json: ") + step +
-                                         " with a model of type " + type + " is not supported"};
+    struct Step {
+      bool is_there;
+      bool is_possible;
+      const char* name;
+    };
+    const Step steps[] = {
+        {unigram, p.meta, "a pre-tokenizer other than Metaspace"},
+        {!p.patterns.empty(), p.byte_level, "Split or Digits"},
+        {p.byte_level, type == "BPE", "ByteLevel"},
+        {p.squeeze_spaces, unigram, "a step that joins spaces"},
+        {p.strip, !p.charsmap.empty(), "Strip"},
+        {!p.charsmap.empty(), unigram, "Precompiled"},
+        {words, p.bert, "a pre-tokenizer other than BertPreTokenizer"},
+        {p.bert, words, "BertNormalizer or BertPreTokenizer"},
+        {p.lowercase, words, "Lowercase"},
+    };
+    for (const Step& step : steps) {
+      if (!step.is_there || step.is_possible) continue;
+      return Error{Errc::kUnsupported, std::string("read tokenizer.json: ") + step.name +
+                                           " with a model of type " + type + " is not supported"};
+    }
+    return {};
   }
 
   Result<void> set_token(std::int64_t id, const std::string& text, std::int32_t type) {
@@ -147,16 +162,16 @@ class TokenizerReader {
       if (text.empty() || id == token.end() || !id->is_number_integer()) {
         return invalid("an entry of \"added_tokens\" has no content or no id");
       }
-      const bool special = token.value("special", json(false)) == true;
-      const auto existing = ids_.find(text);
-      const bool unknown =
-          existing != ids_.end() && types_[static_cast<std::size_t>(existing->second)] == kUnknown;
-      HOLDFAST_CHECKED(set_token(id->get<std::int64_t>(), text,
-                                 unknown   ? kUnknown
-                                 : special ? kControl
-                                           : kUser));
+      HOLDFAST_CHECKED(set_token(id->get<std::int64_t>(), text, kind_of_added(token, text)));
     }
     return {};
+  }
+  std::int32_t kind_of_added(const json& token, const std::string& text) const {
+    const auto existing = ids_.find(text);
+    if (existing != ids_.end() && types_[static_cast<std::size_t>(existing->second)] == kUnknown) {
+      return kUnknown;
+    }
+    return token.value("special", json(false)) == true ? kControl : kUser;
   }
 
   /// Reads merges "a b" or ["a", "b"].
@@ -169,8 +184,7 @@ class TokenizerReader {
         out.push_back(merge.get<std::string>());
         continue;
       }
-      if (!merge.is_array() || merge.size() != 2 || !merge[0].is_string() ||
-          !merge[1].is_string()) {
+      if (!is_pair(merge) || !merge[0].is_string() || !merge[1].is_string()) {
         return invalid("merge " + std::to_string(out.size()) + " is no pair of tokens");
       }
       const auto left = merge[0].get<std::string>();
@@ -254,20 +268,23 @@ class TokenizerReader {
     const bool bytes = model_->value("byte_fallback", json(false)) == true;
     for (const json& entry : *vocab) {
       const auto id = static_cast<std::int64_t>(tokens_.size());
-      if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() ||
-          !entry[1].is_number()) {
+      if (!is_pair(entry) || !entry[0].is_string() || !entry[1].is_number()) {
         return invalid("token " + std::to_string(id) + " is no pair of a text and a score");
       }
       const auto text = entry[0].get<std::string>();
-      HOLDFAST_CHECKED(set_token(id, text, bytes && is_byte_text(text) ? kByte : kNormal));
+      const bool is_byte = bytes && is_byte_text(text);
+      HOLDFAST_CHECKED(set_token(id, text, is_byte ? kByte : kNormal));
       scores_.push_back(entry[1].get<float>());
     }
+    note_unknown();
+    return read_added();
+  }
+  void note_unknown() {
     const json unknown = model_->value("unk_id", json());
     if (unknown.is_number_unsigned() && unknown.get<std::uint64_t>() < tokens_.size()) {
       types_[unknown.get<std::size_t>()] = kUnknown;
       writer_.set_u32("tokenizer.ggml.unknown_token_id", unknown.get<std::uint32_t>());
     }
-    return read_added();
   }
 
   Result<void> write_unigram() {
@@ -318,18 +335,24 @@ class TokenizerReader {
     scores_ = std::move(scores);
   }
 
+  /// Returns the rows that config.json says; nullopt without a usable number.
+  static std::optional<std::size_t> rows_of(const json& config) {
+    const auto size = config.find("vocab_size");
+    const bool usable =
+        size != config.end() && size->is_number_integer() && *size > 0 && *size <= kVocabMax;
+    return usable ? std::optional(size->get<std::size_t>()) : std::nullopt;
+  }
+
   /// Writes the tokens. Ids up to the model's own number of rows have a token each; a file with
   /// fewer is padded.
   Result<void> write_tokens(const json& config) {
-    const auto size = config.find("vocab_size");
-    if (size != config.end() && size->is_number_integer() && *size > 0 && *size <= kVocabMax) {
-      const auto rows = size->get<std::size_t>();
-      if (tokens_.size() > rows) {
+    if (const std::optional<std::size_t> rows = rows_of(config)) {
+      if (tokens_.size() > *rows) {
         return invalid("there are tokens up to id " + std::to_string(tokens_.size() - 1) +
-                       ", but the model has " + std::to_string(rows) + " rows");
+                       ", but the model has " + std::to_string(*rows) + " rows");
       }
-      tokens_.resize(rows);
-      types_.resize(rows, kUnused);
+      tokens_.resize(*rows);
+      types_.resize(*rows, kUnused);
     }
     for (std::size_t i = 0; i < tokens_.size(); ++i) {
       if (types_[i] == kUnused && tokens_[i].empty()) tokens_[i] = "[PAD" + std::to_string(i) + "]";
@@ -368,14 +391,20 @@ class TokenizerReader {
     if (type == "Sequence" && processor.contains("processors")) {
       for (const json& part : processor["processors"]) template_ends(part, out);
     }
-    // ["[CLS]", 101], the form of BERT's first tokenizers.
+    if (type == "BertProcessing" || type == "RobertaProcessing") bert_ends(processor, out);
+    if (type == "TemplateProcessing" && processor.contains("single")) {
+      single_ends(processor["single"], out);
+    }
+  }
+  /// Reads ["[CLS]", 101], the form of BERT's first tokenizers.
+  static void bert_ends(const json& processor, Ends& out) {
     for (const auto& [name, to] : {std::pair{"cls", &out.first}, std::pair{"sep", &out.last}}) {
-      if (type != "BertProcessing" && type != "RobertaProcessing") break;
       const json pair = processor.value(name, json());
       if (pair.is_array() && !pair.empty()) *to = token_text(pair[0]);
     }
-    if (type != "TemplateProcessing" || !processor.contains("single")) return;
-    const json& single = processor["single"];
+  }
+  /// Reads the special tokens before and after the sequence.
+  static void single_ends(const json& single, Ends& out) {
     if (!single.is_array()) return;
     bool after_sequence = false;
     for (const json& part : single) {
@@ -387,47 +416,65 @@ class TokenizerReader {
     }
   }
 
+  bool is_token(const json& in) const { return ids_.find(token_text(in)) != ids_.end(); }
+
+  /// Returns a token that the settings name, or else the one of config.json.
+  json named_token(const json& settings, const json& config, const std::string& name) const {
+    const json token = settings.value(name, json());
+    return is_token(token) ? token : config.value(name + "_id", json());
+  }
+
   void write_special(const json& settings, const json& config, const json& generation) {
     Ends ends;
     template_ends(tokenizer_.value("post_processor", json()), ends);
-    json bos = settings.value("bos_token", json());
-    if (ids_.find(token_text(bos)) == ids_.end()) bos = config.value("bos_token_id", json());
+    json bos = named_token(settings, config, "bos_token");
     if (!ends.first.empty()) bos = ends.first;
     write_id("tokenizer.ggml.bos_token_id", bos);
-    json eos = settings.value("eos_token", json());
-    if (ids_.find(token_text(eos)) == ids_.end()) eos = config.value("eos_token_id", json());
+    json eos = named_token(settings, config, "eos_token");
     if (eos.is_array() && !eos.empty()) eos = eos.front();
-    write_id("tokenizer.ggml.eos_token_id", eos);
-    // GGUF has one id for the end of a text and for the token that is appended.
-    const auto last = ids_.find(ends.last);
-    if (last != ids_.end() && id_of(eos) != last->second) {
-      if (kind() != "WordPiece") write_id("tokenizer.ggml.eom_token_id", eos);
-      write_id("tokenizer.ggml.eos_token_id", ends.last);
-    }
+    write_end(eos, ends);
     write_id("tokenizer.ggml.padding_token_id", settings.value("pad_token", json()));
     write_id("tokenizer.ggml.mask_token_id", settings.value("mask_token", json()));
-    // Further ids that end a generation; GGUF has a key for one.
-    for (const json* in : {&generation, &config}) {
+    write_further_ends(eos, {&generation, &config});
+    if (!ends.last.empty()) write_id("tokenizer.ggml.seperator_token_id", ends.last);
+    if (!ends.first.empty()) write_id("tokenizer.ggml.cls_token_id", ends.first);
+    const bool has_bos = is_token(bos) || bos.is_number_unsigned();
+    writer_.set_bool("tokenizer.ggml.add_bos_token", has_bos && adds_first(settings, ends));
+    if (!ends.last.empty()) writer_.set_bool("tokenizer.ggml.add_eos_token", true);
+  }
+
+  /// Returns true if a text begins with a special token.
+  bool adds_first(const json& settings, const Ends& ends) const {
+    const bool has_template =
+        tokenizer_.contains("post_processor") && tokenizer_["post_processor"].is_object();
+    if (has_template) return !ends.first.empty();
+    return settings.value("add_bos_token", json(false)) == true;
+  }
+
+  /// Writes the id that ends a text. GGUF has one for that and for the token that is appended.
+  void write_end(const json& eos, const Ends& ends) {
+    write_id("tokenizer.ggml.eos_token_id", eos);
+    const auto last = ids_.find(ends.last);
+    if (last == ids_.end() || id_of(eos) == last->second) return;
+    if (kind() != "WordPiece") write_id("tokenizer.ggml.eom_token_id", eos);
+    write_id("tokenizer.ggml.eos_token_id", ends.last);
+  }
+
+  /// Writes further ids that end a generation, from the first list; GGUF has a key for one.
+  void write_further_ends(const json& eos, std::initializer_list<const json*> sources) {
+    for (const json* in : sources) {
       const json list = in->value("eos_token_id", json());
       if (!list.is_array() || list.size() < 2) continue;
       for (const json& id : list) {
-        const bool main =
-            id.is_number_unsigned() &&
-            token_text(eos) ==
-                (id.get<std::size_t>() < tokens_.size() ? tokens_[id.get<std::size_t>()] : "");
-        if (!main) write_id("tokenizer.ggml.eot_token_id", id);
+        if (!is_same_token(id, eos)) write_id("tokenizer.ggml.eot_token_id", id);
       }
-      break;
+      return;
     }
-    const bool has_bos = ids_.find(token_text(bos)) != ids_.end() || bos.is_number_unsigned();
-    const bool has_template =
-        tokenizer_.contains("post_processor") && tokenizer_["post_processor"].is_object();
-    if (!ends.last.empty()) write_id("tokenizer.ggml.seperator_token_id", ends.last);
-    if (!ends.first.empty()) write_id("tokenizer.ggml.cls_token_id", ends.first);
-    const bool legacy = settings.value("add_bos_token", json(false)) == true;
-    writer_.set_bool("tokenizer.ggml.add_bos_token",
-                     has_bos && (has_template ? !ends.first.empty() : legacy));
-    if (!ends.last.empty()) writer_.set_bool("tokenizer.ggml.add_eos_token", true);
+  }
+  bool is_same_token(const json& id, const json& token) const {
+    if (!id.is_number_unsigned()) return false;
+    const auto at = id.get<std::size_t>();
+    return token_text(token) == (at < tokens_.size() ? tokens_[at] : "");
   }
 
   const json& tokenizer_;

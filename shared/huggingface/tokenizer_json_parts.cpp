@@ -48,17 +48,24 @@ Error unsupported(const gguf::File& file, const std::string& what) {
   return {Errc::kUnsupported, "convert " + std::string(file.name()) + ": " + what};
 }
 
+namespace {
+
+/// Returns a word piece as a tokenizer.json spells it: those inside a word begin with "##".
+std::string word_piece_text(std::string_view text, std::int64_t kind) {
+  if (is_special(kind)) return std::string(text);
+  if (text.starts_with(kMeta)) return std::string(text.substr(kMeta.size()));
+  // Tokens like [unused1] have neither mark in files of other converters.
+  const bool bare = text.starts_with('[') && text.ends_with(']');
+  return (bare ? "" : "##") + std::string(text);
+}
+
+}  // namespace
+
 Result<nlohmann::json> word_piece_parts(const gguf::File& file, const Tokens& tokens) {
   json vocab = json::object();
   for (std::size_t i = 0; i < tokens.texts.size(); ++i) {
-    const std::int64_t kind = tokens.kinds[i];
-    if (kind == kUnused) continue;
-    std::string_view text = tokens.texts[i];
-    const bool starts = !is_special(kind) && text.starts_with(kMeta);
-    // Tokens like [unused1] have neither mark in files of other converters.
-    const bool bare = is_special(kind) || (text.starts_with('[') && text.ends_with(']'));
-    if (starts) text.remove_prefix(kMeta.size());
-    const std::string spelled = (starts || bare ? "" : "##") + std::string(text);
+    if (tokens.kinds[i] == kUnused) continue;
+    const std::string spelled = word_piece_text(tokens.texts[i], tokens.kinds[i]);
     if (vocab.contains(spelled)) {
       return unsupported(file, "tokens " + std::to_string(i) + " and " + vocab[spelled].dump() +
                                    " are both " + gguf::quoted(spelled) + " in a tokenizer.json");
@@ -84,12 +91,14 @@ Result<nlohmann::json> word_piece_parts(const gguf::File& file, const Tokens& to
                 {"vocab", vocab}}}};
 }
 
-Result<nlohmann::json> unigram_parts(const gguf::File& file, const Tokens& tokens) {
+namespace {
+
+/// Returns [[text, score], …]. A list has no holes, and rows after the last token are not tokens.
+Result<json> unigram_vocab(const gguf::File& file, const Tokens& tokens) {
   const auto scores = file.get_floats("tokenizer.ggml.scores");
   if (!scores || scores->size() < tokens.texts.size()) {
     return unsupported(file, "there is no score for each token");
   }
-  // A list has no holes, and rows after the last token are not tokens.
   std::size_t count = tokens.texts.size();
   while (count > 0 && tokens.kinds[count - 1] == kUnused) --count;
   json vocab = json::array();
@@ -100,38 +109,52 @@ Result<nlohmann::json> unigram_parts(const gguf::File& file, const Tokens& token
     }
     vocab.push_back(json::array({tokens.texts[i], static_cast<double>((*scores)[i])}));
   }
+  return vocab;
+}
+
+bool joins_spaces(const gguf::File& file) {
+  return file.get_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
+}
+
+/// Returns the normalizer; null if texts stay as they are.
+Result<json> unigram_normalizer(const gguf::File& file) {
+  json steps = json::array();
+  const auto form = file.get_string("tokenizer.holdfast.form");
+  if (form) steps.push_back({{"type", form == "nfc" ? "NFC" : "NFKC"}});
+  const auto charsmap = file.get_ints("tokenizer.ggml.precompiled_charsmap");
+  if (charsmap && !charsmap->empty()) {
+    if (!joins_spaces(file)) {
+      return unsupported(file, "a character map without remove_extra_whitespaces is not supported");
+    }
+    steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(*charsmap)}});
+  }
+  return steps.empty() ? json() : json{{"type", "Sequence"}, {"normalizers", steps}};
+}
+
+}  // namespace
+
+Result<nlohmann::json> unigram_parts(const gguf::File& file, const Tokens& tokens) {
+  HOLDFAST_TRY(const json vocab, unigram_vocab(file, tokens));
+  HOLDFAST_TRY(const json normalizer, unigram_normalizer(file));
   const bool bytes =
       std::find(tokens.kinds.begin(), tokens.kinds.end(), kByte) != tokens.kinds.end();
   const bool prefix = file.get_bool("tokenizer.ggml.add_space_prefix").value_or(true);
-  const bool squeeze = file.get_bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
-  const auto charsmap = file.get_ints("tokenizer.ggml.precompiled_charsmap");
-  if (charsmap && !charsmap->empty() && !squeeze) {
-    return unsupported(file, "a character map without remove_extra_whitespaces is not supported");
-  }
-  json normalizers = json::array(), splits = json::array();
-  const auto form = file.get_string("tokenizer.holdfast.form");
-  if (form) normalizers.push_back({{"type", form == "nfc" ? "NFC" : "NFKC"}});
-  if (charsmap && !charsmap->empty()) {
-    normalizers.push_back(
-        {{"type", "Precompiled"}, {"precompiled_charsmap", to_base64(*charsmap)}});
-  }
-  if (squeeze) splits.push_back({{"type", "WhitespaceSplit"}});
+  json splits = json::array();
+  if (joins_spaces(file)) splits.push_back({{"type", "WhitespaceSplit"}});
   const json meta = {{"type", "Metaspace"},
                      {"replacement", kMeta},
                      {"prepend_scheme", prefix ? "always" : "never"},
                      {"split", true}};
   splits.push_back(meta);
   const std::size_t unknown = unknown_of(file, 2);
-  return json{
-      {"normalizer",
-       normalizers.empty() ? json() : json{{"type", "Sequence"}, {"normalizers", normalizers}}},
-      {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", splits}}},
-      {"decoder", meta},
-      {"model",
-       {{"type", "Unigram"},
-        {"unk_id", unknown < count ? json(unknown) : json()},
-        {"byte_fallback", bytes},
-        {"vocab", vocab}}}};
+  return json{{"normalizer", normalizer},
+              {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", splits}}},
+              {"decoder", meta},
+              {"model",
+               {{"type", "Unigram"},
+                {"unk_id", unknown < vocab.size() ? json(unknown) : json()},
+                {"byte_fallback", bytes},
+                {"vocab", vocab}}}};
 }
 
 }  // namespace holdfast::huggingface

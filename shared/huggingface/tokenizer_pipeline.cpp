@@ -1,6 +1,8 @@
 #include "shared/huggingface/tokenizer_pipeline.h"
 
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "shared/gguf/parse.h"
 
@@ -69,70 +71,32 @@ std::string pattern_of(const json& in) {
 class PipelineReader {
  public:
   Result<void> normalizer(const json& in) {
-    const std::string type = text_of(in, "type");
-    if (type == "Sequence") return each(in, "normalizers", &PipelineReader::normalizer);
-    if (type == "NFC" || type == "NFKC") {
-      out_.form = type == "NFC" ? "nfc" : "nfkc";
-      return {};
-    }
-    if (type == "Lowercase") {
-      out_.lowercase = true;
-      return {};
-    }
-    if (type == "Prepend" && text_of(in, "prepend") == kMeta) {
-      out_.prefix_space = true;
-      return {};
-    }
-    if (type == "Replace") return replace(in);
-    if (type == "Precompiled") {
-      out_.charsmap = text_of(in, "precompiled_charsmap");
-      return {};
-    }
-    if (type == "Strip") {
-      out_.strip = true;
-      return {};
-    }
-    if (type == "BertNormalizer") {
-      if (!flag_of(in, "clean_text", true)) return unsupported("normalizer", "without clean_text");
-      out_.bert = true;
-      out_.lowercase = flag_of(in, "lowercase", true);
-      out_.strip_accents = flag_of(in, "strip_accents", out_.lowercase);
-      out_.chinese = flag_of(in, "handle_chinese_chars", true);
-      return {};
-    }
-    return unsupported("normalizer", gguf::quoted(type));
+    static const std::map<std::string_view, Read> readers = {
+        {"Sequence", &PipelineReader::normalizers},
+        {"NFC", &PipelineReader::normal_form},
+        {"NFKC", &PipelineReader::normal_form},
+        {"Lowercase", &PipelineReader::lowercase},
+        {"Prepend", &PipelineReader::prepend},
+        {"Replace", &PipelineReader::replace},
+        {"Precompiled", &PipelineReader::precompiled},
+        {"Strip", &PipelineReader::strip},
+        {"BertNormalizer", &PipelineReader::bert_normalizer},
+    };
+    return read_by_type(readers, "normalizer", in);
   }
 
   Result<void> pre_tokenizer(const json& in) {
-    const std::string type = text_of(in, "type");
-    if (type == "Sequence") return each(in, "pretokenizers", &PipelineReader::pre_tokenizer);
-    if (type == "ByteLevel") {
-      out_.byte_level = true;
-      out_.prefix_space = out_.prefix_space || flag_of(in, "add_prefix_space", false);
-      if (flag_of(in, "use_regex", true)) out_.patterns.push_back(for_pcre2(kGpt2));
-      return {};
-    }
-    if (type == "Split") return split(in);
-    if (type == "Digits") {
-      const bool single = flag_of(in, "individual_digits", false);
-      out_.patterns.push_back(single ? R"(\p{N})" : R"(\p{N}+)");
-      return {};
-    }
-    if (type == "Punctuation" &&
-        (text_of(in, "behavior").empty() || text_of(in, "behavior") == "Isolated")) {
-      out_.patterns.push_back(R"([\p{P}!-/:-@\[-`{-~])");
-      return {};
-    }
-    if (type == "Metaspace") return metaspace(in);
-    if (type == "WhitespaceSplit") {
-      out_.squeeze_spaces = true;
-      return {};
-    }
-    if (type == "BertPreTokenizer") {
-      out_.bert = true;
-      return {};
-    }
-    return unsupported("pre_tokenizer", gguf::quoted(type));
+    static const std::map<std::string_view, Read> readers = {
+        {"Sequence", &PipelineReader::pre_tokenizers},
+        {"ByteLevel", &PipelineReader::byte_level},
+        {"Split", &PipelineReader::split},
+        {"Digits", &PipelineReader::digits},
+        {"Punctuation", &PipelineReader::punctuation},
+        {"Metaspace", &PipelineReader::metaspace},
+        {"WhitespaceSplit", &PipelineReader::white_space_split},
+        {"BertPreTokenizer", &PipelineReader::bert_pre_tokenizer},
+    };
+    return read_by_type(readers, "pre_tokenizer", in);
   }
 
   /// Reads the decoder: one of ByteLevel alone also shows that words are bytes.
@@ -143,8 +107,92 @@ class PipelineReader {
   Pipeline take() { return std::move(out_); }
 
  private:
-  Result<void> each(const json& in, const char* list,
-                    Result<void> (PipelineReader::*read)(const json&)) {
+  using Read = Result<void> (PipelineReader::*)(const json&);
+
+  /// Reads a step by its "type". `part`: where it stands, for errors.
+  Result<void> read_by_type(const std::map<std::string_view, Read>& readers, const char* part,
+                            const json& in) {
+    const std::string type = text_of(in, "type");
+    const auto reader = readers.find(type);
+    if (reader == readers.end()) return unsupported(part, gguf::quoted(type));
+    return (this->*reader->second)(in);
+  }
+
+  Result<void> normalizers(const json& in) {
+    return each(in, "normalizers", &PipelineReader::normalizer);
+  }
+  Result<void> pre_tokenizers(const json& in) {
+    return each(in, "pretokenizers", &PipelineReader::pre_tokenizer);
+  }
+
+  Result<void> normal_form(const json& in) {
+    out_.form = text_of(in, "type") == "NFC" ? "nfc" : "nfkc";
+    return {};
+  }
+
+  Result<void> lowercase(const json&) {
+    out_.lowercase = true;
+    return {};
+  }
+
+  Result<void> prepend(const json& in) {
+    if (text_of(in, "prepend") != kMeta) return unsupported("normalizer", gguf::quoted("Prepend"));
+    out_.prefix_space = true;
+    return {};
+  }
+
+  Result<void> precompiled(const json& in) {
+    out_.charsmap = text_of(in, "precompiled_charsmap");
+    return {};
+  }
+
+  Result<void> strip(const json&) {
+    out_.strip = true;
+    return {};
+  }
+
+  Result<void> bert_normalizer(const json& in) {
+    if (!flag_of(in, "clean_text", true)) return unsupported("normalizer", "without clean_text");
+    out_.bert = true;
+    out_.lowercase = flag_of(in, "lowercase", true);
+    out_.strip_accents = flag_of(in, "strip_accents", out_.lowercase);
+    out_.chinese = flag_of(in, "handle_chinese_chars", true);
+    return {};
+  }
+
+  Result<void> byte_level(const json& in) {
+    out_.byte_level = true;
+    out_.prefix_space = out_.prefix_space || flag_of(in, "add_prefix_space", false);
+    if (flag_of(in, "use_regex", true)) out_.patterns.push_back(for_pcre2(kGpt2));
+    return {};
+  }
+
+  Result<void> digits(const json& in) {
+    const bool single = flag_of(in, "individual_digits", false);
+    out_.patterns.push_back(single ? R"(\p{N})" : R"(\p{N}+)");
+    return {};
+  }
+
+  Result<void> punctuation(const json& in) {
+    const std::string behavior = text_of(in, "behavior");
+    if (!behavior.empty() && behavior != "Isolated") {
+      return unsupported("pre_tokenizer", gguf::quoted("Punctuation"));
+    }
+    out_.patterns.push_back(R"([\p{P}!-/:-@\[-`{-~])");
+    return {};
+  }
+
+  Result<void> white_space_split(const json&) {
+    out_.squeeze_spaces = true;
+    return {};
+  }
+
+  Result<void> bert_pre_tokenizer(const json&) {
+    out_.bert = true;
+    return {};
+  }
+
+  Result<void> each(const json& in, const char* list, Read read) {
     const auto at = in.find(list);
     if (at == in.end() || !at->is_array()) return unsupported(list, "without its list");
     for (const json& part : *at) HOLDFAST_CHECKED((this->*read)(part));
