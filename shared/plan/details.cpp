@@ -79,30 +79,36 @@ class DetailsReader {
   }
 
   Result<void> refuse() const {
-    for (const Refused& r : kRefused) {
-      const std::string key = keys_.key(r.suffix);
-      if (!file_.has(key) || (r.but_for != nullptr && family_.*r.but_for)) continue;
-      if (r.or_for != nullptr && family_.*r.or_for) continue;
-      const auto flag = file_.get_bool(key);
-      const auto value = flag ? std::optional<double>(*flag ? 1 : 0) : file_.get_f64(key);
-      if (value && (*value == r.harmless || *value == r.also)) continue;
-      const std::string value_text = value ? " (" + printable_number(*value) + ")" : "";
-      return unsupported_key(r.suffix, "asks for something that is not supported" + value_text);
-    }
-    const auto same = [&](const char* suffix, std::int64_t want) -> Result<void> {
-      HOLDFAST_TRY(const auto value, keys_.find_int(suffix, Range{0, kContext.most}));
-      if (value.value_or(want) == want) return {};
-      return unsupported_key(suffix, "differs from that of the other layers");
-    };
+    for (const Refused& r : kRefused) HOLDFAST_CHECKED(refuse_key(r));
     if (!family_.uneven) {
-      HOLDFAST_CHECKED(same("attention.key_length_swa", shape_.head_dim));
-      HOLDFAST_CHECKED(same("attention.value_length_swa", shape_.head_dim));
-      HOLDFAST_CHECKED(same("rope.dimension_count_swa", shape_.rope_dims));
+      HOLDFAST_CHECKED(refuse_other("attention.key_length_swa", shape_.head_dim));
+      HOLDFAST_CHECKED(refuse_other("attention.value_length_swa", shape_.head_dim));
+      HOLDFAST_CHECKED(refuse_other("rope.dimension_count_swa", shape_.rope_dims));
     }
     if (file_.has(keys_.key("rope.dimension_sections")) && !family_.rope_sections) {
       return unsupported_key("rope.dimension_sections", "is not supported");
     }
     return {};
+  }
+  /// Returns true if the key is refused for this family.
+  bool is_refused(const Refused& r) const {
+    const auto has_feature = [&](auto feature) { return feature != nullptr && family_.*feature; };
+    return !has_feature(r.but_for) && !has_feature(r.or_for);
+  }
+  Result<void> refuse_key(const Refused& r) const {
+    const std::string key = keys_.key(r.suffix);
+    if (!file_.has(key) || !is_refused(r)) return {};
+    const auto flag = file_.get_bool(key);
+    const auto value = flag ? std::optional<double>(*flag ? 1 : 0) : file_.get_f64(key);
+    if (value && (*value == r.harmless || *value == r.also)) return {};
+    const std::string value_text = value ? " (" + printable_number(*value) + ")" : "";
+    return unsupported_key(r.suffix, "asks for something that is not supported" + value_text);
+  }
+  /// Refuses a key of windowed layers with another value than that of the other layers.
+  Result<void> refuse_other(const char* suffix, std::int64_t want) const {
+    HOLDFAST_TRY(const auto value, keys_.find_int(suffix, Range{0, kContext.most}));
+    if (value.value_or(want) == want) return {};
+    return unsupported_key(suffix, "differs from that of the other layers");
   }
   static std::string printable_number(double value) {
     const auto whole = static_cast<std::int64_t>(value);
@@ -128,16 +134,7 @@ class DetailsReader {
   }
 
   Result<void> read_scales() {
-    HOLDFAST_TRY(out_.attention_scale,
-                 keys_.find_float("attention.scale", family_.attention_scale));
-    if (family_.latent) {
-      out_.attention_scale = 1 / std::sqrt(static_cast<double>(shape_.head_key));
-    }
-    const bool wide = family_.wide_scale_layers > 0 && shape_.layers == family_.wide_scale_layers;
-    if (out_.attention_scale == 0 && wide) {
-      out_.attention_scale =
-          std::sqrt(static_cast<double>(shape_.heads) / static_cast<double>(shape_.width));
-    }
+    HOLDFAST_CHECKED(read_attention_scale());
     HOLDFAST_TRY(out_.attention_cap,
                  keys_.find_float("attn_logit_softcapping", family_.attention_cap));
     HOLDFAST_TRY(out_.logit_cap, keys_.find_float("final_logit_softcapping", family_.logit_cap));
@@ -159,7 +156,21 @@ class DetailsReader {
     return {};
   }
 
-  /// Reads the rotation. Without a key the type is linear; a factor of 0 or 1 changes nothing.
+  Result<void> read_attention_scale() {
+    HOLDFAST_TRY(out_.attention_scale,
+                 keys_.find_float("attention.scale", family_.attention_scale));
+    if (family_.latent) {
+      out_.attention_scale = 1 / std::sqrt(static_cast<double>(shape_.head_key));
+    }
+    const bool wide = family_.wide_scale_layers > 0 && shape_.layers == family_.wide_scale_layers;
+    if (out_.attention_scale == 0 && wide) {
+      out_.attention_scale =
+          std::sqrt(static_cast<double>(shape_.heads) / static_cast<double>(shape_.width));
+    }
+    return {};
+  }
+
+  /// Reads the rotation. A factor of 0 or 1 changes nothing.
   Result<void> read_rope() {
     RopeSpec& r = out_.rope;
     HOLDFAST_TRY(const bool finetuned, keys_.find_bool("rope.scaling.finetuned", true));
@@ -173,13 +184,14 @@ class DetailsReader {
                  keys_.find_int("rope.scaling.original_context_length", Range{0, kContext.most}));
     r.original_context = original.value_or(0);
     HOLDFAST_TRY(r.magnitude, keys_.find_float("rope.scaling.attn_factor", 0));
-    const bool lists = has("rope_factors_long.weight") || has("rope_factors_short.weight");
-    const char* default_type = lists ? "longrope" : r.factor == 1 ? "none" : "linear";
-    const std::string_view type =
-        file_.get_string(keys_.key("rope.scaling.type")).value_or(default_type);
-    HOLDFAST_CHECKED(read_scaling(type, lists));
+    HOLDFAST_CHECKED(read_scaling());
     HOLDFAST_CHECKED(read_temperature());
     if (r.magnitude == 0) r.magnitude = 1;
+    return read_window_rope();
+  }
+
+  Result<void> read_window_rope() {
+    const RopeSpec& r = out_.rope;
     out_.window_rope = r;
     if (family_.window_rope_unscaled) out_.window_rope = RopeSpec{.base = r.base, .dims = r.dims};
     if (family_.window_rope_base > 0) out_.window_rope.base = family_.window_rope_base;
@@ -211,23 +223,35 @@ class DetailsReader {
     return {};
   }
 
-  Result<void> read_scaling(std::string_view type, bool lists) {
-    RopeSpec& r = out_.rope;
+  /// Returns the type without a key: linear, or longrope where the file has its factors.
+  static std::string_view default_scaling(bool lists, bool scales) {
+    if (lists) return "longrope";
+    return scales ? "linear" : "none";
+  }
+
+  /// Reads the way of scaling.
+  Result<void> read_scaling() {
+    const bool lists = has("rope_factors_long.weight") || has("rope_factors_short.weight");
+    const bool scales = out_.rope.factor != 1;
+    const std::string_view type =
+        file_.get_string(keys_.key("rope.scaling.type")).value_or(default_scaling(lists, scales));
     if (lists && type != "longrope") {
       return keys_.unsupported("rope scaling " + printable(type) +
                                " together with the tensors \"rope_factors_…\" is not supported");
     }
-    if (shape_.has_rope_freqs && type != "none" && type != "llama3" && r.factor != 1) {
+    if (shape_.has_rope_freqs && scales && type != "none" && type != "llama3") {
       return keys_.unsupported("rope scaling " + printable(type) +
                                " together with the tensor \"rope_freqs.weight\" is not supported");
     }
-    if (shape_.has_rope_freqs || (type == "llama3" && r.factor != 1)) {
-      return read_llama3();
-    }
-    if (type == "linear" && r.factor != 1) r.scaling = RopeScaling::kLinear;
+    return shape_.has_rope_freqs ? read_llama3() : read_scaling_of(type, scales);
+  }
+
+  Result<void> read_scaling_of(std::string_view type, bool scales) {
+    if (type == "llama3") return scales ? read_llama3() : Result<void>();
     if (type == "yarn") return read_yarn();
     if (type == "longrope") return read_longrope();
-    if (type == "none" || type == "linear" || type == "llama3") return {};
+    if (type == "linear" && scales) out_.rope.scaling = RopeScaling::kLinear;
+    if (type == "none" || type == "linear") return {};
     return keys_.unsupported("rope scaling " + printable(type) + " is not supported");
   }
 
@@ -316,15 +340,8 @@ class DetailsReader {
     out_.windowed.assign(static_cast<std::size_t>(shape_.layers), false);
     if (out_.window == 0) return {};
     const char* suffix = "attention.sliding_window_pattern";
-    if (const auto list = file_.get_ints(keys_.key(suffix)); list && !list->empty()) {
-      if (static_cast<std::int64_t>(list->size()) != shape_.layers) {
-        return keys_.invalid("key \"" + keys_.key(suffix) + "\" has " +
-                             std::to_string(list->size()) + " entries, expected one for each of " +
-                             std::to_string(shape_.layers) + " layers");
-      }
-      for (std::size_t l = 0; l < list->size(); ++l) out_.windowed[l] = (*list)[l] != 0;
-      return {};
-    }
+    const auto list = file_.get_ints(keys_.key(suffix));
+    if (list && !list->empty()) return read_window_list(suffix, *list);
     HOLDFAST_TRY(const auto named, keys_.find_int(suffix, Range{0, kLayers.most}));
     if (!named && family_.window_period == 0) {
       if (out_.window >= shape_.context) return {};
@@ -332,11 +349,26 @@ class DetailsReader {
                              "does not say for which layers of this architecture it is meant");
     }
     const std::int64_t period = named.value_or(family_.window_period);
-    const bool all = named ? period == 0 : period == 1;
+    set_windows(period, named ? period == 0 : period == 1);
+    return {};
+  }
+
+  /// Windows all layers, or all but the last one of each period.
+  void set_windows(std::int64_t period, bool all) {
     for (std::int64_t l = 0; l < shape_.layers; ++l) {
       out_.windowed[static_cast<std::size_t>(l)] =
           all || l % std::max<std::int64_t>(period, 1) < period - 1;
     }
+  }
+
+  /// Reads a list of an entry for each layer.
+  Result<void> read_window_list(const char* suffix, const std::vector<std::int64_t>& list) {
+    if (static_cast<std::int64_t>(list.size()) != shape_.layers) {
+      return keys_.invalid("key \"" + keys_.key(suffix) + "\" has " + std::to_string(list.size()) +
+                           " entries, expected one for each of " + std::to_string(shape_.layers) +
+                           " layers");
+    }
+    for (std::size_t l = 0; l < list.size(); ++l) out_.windowed[l] = list[l] != 0;
     return {};
   }
 
@@ -345,22 +377,24 @@ class DetailsReader {
                  keys_.find_bool("expert_weights_norm", family_.expert_weights_norm));
     HOLDFAST_TRY(out_.expert_weights_scale, keys_.find_float("expert_weights_scale", 1));
     if (out_.expert_weights_scale == 0) out_.expert_weights_scale = 1;
-    HOLDFAST_TRY(const auto function, keys_.find_int("expert_gating_func", Range{0, 100}));
+    const std::string bias = "blk." + std::to_string(shape_.dense_layers) + ".exp_probs_b.bias";
+    HOLDFAST_CHECKED(read_router(has(bias.c_str())));
+    out_.choice_bias = shape_.experts > 0 && uses(family_.choice_bias, bias.c_str());
+    return {};
+  }
+
+  Result<void> read_router(bool has_bias) {
+    HOLDFAST_TRY(const auto named, keys_.find_int("expert_gating_func", Range{0, 100}));
+    const std::int64_t function = named.value_or(0);
     out_.router = family_.router;
-    if (function.value_or(0) == 1) out_.router = Router::kSoftmax;
-    if (function.value_or(0) == 2) out_.router = Router::kSigmoid;
-    const bool supported =
-        family_.choice_bias != Use::kNo ? function.value_or(0) <= 2 : function.value_or(0) <= 1;
-    if (!supported) {
+    if (function == 1) out_.router = Router::kSoftmax;
+    if (function == 2) out_.router = Router::kSigmoid;
+    if (function > (family_.choice_bias != Use::kNo ? 2 : 1)) {
       return unsupported_key("expert_gating_func",
-                             "is " + std::to_string(*function) + ", which is not supported here");
+                             "is " + std::to_string(function) + ", which is not supported here");
     }
     // GLM-4.7-Flash's first files lack the key; DeepSeek-V2's have no bias.
-    const std::string bias = "blk." + std::to_string(shape_.dense_layers) + ".exp_probs_b.bias";
-    if (family_.latent && function.value_or(0) == 0 && has(bias.c_str())) {
-      out_.router = Router::kSigmoid;
-    }
-    out_.choice_bias = shape_.experts > 0 && uses(family_.choice_bias, bias.c_str());
+    if (family_.latent && function == 0 && has_bias) out_.router = Router::kSigmoid;
     return {};
   }
 

@@ -23,20 +23,26 @@ Error fail(const gguf::File& file, Errc code, const std::string& what) {
   return Error{code, "read model " + std::string(file.name()) + ": " + what};
 }
 
+Result<void> check_dims(const gguf::File& file, const TensorInfo& tensor,
+                        const ExpectedTensor& want, const std::string& where) {
+  if (std::equal(tensor.dims, tensor.dims + tensor.n_dims, want.dims.begin(), want.dims.end())) {
+    return {};
+  }
+  const bool turned = want.is_matrix() && tensor.n_dims == 2 && tensor.dims[0] == want.dims[1] &&
+                      tensor.dims[1] == want.dims[0];
+  return fail(file, Errc::kFileInvalid,
+              where + (turned ? " is stored transposed: it is " : " is ") + dims_text(tensor) +
+                  ", expected " + join(want.dims.data(), want.dims.size()));
+}
+
 Result<void> check_one(const gguf::File& file, const ExpectedTensor& want) {
   const TensorInfo* tensor = file.tensor(want.name);
   const std::string where = "tensor \"" + want.name + "\"";
-  const std::string shape = join(want.dims.data(), want.dims.size());
-  if (!tensor) return fail(file, Errc::kFileInvalid, where + " is missing, expected " + shape);
-  bool same = tensor->n_dims == want.dims.size();
-  for (std::size_t d = 0; same && d < want.dims.size(); ++d) same = tensor->dims[d] == want.dims[d];
-  if (!same) {
-    const bool turned = want.is_matrix() && tensor->n_dims == 2 &&
-                        tensor->dims[0] == want.dims[1] && tensor->dims[1] == want.dims[0];
+  if (!tensor) {
     return fail(file, Errc::kFileInvalid,
-                where + (turned ? " is stored transposed: it is " : " is ") + dims_text(*tensor) +
-                    ", expected " + shape);
+                where + " is missing, expected " + join(want.dims.data(), want.dims.size()));
   }
+  HOLDFAST_CHECKED(check_dims(file, *tensor, want, where));
   const std::string type(gguf::type_traits(tensor->type)->name);
   if (!gguf::can_dequantize(tensor->type)) {
     return fail(file, Errc::kUnsupported, where + " has type " + type + ", which is not supported");
@@ -54,6 +60,20 @@ class Lister {
       : s_(shape), d_(details), f_(*details.family) {}
 
   std::vector<ExpectedTensor> run() {
+    ends();
+    rotation();
+    for (std::int64_t i = 0; i < s_.layers; ++i) {
+      layer_ = "blk." + std::to_string(i) + ".";
+      at_ = i;
+      layer();
+      layer_.clear();
+    }
+    return std::move(out_);
+  }
+
+ private:
+  /// Adds what comes before and after the layers.
+  void ends() {
     add("token_embd.weight", {s_.width, s_.vocab});
     if (f_.positions) add("position_embd.weight", {s_.width, d_.position_rows});
     if (f_.token_types) add("token_types.weight", {s_.width, d_.type_rows});
@@ -65,28 +85,25 @@ class Lister {
       add("per_layer_model_proj.weight", {s_.width, s_.layer_input * s_.layers});
       add("per_layer_proj_norm.weight", {s_.layer_input});
     }
+  }
+  void rotation() {
     if (s_.has_rope_freqs) add("rope_freqs.weight", {s_.rope_dims / 2});
     if (d_.rope.scaling == RopeScaling::kLongrope) {
       add("rope_factors_long.weight", {s_.rope_dims / 2});
       add("rope_factors_short.weight", {s_.rope_dims / 2});
     }
-    for (std::int64_t i = 0; i < s_.layers; ++i) {
-      layer_ = "blk." + std::to_string(i) + ".";
-      at_ = i;
-      if (s_.latent > 0) {
-        latent_attention();
-      } else {
-        is_recurrent(s_, i) ? delta() : attention();
-      }
-      s_.experts > 0 && i >= s_.dense_layers ? experts() : feed_forward();
-      if (s_.layer_input > 0) layer_input();
-      if (d_.layer_scale) add("layer_output_scale.weight", {1});
-      layer_.clear();
+  }
+  void layer() {
+    if (s_.latent > 0) {
+      latent_attention();
+    } else {
+      is_recurrent(s_, at_) ? delta() : attention();
     }
-    return std::move(out_);
+    s_.experts > 0 && at_ >= s_.dense_layers ? experts() : feed_forward();
+    if (s_.layer_input > 0) layer_input();
+    if (d_.layer_scale) add("layer_output_scale.weight", {1});
   }
 
- private:
   void add(const std::string& name, std::initializer_list<std::int64_t> dims) {
     ExpectedTensor t{layer_ + name, {}};
     for (const std::int64_t d : dims) t.dims.push_back(static_cast<std::uint64_t>(d));
@@ -113,23 +130,29 @@ class Lister {
     if (d_.fused_qkv) {
       linear("attn_qkv", s_.width, q + 2 * kv, s_.qkv_bias);
     } else {
-      add("attn_q.weight", {s_.width, f_.gated_heads ? 2 * q : q});
-      if (has_kv_pages(s_, at_)) keys_and_values(kv);
-      if (s_.qkv_bias) {
-        add("attn_q.bias", {q});
-        add("attn_k.bias", {kv});
-        add("attn_v.bias", {kv});
-      }
+      separate_qkv(q, kv);
     }
-    if (s_.qk_norm) {
-      const bool row = f_.qk_norm == QkNorm::kRow;
-      add("attn_q_norm.weight", {row ? q : heads.head_dim});
-      if (has_kv_pages(s_, at_)) add("attn_k_norm.weight", {row ? kv : heads.head_dim});
-    }
+    const bool row = f_.qk_norm == QkNorm::kRow;
+    if (s_.qk_norm) qk_norms(row ? q : heads.head_dim, row ? kv : heads.head_dim);
     if (f_.sinks) add("attn_sinks.weight", {s_.heads});
     linear("attn_output", q, s_.width, d_.out_bias);
     if (f_.branch_norm) norm("post_attention_norm", s_.width);
     if (f_.sum_norm) norm("attn_output_norm", s_.width);
+  }
+
+  void separate_qkv(std::int64_t q, std::int64_t kv) {
+    add("attn_q.weight", {s_.width, f_.gated_heads ? 2 * q : q});
+    if (has_kv_pages(s_, at_)) keys_and_values(kv);
+    if (s_.qkv_bias) {
+      add("attn_q.bias", {q});
+      add("attn_k.bias", {kv});
+      add("attn_v.bias", {kv});
+    }
+  }
+
+  void qk_norms(std::int64_t q, std::int64_t k) {
+    add("attn_q_norm.weight", {q});
+    if (has_kv_pages(s_, at_)) add("attn_k_norm.weight", {k});
   }
 
   void keys_and_values(std::int64_t rows) {

@@ -9,21 +9,27 @@ Error KeyReader::fail(Errc code, const std::string& what) const {
   return Error{code, "read model " + std::string(file_.name()) + ": " + what};
 }
 
+Result<std::int64_t> KeyReader::common_value(const char* suffix,
+                                             const std::vector<std::int64_t>& list) const {
+  const std::string name = key(suffix);
+  if (std::adjacent_find(list.begin(), list.end(), std::not_equal_to<>()) != list.end()) {
+    return unsupported("key \"" + name + "\" differs between layers, which is not supported");
+  }
+  const auto layers = file_.get_i64(key("block_count"));
+  const auto n = static_cast<std::int64_t>(list.size());
+  if (n > 1 && layers && n != *layers) {
+    return invalid("key \"" + name + "\" has " + std::to_string(n) +
+                   " entries, expected one for each of " + std::to_string(*layers) + " layers");
+  }
+  return list.front();
+}
+
 Result<std::optional<std::int64_t>> KeyReader::find_int(const char* suffix, Range range) const {
   const std::string name = key(suffix);
   if (!file_.has(name)) return std::optional<std::int64_t>{};
   std::optional<std::int64_t> value = file_.get_i64(name);
   if (const auto list = file_.get_ints(name); list && !list->empty()) {
-    if (std::adjacent_find(list->begin(), list->end(), std::not_equal_to<>()) != list->end()) {
-      return unsupported("key \"" + name + "\" differs between layers, which is not supported");
-    }
-    const auto layers = file_.get_i64(key("block_count"));
-    const auto n = static_cast<std::int64_t>(list->size());
-    if (n > 1 && layers && n != *layers) {
-      return invalid("key \"" + name + "\" has " + std::to_string(n) +
-                     " entries, expected one for each of " + std::to_string(*layers) + " layers");
-    }
-    value = list->front();
+    HOLDFAST_TRY(value, common_value(suffix, *list));
   }
   if (!value) return invalid("key \"" + name + "\" has another type, expected an integer");
   if (*value < range.least || *value > range.most) {

@@ -51,6 +51,10 @@ class KeyReader {
   Result<bool> find_bool(const char* suffix, bool fallback) const;
 
  private:
+  /// Returns the number that a list has for every layer.
+  Result<std::int64_t> common_value(const char* suffix,
+                                    const std::vector<std::int64_t>& list) const;
+
   const gguf::File& file_;
   std::string architecture_;
 };

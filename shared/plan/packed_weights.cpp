@@ -33,33 +33,50 @@ std::int64_t layer_of(const std::string& name) {
   return name.starts_with("blk.") ? std::atoll(name.c_str() + 4) : -1;
 }
 
+/// Returns the elements of a head of the tensor's layer.
+std::uint64_t head_dim_of(const TensorInfo& t, const ModelShape& shape, const Details& details) {
+  const std::int64_t layer = layer_of(t.name);
+  return static_cast<std::uint64_t>(layer < 0 ? shape.head_dim
+                                              : heads_of_layer(shape, details, layer).head_dim);
+}
+
+bool is_vector(const TensorInfo& t) {
+  return t.n_dims == 1 || t.name.ends_with(".bias");
+}
+
+/// Returns true for a table whose rows are looked up in the file, and never packed.
+bool is_looked_up(const TensorInfo& t, const ModelShape& shape) {
+  if (t.name.starts_with("position_embd") || t.name.starts_with("per_layer_token_embd")) {
+    return true;
+  }
+  return t.name.starts_with("token_embd") && (!shape.tied_embeddings || !shape.causal);
+}
+
+/// Returns the rows of a matrix that are packed together.
+std::uint64_t row_group(const TensorInfo& t, const ModelShape& shape, std::uint64_t rows) {
+  if (t.name.starts_with("per_layer_model_proj")) {
+    return static_cast<std::uint64_t>(shape.layer_input);
+  }
+  return t.name.find(".ffn_gate_up_exps.") != std::string::npos ? rows / 2 : rows;
+}
+
 std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape,
                               const Details& details) {
-  const std::int64_t layer = layer_of(t.name);
-  const auto head = static_cast<std::uint64_t>(
-      layer < 0 ? shape.head_dim : heads_of_layer(shape, details, layer).head_dim);
+  const std::uint64_t head = head_dim_of(t, shape, details);
   const bool heads = is_heads(t.name, shape);
   if (t.name.ends_with(".ssm_conv1d.weight")) return 4 * (t.dims[0] * up(t.dims[1], 16) + 16);
-  if (t.n_dims == 1 || t.name.ends_with(".bias")) {
+  if (is_vector(t)) {
     const std::uint64_t group = heads ? head : t.dims[0];
     return 4 * (t.elements() / group * up(group, 16) + 16);
   }
-  const bool looked_up = t.name.starts_with("position_embd") ||
-                         t.name.starts_with("per_layer_token_embd") ||
-                         (t.name.starts_with("token_embd") && !shape.tied_embeddings) ||
-                         (t.name.starts_with("token_embd") && !shape.causal);
-  if (looked_up) return t.data.size();
+  if (is_looked_up(t, shape)) return t.data.size();
   if (t.name.starts_with("token_types")) return 4 * t.dims[0];
   const auto traits = gguf::type_traits(t.type);
   const bool plain = traits->block_elements == 1;
   const std::uint64_t block = plain ? 32 : traits->block_elements;
   const std::uint64_t bytes = 16 * (plain ? 32 * traits->block_bytes : packed_block_bytes(t.type));
   const std::uint64_t rows = t.elements() / t.dims[0];
-  std::uint64_t group = heads ? head : t.dims[1];
-  if (t.name.find(".ffn_gate_up_exps.") != std::string::npos) group /= 2;
-  if (t.name.starts_with("per_layer_model_proj")) {
-    group = static_cast<std::uint64_t>(shape.layer_input);
-  }
+  const std::uint64_t group = row_group(t, shape, heads ? head : t.dims[1]);
   const std::uint64_t panels = rows / group * (up(group, 16) / 16);
   return panels * up(up(t.dims[0], block) / block * bytes, 64);
 }

@@ -122,21 +122,7 @@ class ShapeReader {
   }
 
   Result<void> read_heads() {
-    HOLDFAST_TRY(shape_.heads, keys_.need_int("attention.head_count", kHeads));
-    if (family_->uneven) {
-      HOLDFAST_TRY(kv_heads_, keys_.find_each("attention.head_count_kv", kHeads, shape_.layers));
-    } else {
-      HOLDFAST_TRY(const auto kv_heads, keys_.find_int("attention.head_count_kv", kHeads));
-      if (kv_heads) kv_heads_ = {*kv_heads};
-    }
-    if (kv_heads_.empty()) kv_heads_ = {shape_.heads};
-    shape_.kv_heads = kv_heads_[0];
-    for (const std::int64_t n : kv_heads_) {
-      if (shape_.heads % n == 0) continue;
-      return invalid("key \"" + key("attention.head_count") + "\" is " +
-                     std::to_string(shape_.heads) + ", expected a multiple of the " +
-                     std::to_string(n) + " KV heads");
-    }
+    HOLDFAST_CHECKED(read_kv_heads());
     if (family_->latent) return read_latent();
     HOLDFAST_TRY(const auto key_length, keys_.find_int("attention.key_length", kHeadDim));
     HOLDFAST_TRY(const auto value_length, keys_.find_int("attention.value_length", kHeadDim));
@@ -153,6 +139,25 @@ class ShapeReader {
     if (shape_.head_dim < kHeadDim.least || shape_.head_dim > kHeadDim.most) {
       return invalid("heads of " + std::to_string(shape_.head_dim) + " elements, expected " +
                      std::to_string(kHeadDim.least) + " to " + std::to_string(kHeadDim.most));
+    }
+    return {};
+  }
+
+  Result<void> read_kv_heads() {
+    HOLDFAST_TRY(shape_.heads, keys_.need_int("attention.head_count", kHeads));
+    if (family_->uneven) {
+      HOLDFAST_TRY(kv_heads_, keys_.find_each("attention.head_count_kv", kHeads, shape_.layers));
+    } else {
+      HOLDFAST_TRY(const auto kv_heads, keys_.find_int("attention.head_count_kv", kHeads));
+      if (kv_heads) kv_heads_ = {*kv_heads};
+    }
+    if (kv_heads_.empty()) kv_heads_ = {shape_.heads};
+    shape_.kv_heads = kv_heads_[0];
+    for (const std::int64_t n : kv_heads_) {
+      if (shape_.heads % n == 0) continue;
+      return invalid("key \"" + key("attention.head_count") + "\" is " +
+                     std::to_string(shape_.heads) + ", expected a multiple of the " +
+                     std::to_string(n) + " KV heads");
     }
     return {};
   }
@@ -179,27 +184,36 @@ class ShapeReader {
     return {};
   }
 
+  /// The KV heads of each kind of layer; 0 where there is no such layer.
+  struct KindHeads {
+    std::int64_t plain = 0;
+    std::int64_t windowed = 0;
+  };
+
+  /// Counts a layer with its kind, whose other layers must have as many KV heads.
+  Result<void> settle_layer(const Details& d, std::int64_t l, KindHeads& kinds) {
+    const std::int64_t n = kv_heads_[kv_heads_.size() > 1 ? static_cast<std::size_t>(l) : 0];
+    const bool near = d.windowed[static_cast<std::size_t>(l)];
+    std::int64_t& all = near ? kinds.windowed : kinds.plain;
+    if (all != 0 && all != n) {
+      return unsupported("key \"" + key("attention.head_count_kv") + "\" differs between layers " +
+                         (near ? "with" : "without") + " a window, which is not supported");
+    }
+    all = n;
+    shape_.window_layers += near && has_kv_pages(shape_, l) ? 1 : 0;
+    if (has_kv_pages(shape_, l) || pages_of_layer(shape_, d, l) >= 0) return {};
+    return invalid("key \"" + key("attention.shared_kv_layers") + "\" is " +
+                   std::to_string(shape_.sharing_layers) + ", but layer " + std::to_string(l) +
+                   " has no layer of its kind before those to read keys and values of");
+  }
+
   /// Sets the heads of windowed layers and of the others once the kind of each layer is known.
   /// Where both have the same, there is one kind.
   Result<void> settle_heads(const Details& d) {
     if (!family_->uneven) return {};
-    std::int64_t plain = 0, windowed = 0;  // KV heads; 0 = no such layer
-    for (std::int64_t l = 0; l < shape_.layers; ++l) {
-      const std::int64_t n = kv_heads_[kv_heads_.size() > 1 ? static_cast<std::size_t>(l) : 0];
-      const bool near = d.windowed[static_cast<std::size_t>(l)];
-      std::int64_t& all = near ? windowed : plain;
-      if (all != 0 && all != n) {
-        return unsupported("key \"" + key("attention.head_count_kv") +
-                           "\" differs between layers " + (near ? "with" : "without") +
-                           " a window, which is not supported");
-      }
-      all = n;
-      shape_.window_layers += near && has_kv_pages(shape_, l) ? 1 : 0;
-      if (has_kv_pages(shape_, l) || pages_of_layer(shape_, d, l) >= 0) continue;
-      return invalid("key \"" + key("attention.shared_kv_layers") + "\" is " +
-                     std::to_string(shape_.sharing_layers) + ", but layer " + std::to_string(l) +
-                     " has no layer of its kind before those to read keys and values of");
-    }
+    KindHeads kinds;
+    for (std::int64_t l = 0; l < shape_.layers; ++l) HOLDFAST_CHECKED(settle_layer(d, l, kinds));
+    const auto [plain, windowed] = kinds;
     shape_.kv_heads = plain > 0 ? plain : windowed;
     shape_.window_kv_heads = windowed > 0 ? windowed : plain;
     const bool same =
@@ -289,38 +303,52 @@ class ShapeReader {
     }
   }
 
-  /// Takes an expert's rows from its tensors; a key that disagrees is detected with the tensors.
   Result<void> read_experts() {
     HOLDFAST_TRY(const auto count, keys_.find_int("expert_count", kExperts));
     shape_.experts = count.value_or(0);
     if (shape_.experts == 0) {
       if (family_->experts == Use::kMust)
         return invalid("key \"" + key("expert_count") + "\" is missing or 0");
-      if (shape_.ff == 0) return invalid("key \"" + key("feed_forward_length") + "\" is missing");
-      return {};
+      return need_ff();
     }
     if (family_->experts == Use::kNo) return unsupported("mixture of experts is not supported");
     HOLDFAST_TRY(shape_.experts_used,
                  keys_.need_int("expert_used_count", Range{1, shape_.experts}));
     HOLDFAST_CHECKED(read_dense_layers());
+    HOLDFAST_CHECKED(read_expert_ff());
+    if (family_->experts_with_dense_ffn) {
+      HOLDFAST_CHECKED(need_ff());
+      shape_.shared_ff = shape_.ff;
+    }
+    return family_->shared_expert == Use::kNo ? Result<void>() : read_shared_ff();
+  }
+
+  Result<void> need_ff() const {
+    if (shape_.ff > 0) return {};
+    return invalid("key \"" + key("feed_forward_length") + "\" is missing");
+  }
+
+  /// Returns the rows of a tensor of the first block with experts, `fallback` without usable ones.
+  std::int64_t rows_of_block(const char* name, std::int64_t fallback) const {
     const std::string block = "blk." + std::to_string(shape_.dense_layers) + ".";
-    const auto rows = [&](const char* name, std::int64_t fallback) {
-      const TensorInfo* tensor = file_.tensor(block + name);
-      const std::uint64_t n = tensor ? tensor->dims[1] : 0;
-      return n > 0 && n <= static_cast<std::uint64_t>(kFf.most) ? static_cast<std::int64_t>(n)
-                                                                : fallback;
-    };
-    shape_.expert_ff =
-        rows("ffn_up_exps.weight", rows("ffn_gate_up_exps.weight", 2 * shape_.ff) / 2);
+    const TensorInfo* tensor = file_.tensor(block + name);
+    const std::uint64_t n = tensor ? tensor->dims[1] : 0;
+    const bool usable = n > 0 && n <= static_cast<std::uint64_t>(kFf.most);
+    return usable ? static_cast<std::int64_t>(n) : fallback;
+  }
+
+  /// Takes an expert's rows from its tensors; a key that disagrees is detected with the tensors.
+  Result<void> read_expert_ff() {
+    const std::int64_t both = rows_of_block("ffn_gate_up_exps.weight", 2 * shape_.ff);
+    shape_.expert_ff = rows_of_block("ffn_up_exps.weight", both / 2);
     HOLDFAST_TRY(const auto named,
                  keys_.find_int("expert_feed_forward_length", Range{0, kFf.most}));
     if (named.value_or(0) > 0) shape_.expert_ff = *named;
-    if (family_->experts_with_dense_ffn) {
-      if (shape_.ff == 0) return invalid("key \"" + key("feed_forward_length") + "\" is missing");
-      shape_.shared_ff = shape_.ff;
-    }
-    if (family_->shared_expert == Use::kNo) return {};
-    shape_.shared_ff = rows("ffn_up_shexp.weight", 0);
+    return {};
+  }
+
+  Result<void> read_shared_ff() {
+    shape_.shared_ff = rows_of_block("ffn_up_shexp.weight", 0);
     HOLDFAST_TRY(const auto shared,
                  keys_.find_int("expert_shared_feed_forward_length", Range{0, kFf.most}));
     if (shared.value_or(0) > 0) shape_.shared_ff = *shared;
@@ -333,8 +361,7 @@ class ShapeReader {
     HOLDFAST_TRY(const auto dense,
                  keys_.find_int("leading_dense_block_count", Range{0, shape_.layers - 1}));
     shape_.dense_layers = dense.value_or(0);
-    if (shape_.dense_layers == 0 || shape_.ff > 0) return {};
-    return invalid("key \"" + key("feed_forward_length") + "\" is missing");
+    return shape_.dense_layers == 0 ? Result<void>() : need_ff();
   }
 
   /// Takes the rows of the embedding as the vocabulary. The tokens must agree; the key may be stale
@@ -344,30 +371,34 @@ class ShapeReader {
     const auto tokens = static_cast<std::int64_t>(file_.array_size("tokenizer.ggml.tokens"));
     const TensorInfo* embedding = file_.tensor("token_embd.weight");
     if (!embedding) return invalid("tensor \"token_embd.weight\" is missing");
-    const std::uint64_t* dims = embedding->dims;
-    const auto width = static_cast<std::uint64_t>(shape_.width);
-    const auto expected = static_cast<std::uint64_t>(tokens > 0 ? tokens : named.value_or(0));
-    const bool fits =
-        embedding->n_dims == 2 && dims[0] == width && (expected == 0 || dims[1] == expected);
-    const bool transposed = embedding->n_dims == 2 && dims[1] == width && dims[0] != width &&
-                            (expected == 0 || dims[0] == expected);
-    const std::string want = std::to_string(width) + " x " +
-                             (expected ? std::to_string(expected) : std::string("vocabulary"));
-    if (transposed) {
-      return invalid("tensor \"token_embd.weight\" is stored transposed: it is " +
-                     dims_text(*embedding) + ", expected " + want +
-                     "; convert the model again with a converter that keeps rows as tokens");
-    }
-    if (!fits) {
-      return invalid("tensor \"token_embd.weight\" is " + dims_text(*embedding) + ", expected " +
-                     want);
-    }
-    if (dims[1] > static_cast<std::uint64_t>(kVocab.most)) {
-      return invalid("tensor \"token_embd.weight\" has " + std::to_string(dims[1]) +
+    HOLDFAST_CHECKED(check_embedding(
+        *embedding, static_cast<std::uint64_t>(tokens > 0 ? tokens : named.value_or(0))));
+    const std::uint64_t rows = embedding->dims[1];
+    if (rows > static_cast<std::uint64_t>(kVocab.most)) {
+      return invalid("tensor \"token_embd.weight\" has " + std::to_string(rows) +
                      " rows, expected at most " + std::to_string(kVocab.most));
     }
-    shape_.vocab = static_cast<std::int64_t>(dims[1]);
+    shape_.vocab = static_cast<std::int64_t>(rows);
     return {};
+  }
+
+  /// Checks the size of the embedding; with `tokens` 0 it may have any number of rows.
+  Result<void> check_embedding(const TensorInfo& embedding, std::uint64_t tokens) const {
+    const auto width = static_cast<std::uint64_t>(shape_.width);
+    const auto is = [&](std::uint64_t columns, std::uint64_t rows) {
+      return embedding.n_dims == 2 && columns == width && (tokens == 0 || rows == tokens);
+    };
+    const std::uint64_t columns = embedding.dims[0], rows = embedding.dims[1];
+    if (is(columns, rows)) return {};
+    const std::string want = std::to_string(width) + " x " +
+                             (tokens ? std::to_string(tokens) : std::string("vocabulary"));
+    if (columns != width && is(rows, columns)) {
+      return invalid("tensor \"token_embd.weight\" is stored transposed: it is " +
+                     dims_text(embedding) + ", expected " + want +
+                     "; convert the model again with a converter that keeps rows as tokens");
+    }
+    return invalid("tensor \"token_embd.weight\" is " + dims_text(embedding) + ", expected " +
+                   want);
   }
 
   void add_up(const Details& details) {
