@@ -18,6 +18,10 @@ bool is_name(const std::string& key) {
   return key == "name" || key == "tool_name";
 }
 
+bool is_arguments(const std::string& key) {
+  return key == "arguments" || key == "parameters";
+}
+
 /// Reads a quoted JSON string into text; false if it is not one.
 bool unquote(const std::string& json, std::string& out) {
   const auto value = try_parse_json<nlohmann::json>(json);
@@ -29,32 +33,38 @@ bool unquote(const std::string& json, std::string& out) {
 }  // namespace
 
 bool ValueEnd::feed(char c) {
-  if (string_) {
-    if (escape_) {
-      escape_ = false;
-    } else if (c == '\\') {
-      escape_ = true;
-    } else if (c == '"') {
-      string_ = false;
-      return depth_ == 0;
-    }
-    return false;
-  }
+  if (string_) return feed_string(c);
   if (bare_) {
-    if (!is_space(c) && c != ',' && c != '}' && c != ']') return false;
-    before_ = true;
-    return true;
+    before_ = is_space(c) || c == ',' || c == '}' || c == ']';
+    return before_;
   }
   if (!started_ && is_space(c)) return false;
   started_ = true;
-  if (c == '"') {
-    string_ = true;
-  } else if (c == '{' || c == '[') {
-    ++depth_;
-  } else if (c == '}' || c == ']') {
-    return --depth_ <= 0;
-  } else if (depth_ == 0) {
-    bare_ = true;
+  switch (c) {
+    case '"':
+      string_ = true;
+      return false;
+    case '{':
+    case '[':
+      ++depth_;
+      return false;
+    case '}':
+    case ']':
+      return --depth_ <= 0;
+    default:
+      bare_ = depth_ == 0;
+      return false;
+  }
+}
+
+bool ValueEnd::feed_string(char c) {
+  if (escape_) {
+    escape_ = false;
+  } else if (c == '\\') {
+    escape_ = true;
+  } else if (c == '"') {
+    string_ = false;
+    return depth_ == 0;
   }
   return false;
 }
@@ -75,74 +85,77 @@ CallScanner::Status CallScanner::end_value() {
   return Status::kIncomplete;
 }
 
+bool CallScanner::may_begin_value(char c) const {
+  if (is_name(key_)) return c == '"' && !named_;
+  if (is_arguments(key_)) return (c == '{' || c == '"') && !has_arguments_;
+  return true;
+}
+
 CallScanner::Status CallScanner::begin_value(char c) {
   if (is_space(c)) return Status::kIncomplete;
-  const bool arguments = key_ == "arguments" || key_ == "parameters";
-  if (is_name(key_) && (c != '"' || named_)) return Status::kBroken;
-  if (arguments && ((c != '{' && c != '"') || has_arguments_)) return Status::kBroken;
+  if (!may_begin_value(c)) return Status::kBroken;
+  const bool arguments = is_arguments(key_);
   has_arguments_ = has_arguments_ || arguments;
   text_arguments_ = arguments && c == '"';
   end_ = ValueEnd();
-  at_ = At::kAfterValue;  // until the first character is taken
   value_.clear();
-  const bool streams = arguments && !text_arguments_;
-  (streams ? arguments_ : value_) += c;
+  (streams() ? arguments_ : value_) += c;
   end_.feed(c);
-  at_ = At::kValue;
   return Status::kIncomplete;
 }
 
+bool CallScanner::streams() const {
+  return is_arguments(key_) && !text_arguments_;
+}
+
 CallScanner::Status CallScanner::feed(char c) {
+  if (at_ == At::kInKey) return feed_key(c);
+  if (at_ == At::kValue) return end_.started() ? feed_value(c) : begin_value(c);
+  if (is_space(c)) return Status::kIncomplete;
   switch (at_) {
     case At::kStart:
-      if (is_space(c)) return Status::kIncomplete;
-      if (c != '{') return Status::kBroken;
-      at_ = At::kKey;
-      return Status::kIncomplete;
+      return go_on(c == '{', At::kKey);
     case At::kKey:
-      if (is_space(c) || c == ',') return Status::kIncomplete;
-      if (c == '}') return named_ ? Status::kDone : Status::kBroken;
-      if (c != '"') return Status::kBroken;
-      key_.clear();
-      at_ = At::kInKey;
-      return Status::kIncomplete;
-    case At::kInKey:
-      if (c == '"' && !escape_) {
-        at_ = At::kColon;
-      } else {
-        escape_ = c == '\\' && !escape_;
-        key_ += c;
-        if (key_.size() > kNameBytesMax) return Status::kBroken;
-      }
-      return Status::kIncomplete;
+      return begin_key(c);
     case At::kColon:
-      if (is_space(c)) return Status::kIncomplete;
-      if (c != ':') return Status::kBroken;
       value_.clear();
       end_ = ValueEnd();
-      at_ = At::kValue;
-      return Status::kIncomplete;
-    case At::kValue: {
-      if (!end_.started()) return begin_value(c);
-      const bool streams = !text_arguments_ && (key_ == "arguments" || key_ == "parameters");
-      const bool ended = end_.feed(c);
-      if (!ended || !end_.ended_before()) (streams ? arguments_ : value_) += c;
-      if (!ended) return Status::kIncomplete;
-      const bool before = end_.ended_before();
-      const Status status = end_value();
-      text_arguments_ = false;
-      if (status != Status::kIncomplete || !before) return status;
-      return feed(c);
-    }
-    case At::kAfterValue:
-      if (is_space(c)) return Status::kIncomplete;
-      if (c == ',') {
-        at_ = At::kKey;
-        return Status::kIncomplete;
-      }
-      return c == '}' && named_ ? Status::kDone : Status::kBroken;
+      return go_on(c == ':', At::kValue);
+    default:  // after a value
+      if (c == '}' && named_) return Status::kDone;
+      return go_on(c == ',', At::kKey);
   }
-  return Status::kBroken;
+}
+
+CallScanner::Status CallScanner::go_on(bool is_right, At next) {
+  if (!is_right) return Status::kBroken;
+  at_ = next;
+  return Status::kIncomplete;
+}
+
+CallScanner::Status CallScanner::begin_key(char c) {
+  if (c == ',') return Status::kIncomplete;
+  if (c == '}') return named_ ? Status::kDone : Status::kBroken;
+  key_.clear();
+  return go_on(c == '"', At::kInKey);
+}
+
+CallScanner::Status CallScanner::feed_key(char c) {
+  if (c == '"' && !escape_) return go_on(true, At::kColon);
+  escape_ = c == '\\' && !escape_;
+  key_ += c;
+  return key_.size() > kNameBytesMax ? Status::kBroken : Status::kIncomplete;
+}
+
+CallScanner::Status CallScanner::feed_value(char c) {
+  const bool ended = end_.feed(c);
+  const bool before = ended && end_.ended_before();
+  if (!before) (streams() ? arguments_ : value_) += c;
+  if (!ended) return Status::kIncomplete;
+  const Status status = end_value();
+  text_arguments_ = false;
+  if (status != Status::kIncomplete || !before) return status;
+  return feed(c);
 }
 
 std::string CallScanner::take_arguments() {

@@ -21,6 +21,8 @@ class ValueEnd {
   bool started() const { return started_; }
 
  private:
+  bool feed_string(char c);
+
   int depth_ = 0;
   bool started_ = false, string_ = false, escape_ = false, bare_ = false, before_ = false;
 };
@@ -38,6 +40,14 @@ class CallScanner {
 
  private:
   enum class At : std::uint8_t { kStart, kKey, kInKey, kColon, kValue, kAfterValue };
+  /// Goes on to another place if the character is the right one.
+  Status go_on(bool is_right, At next);
+  Status begin_key(char c);
+  Status feed_key(char c);
+  Status feed_value(char c);
+  /// Returns true if the value's characters are passed on while they come.
+  bool streams() const;
+  bool may_begin_value(char c) const;
   Status begin_value(char c);
   Status end_value();
   At at_ = At::kStart;

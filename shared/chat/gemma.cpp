@@ -17,10 +17,10 @@ constexpr std::size_t kNameBytesMax = 256;
 
 /// Returns a word between JSON punctuation as JSON: a number, true, false, null, or else a string.
 std::string word_as_json(const std::string& word, bool is_key) {
-  if (!is_key && (word == "None" || word == "null")) return "null";
-  if (!is_key && (word == "True" || word == "False")) return word == "True" ? "true" : "false";
-  if (!is_key && is_json(word)) return word;
-  return '"' + escaped(word) + '"';
+  if (is_key) return '"' + escaped(word) + '"';
+  if (word == "None" || word == "null") return "null";
+  if (word == "True" || word == "False") return word == "True" ? "true" : "false";
+  return is_json(word) ? word : '"' + escaped(word) + '"';
 }
 
 class Gemma final : public Family {

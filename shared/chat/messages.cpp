@@ -58,27 +58,36 @@ struct Texts {
   std::string content, reasoning;
 };
 
+/// Adds the text of a part: the first of the members that is a string. null counts as no text.
+void take_text(const json& part, const std::string& where, std::initializer_list<const char*> names,
+               std::string& into) {
+  for (const char* name : names) {
+    if (const std::string* text = text_member(part, name)) return add_line(into, *text);
+  }
+  for (const char* name : names) {
+    if (part.contains(name) && part[name].is_null()) return;
+  }
+  fail(where + "." + *names.begin(), "is required: a string");
+}
+
+/// Returns the "type" of a part; one without is a text.
+std::string type_of_part(const json& part, const std::string& where) {
+  const json* kind = member(part, "type");
+  if (kind == nullptr) return "text";
+  if (!kind->is_string()) fail(where + ".type", "must be a string");
+  return kind->get<std::string>();
+}
+
 void read_part(const json& part, const std::string& where, Texts& out) {
   if (part.is_string()) return add_line(out.content, part.get_ref<const std::string&>());
   if (!part.is_object()) fail(where, "must be an object or a text");
-  const json* kind = member(part, "type");
-  if (kind != nullptr && !kind->is_string()) fail(where + ".type", "must be a string");
-  const std::string type = kind == nullptr ? "text" : kind->get<std::string>();
-  const auto take = [&](std::initializer_list<const char*> names, std::string& into) {
-    for (const char* name : names) {
-      if (const std::string* text = text_member(part, name)) return add_line(into, *text);
-    }
-    for (const char* name : names) {
-      if (part.contains(name) && part[name].is_null()) return;
-    }
-    fail(where + "." + *names.begin(), "is required: a string");
-  };
+  const std::string type = type_of_part(part, where);
   if (type == "text" || type == "input_text" || type == "output_text") {
-    take({"text"}, out.content);
+    take_text(part, where, {"text"}, out.content);
   } else if (type == "refusal") {
-    take({"refusal", "text"}, out.content);
+    take_text(part, where, {"refusal", "text"}, out.content);
   } else if (type == "thinking" || type == "reasoning") {
-    take({"thinking", "reasoning", "text"}, out.reasoning);
+    take_text(part, where, {"thinking", "reasoning", "text"}, out.reasoning);
   } else {
     fail(where + ".type",
          "\"" + type.substr(0, kRoleBytes) +
@@ -86,20 +95,22 @@ void read_part(const json& part, const std::string& where, Texts& out) {
   }
 }
 
+void read_parts(const json& content, const std::string& where, Texts& out) {
+  if (content.is_string()) {
+    out.content = content.get<std::string>();
+  } else if (content.is_array()) {
+    for (std::size_t i = 0; i < content.size(); ++i) read_part(content[i], at(where, i), out);
+  } else if (content.is_object()) {
+    read_part(content, where, out);
+  } else {
+    fail(where, "must be a string or an array of parts");
+  }
+}
+
 void read_content(json& message, const std::string& where) {
   Texts texts;
   if (const json* content = member(message, "content")) {
-    if (content->is_string()) {
-      texts.content = content->get<std::string>();
-    } else if (content->is_array()) {
-      for (std::size_t i = 0; i < content->size(); ++i) {
-        read_part((*content)[i], at(where + ".content", i), texts);
-      }
-    } else if (content->is_object()) {
-      read_part(*content, where + ".content", texts);
-    } else {
-      fail(where + ".content", "must be a string or an array of parts");
-    }
+    read_parts(*content, where + ".content", texts);
   }
   // A refusal is the answer where the model said nothing else.
   if (const std::string* refusal = text_member(message, "refusal")) {
@@ -149,6 +160,15 @@ json read_function(const json& given, const std::string& where, const OpenText& 
   return function;
 }
 
+/// Makes a function of a free-text tool: its input becomes the one argument.
+json function_of_custom(const json* custom, const std::string& where) {
+  const std::string* name =
+      custom == nullptr || !custom->is_object() ? nullptr : text_member(*custom, "name");
+  if (name == nullptr) fail(where + ".name", "is required: a string");
+  const std::string* input = text_member(*custom, "input");
+  return {{"name", *name}, {"arguments", {{"input", input == nullptr ? std::string() : *input}}}};
+}
+
 json read_call(const json& given, const std::string& where, const OpenText& open) {
   if (!given.is_object()) fail(where, "must be an object");
   json call = given;
@@ -158,14 +178,7 @@ json read_call(const json& given, const std::string& where, const OpenText& open
   }
   const std::string* type = text_member(call, "type");
   if (type != nullptr && *type == "custom") {
-    // A free-text tool: its input becomes the one argument of a function.
-    const json* custom = member(call, "custom");
-    const std::string* name =
-        custom == nullptr || !custom->is_object() ? nullptr : text_member(*custom, "name");
-    if (name == nullptr) fail(where + ".custom.name", "is required: a string");
-    const std::string* input = text_member(*custom, "input");
-    call["function"] = {{"name", *name},
-                        {"arguments", {{"input", input == nullptr ? std::string() : *input}}}};
+    call["function"] = function_of_custom(member(call, "custom"), where + ".custom");
     call.erase("custom");
   } else {
     const json* function = member(call, "function");

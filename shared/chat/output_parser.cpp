@@ -70,22 +70,40 @@ bool has_plain_values(ToolFormat format) {
   return format >= ToolFormat::kGlm && format <= ToolFormat::kMinimax;
 }
 
+namespace {
+
+/// Marks of a template by which a format is recognised: the first, and the second too.
+struct FormatMarks {
+  std::string_view first;
+  std::string_view second;  // empty: the first suffices
+  ToolFormat format;
+};
+
+// The first that matches counts.
+constexpr FormatMarks kMarks[] = {
+    {"<|channel|>", "", ToolFormat::kHarmony},
+    {"<｜tool▁call▁begin｜>", "", ToolFormat::kDeepSeek},
+    {"[TOOL_CALLS]", "", ToolFormat::kMistral},
+    {">>>", "", ToolFormat::kFunctionary},
+    {"<minimax:tool_call>", "", ToolFormat::kMinimax},
+    {"<seed:tool_call>", "", ToolFormat::kSeed},
+    {"<arg_key>", "", ToolFormat::kGlm},
+    {"<function=", "<parameter=", ToolFormat::kQwenCoder},
+    {"<|START_ACTION|>", "", ToolFormat::kCohere},
+    {"<|tool_call|>", "", ToolFormat::kGranite},
+    {"<|tool_call>", "<|channel>", ToolFormat::kGemma},
+    {"<tool_call>", "", ToolFormat::kHermes},
+    {"<|python_tag|>", "", ToolFormat::kLlama3},
+    {"\"parameters\"", "tool_calls", ToolFormat::kLlama3},
+    {"<function=", "", ToolFormat::kLlama3},
+};
+
+}  // namespace
+
 ToolFormat detect_tool_format(std::string_view t) {
   const auto has = [&](std::string_view words) { return t.find(words) != std::string_view::npos; };
-  if (has("<|channel|>")) return ToolFormat::kHarmony;
-  if (has("<｜tool▁call▁begin｜>")) return ToolFormat::kDeepSeek;
-  if (has("[TOOL_CALLS]")) return ToolFormat::kMistral;
-  if (has(">>>all") || has(">>>")) return ToolFormat::kFunctionary;
-  if (has("<minimax:tool_call>")) return ToolFormat::kMinimax;
-  if (has("<seed:tool_call>")) return ToolFormat::kSeed;
-  if (has("<arg_key>")) return ToolFormat::kGlm;
-  if (has("<function=") && has("<parameter=")) return ToolFormat::kQwenCoder;
-  if (has("<|START_ACTION|>")) return ToolFormat::kCohere;
-  if (has("<|tool_call|>")) return ToolFormat::kGranite;
-  if (has("<|tool_call>") && has("<|channel>")) return ToolFormat::kGemma;
-  if (has("<tool_call>")) return ToolFormat::kHermes;
-  if (has("<|python_tag|>") || (has("\"parameters\"") && has("tool_calls")) || has("<function=")) {
-    return ToolFormat::kLlama3;
+  for (const FormatMarks& marks : kMarks) {
+    if (has(marks.first) && has(marks.second)) return marks.format;
   }
   return ToolFormat::kNone;
 }
@@ -117,16 +135,23 @@ OutputKind read_output(std::string_view text) {
   return kind;
 }
 
+namespace {
+
+/// Returns the marks for what differs with the switch of reasoning.
+std::string switch_marks(const OutputKind& kind) {
+  const bool on = kind.opens_when_on, off = kind.opens_when_off;
+  if (on == kind.opens_reasoning && off == kind.opens_reasoning) return "";
+  if (!on && !off) return "+never";
+  return std::string(on ? "+on" : "") + (off ? "+off" : "");
+}
+
+}  // namespace
+
 std::string write_output(const OutputKind& kind) {
   std::string out(tool_format_name(kind.format));
   if (kind.reasoning) out += "+think";
   if (kind.opens_reasoning) out += "+open";
-  const bool on = kind.opens_when_on, off = kind.opens_when_off;
-  if (on != kind.opens_reasoning || off != kind.opens_reasoning) {
-    if (on) out += "+on";
-    if (off) out += "+off";
-    if (!on && !off) out += "+never";
-  }
+  out += switch_marks(kind);
   if (kind.goes_on) out += "+begun";
   return out;
 }

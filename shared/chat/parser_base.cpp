@@ -116,17 +116,19 @@ std::optional<bool> Family::read_call() {
   std::size_t n = 0;
   while (n < buffer.size() && status == Status::kIncomplete) status = scanner_.feed(buffer[n++]);
   raw_ += take(n);
-  if (status != Status::kBroken) {
-    if (!announced_ && !scanner_.name().empty()) {
-      announced_ = true;
-      begin_call(scanner_.name());
-    }
-    if (announced_) arguments(scanner_.take_arguments());
-  }
+  if (status != Status::kBroken) announce_call();
   if (status == Status::kIncomplete && !last) return std::nullopt;
   if (status != Status::kDone && !announced_) say(raw_);
   raw_.clear();
   return status == Status::kDone;
+}
+
+void Family::announce_call() {
+  if (!announced_ && !scanner_.name().empty()) {
+    announced_ = true;
+    begin_call(scanner_.name());
+  }
+  if (announced_) arguments(scanner_.take_arguments());
 }
 
 bool Family::scan_value() {

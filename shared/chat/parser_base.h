@@ -82,6 +82,9 @@ class Family {
   void start_value() { value_ = ValueEnd(); }
 
  private:
+  /// Passes on what is known of the call.
+  void announce_call();
+
   std::string space_;
   CallScanner scanner_;
   ValueEnd value_;

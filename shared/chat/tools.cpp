@@ -49,16 +49,18 @@ class ToolReader {
     return std::nullopt;
   }
 
-  std::optional<MessageFault> read_function(const json& tool, const std::string& where) {
-    const bool nested = tool.contains("function") && !tool["function"].is_null();
-    const std::string path = nested ? where + ".function" : where;
-    if (nested && !tool["function"].is_object()) return MessageFault{path, "must be an object"};
+  /// Returns the members of a function without nulls, under the names of today.
+  static json members_of(const json& tool, bool nested) {
     json function = json::object();
     for (const auto& [name, value] : (nested ? tool["function"] : tool).items()) {
       const bool of_tool = !nested && name == "type";
       if (!value.is_null() && !of_tool)
         function[name == "input_schema" ? "parameters" : name] = value;
     }
+    return function;
+  }
+
+  static std::optional<MessageFault> check_function(const json& function, const std::string& path) {
     const std::string name = text_member(function, "name");
     if (name.empty() || name.size() > kNameBytes) {
       return MessageFault{path + ".name",
@@ -67,6 +69,16 @@ class ToolReader {
     if (function.contains("parameters") && !function["parameters"].is_object()) {
       return MessageFault{path + ".parameters", "must be a JSON schema, an object"};
     }
+    return std::nullopt;
+  }
+
+  std::optional<MessageFault> read_function(const json& tool, const std::string& where) {
+    const bool nested = tool.contains("function") && !tool["function"].is_null();
+    const std::string path = nested ? where + ".function" : where;
+    if (nested && !tool["function"].is_object()) return MessageFault{path, "must be an object"};
+    json function = members_of(tool, nested);
+    if (auto fault = check_function(function, path)) return fault;
+    const std::string name = text_member(function, "name");
     if (names_.contains(name) && where.find(".tools[") != std::string::npos) {
       // Two namespaces may have a function of one name; calls are distinguished by that name alone.
       if (left_out_ != nullptr) left_out_->push_back(where + ":" + name);
