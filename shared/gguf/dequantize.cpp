@@ -139,6 +139,29 @@ void block_iq4_nl(const std::uint8_t* block, float* out) {
   }
 }
 
+namespace {
+
+Result<void> dequantize_blocks(TensorType type, const std::uint8_t* bytes, float* out,
+                               std::uint64_t n) {
+  const auto traits = type_traits(type);
+  const BlockFn block = block_function(type);
+  if (!traits || !block) {
+    return Error{Errc::kUnsupported,
+                 "dequantize: tensor type " +
+                     (traits ? std::string(traits->name)
+                             : std::to_string(static_cast<std::uint32_t>(type))) +
+                     " is not supported"};
+  }
+  CHECK(n % traits->block_elements == 0);
+  for (std::uint64_t i = 0; i < n; i += traits->block_elements) {
+    block(bytes, out + i);
+    bytes += traits->block_bytes;
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<void> dequantize_row(TensorType type, const void* src, float* out, std::uint64_t n) {
   const auto* bytes = static_cast<const std::uint8_t*>(src);
   switch (type) {
@@ -157,21 +180,7 @@ Result<void> dequantize_row(TensorType type, const void* src, float* out, std::u
   if (const CodedTraits* coded = coded_traits(type)) {
     return unpack_coded(type, *coded, bytes, out, n);
   }
-  const auto traits = type_traits(type);
-  const BlockFn block = block_function(type);
-  if (!traits || !block) {
-    return Error{Errc::kUnsupported,
-                 "dequantize: tensor type " +
-                     (traits ? std::string(traits->name)
-                             : std::to_string(static_cast<std::uint32_t>(type))) +
-                     " is not supported"};
-  }
-  CHECK(n % traits->block_elements == 0);
-  for (std::uint64_t i = 0; i < n; i += traits->block_elements) {
-    block(bytes, out + i);
-    bytes += traits->block_bytes;
-  }
-  return {};
+  return dequantize_blocks(type, bytes, out, n);
 }
 
 }  // namespace holdfast::gguf

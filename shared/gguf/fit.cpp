@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <optional>
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -213,19 +214,24 @@ void assign_codes(const CodeRange& range, const float* x, int n, float scale, st
   }
 }
 
-float fit_scale(const CodeRange& range, const float* x, const float* w, int n) {
-  CHECK(n % 4 == 0 && n <= kMostInGroup);
+namespace {
+
+float extreme_of(const float* x, int n) {
   float extreme = 0;
   for (int i = 0; i < n; ++i) {
     if (std::fabs(x[i]) > std::fabs(extreme)) extreme = x[i];
   }
-  if (extreme == 0 || !std::isfinite(1 / extreme)) return 0;
+  return extreme;
+}
+
+/// Returns the best of the fits that map the extreme to an end of the codes, or up to one and a
+/// half codes inside or beyond it.
+Fit best_of_ends(const CodeRange& range, const Nearest& nearest, const float* x, const float* w,
+                 int n, float extreme) {
   const auto low = static_cast<float>(range.table ? range.table[0] : range.lo);
   const auto high = static_cast<float>(range.table ? range.table[range.hi] : range.hi);
-  // Maps the extreme to an end of the codes, or up to one and a half codes inside or beyond it.
   constexpr int kSteps = 5;
   const float unit = 0.3f * (range.table ? (high - low) / static_cast<float>(range.hi) : 1);
-  const Nearest nearest(range);
   Fit best;
   for (const float end : {low, high}) {
     for (int i = -kSteps; i <= kSteps; ++i) {
@@ -234,6 +240,17 @@ float fit_scale(const CodeRange& range, const float* x, const float* w, int n) {
       if (fit.gain > best.gain) best = fit;
     }
   }
+  return best;
+}
+
+}  // namespace
+
+float fit_scale(const CodeRange& range, const float* x, const float* w, int n) {
+  CHECK(n % 4 == 0 && n <= kMostInGroup);
+  const float extreme = extreme_of(x, n);
+  if (extreme == 0 || !std::isfinite(1 / extreme)) return 0;
+  const Nearest nearest(range);
+  Fit best = best_of_ends(range, nearest, x, w, n, extreme);
   for (int round = 0; round < 3 && best.scale != 0; ++round) {
     const Fit fit = try_scale(nearest, x, w, n, 1 / best.scale);
     if (!(fit.gain > best.gain)) break;
@@ -265,35 +282,57 @@ void assign_line_codes(int hi, const float* x, int n, Line line, std::int8_t* q)
   }
 }
 
-Line fit_line(int hi, const float* x, const float* w, int n, bool positive) {
-  CHECK(n % 4 == 0 && n <= kMostInGroup && hi > 1);
-  float low = x[0];
-  float high = x[0];
+namespace {
+
+struct Bounds {
+  float low, high;
+};
+
+Bounds bounds_of(const float* x, int n) {
+  Bounds out{x[0], x[0]};
   for (int i = 1; i < n; ++i) {
-    low = x[i] < low ? x[i] : low;
-    high = x[i] > high ? x[i] : high;
+    out.low = x[i] < out.low ? x[i] : out.low;
+    out.high = x[i] > out.high ? x[i] : out.high;
   }
-  if (positive && low > 0) low = 0;
-  const float width = high - low;
+  return out;
+}
+
+/// Takes a fit that is better than the best so far; returns true if it is.
+bool improve(std::optional<LineFit>& best, const LineFit& fit) {
+  if (best && !(fit.error < best->error)) return false;
+  best = fit;
+  return true;
+}
+
+/// Returns the line that spreads [low, low + width] over so many codes. With fewer codes than `hi`
+/// the range is cut at both ends alike, unless its minimum is fixed.
+Line line_of(float codes, int hi, float low, float width, bool fixed_minimum) {
+  Line line{width / codes, -low};
+  if (!fixed_minimum) line.minimum -= (static_cast<float>(hi) - codes) * line.scale / -2;
+  return line;
+}
+
+}  // namespace
+
+Line fit_line(int hi, const float* x, const float* w, int n, bool positive) {
+  CHECK(n % 4 == 0 && n <= kMostInGroup);
+  CHECK(hi > 1);
+  const Bounds bounds = bounds_of(x, n);
+  const float low = positive && bounds.low > 0 ? 0 : bounds.low;
+  const float width = bounds.high - low;
   if (!(width > 0) || !std::isfinite(static_cast<float>(hi) / width)) return {0, -low};
   constexpr int kSteps = 5;
-  LineFit best;
-  bool first = true;
+  std::optional<LineFit> best;
   for (int i = -kSteps; i <= kSteps; ++i) {
     const float codes = static_cast<float>(hi) + 0.2f * static_cast<float>(i);
-    // With fewer codes than the range needs it is cut at both ends alike.
-    Line from{width / codes, -low};
-    if (!positive) from.minimum -= (static_cast<float>(hi) - codes) * from.scale / -2;
+    Line from = line_of(codes, hi, low, width, positive);
     for (int round = 0; round < 2; ++round) {
       const LineFit fit = try_line(hi, x, w, n, from, positive);
-      const bool better = first || fit.error < best.error;
-      if (better) best = fit;
-      first = false;
-      if (!better) break;
+      if (!improve(best, fit)) break;
       from = fit.line;
     }
   }
-  return best.line;
+  return best->line;
 }
 
 }  // namespace holdfast::gguf

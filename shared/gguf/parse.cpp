@@ -49,17 +49,7 @@ class Parser {
 
   Result<void> read_preamble() {
     const auto magic = reader_.read<std::uint32_t>();
-    if (!magic || *magic != kMagic) {
-      // The message does not quote the file's bytes: the caller may not be allowed to read this
-      // file.
-      std::string_view other = lookalike(bytes_);
-      if (other.empty() && looks_like_safetensors(bytes_)) other = kSafetensors;
-      return invalid_at(
-          0, "magic",
-          std::string("expected the four bytes \"GGUF\"") +
-              (magic ? "" : ", found only " + std::to_string(bytes_.size()) + " bytes") + "; " +
-              std::string(other.empty() ? "this is not a GGUF file" : other));
-    }
+    if (!magic || *magic != kMagic) return bad_magic(!magic);
     const auto version = reader_.read<std::uint32_t>();
     if (!version) return ends_early(4, "version");
     HOLDFAST_CHECKED(check_version(*version));
@@ -73,6 +63,18 @@ class Parser {
     n_tensors_ = *n_tensors;
     n_keys_ = *n_keys;
     return {};
+  }
+
+  /// Says what the file is instead. The message does not quote its bytes: the caller may not be
+  /// allowed to read this file.
+  Error bad_magic(bool too_short) const {
+    std::string_view other = lookalike(bytes_);
+    if (other.empty() && looks_like_safetensors(bytes_)) other = kSafetensors;
+    return invalid_at(
+        0, "magic",
+        std::string("expected the four bytes \"GGUF\"") +
+            (too_short ? ", found only " + std::to_string(bytes_.size()) + " bytes" : "") + "; " +
+            std::string(other.empty() ? "this is not a GGUF file" : other));
   }
 
   Result<void> check_version(std::uint32_t version) const {
@@ -166,6 +168,13 @@ class Parser {
     return {};
   }
 
+  Result<void> read_strings(const std::string& where, Value& value) {
+    const std::uint64_t start = reader_.offset();
+    for (std::uint64_t i = 0; i < value.count; ++i) HOLDFAST_CHECKED(skip_string(where, i));
+    value.payload = bytes_.subspan(start, reader_.offset() - start);
+    return {};
+  }
+
   Result<void> read_array(const std::string& where, Value& value) {
     const std::uint64_t at = reader_.offset();
     const auto element = reader_.read<std::uint32_t>();
@@ -192,17 +201,15 @@ class Parser {
                             std::to_string(reader_.remaining()) +
                             " bytes that follow; the file is truncated or damaged");
     }
-    const std::uint64_t start = reader_.offset();
-    if (strings) {
-      for (std::uint64_t i = 0; i < *count; ++i) {
-        HOLDFAST_CHECKED(skip_string(where, i));
-      }
-    } else {
-      CHECK(reader_.read_bytes(*least).has_value());
+    if (!strings) {
+      const std::uint64_t start = reader_.offset();
+      const auto payload = reader_.read_bytes(*least);
+      CHECK(payload.has_value());
+      value.payload = *payload;
+      const bool bools = value.element == ValueType::kBool;
+      return bools ? check_bools(where, start, value.payload) : Result<void>();
     }
-    value.payload = bytes_.subspan(start, reader_.offset() - start);
-    if (value.element == ValueType::kBool) return check_bools(where, start, value.payload);
-    return {};
+    return read_strings(where, value);
   }
 
   /// Reads a string like read_string, but builds the text of an error only when there is one:
@@ -283,6 +290,26 @@ class Parser {
 
   static std::string describe(std::string_view tensor) { return "tensor " + quoted(tensor); }
 
+  static std::string shape_of(const TensorInfo& tensor) {
+    std::string shape;
+    for (std::uint32_t d = 0; d < tensor.n_dims; ++d) {
+      shape += (d ? " x " : "") + std::to_string(tensor.dims[d]);
+    }
+    return shape;
+  }
+
+  /// Returns the bytes of a tensor; nullopt if they or its elements overflow 64 bits. Elements are
+  /// checked besides bytes: blocks hold several, so their count overflows earlier.
+  static std::optional<std::uint64_t> bytes_of(const TensorInfo& tensor) {
+    std::optional<std::uint64_t> bytes = row_bytes(tensor.type, tensor.dims[0]);
+    std::optional<std::uint64_t> elements = tensor.dims[0];
+    for (int d = 1; d < 4; ++d) {
+      if (bytes) bytes = checked_mul(*bytes, tensor.dims[d]);
+      if (elements) elements = checked_mul(*elements, tensor.dims[d]);
+    }
+    return elements ? bytes : std::nullopt;
+  }
+
   Result<std::uint64_t> size_of(const TensorInfo& tensor, std::uint64_t at) const {
     const std::string where = describe(tensor.name);
     const auto traits = type_traits(tensor.type);
@@ -292,12 +319,9 @@ class Parser {
                             " is no tensor type that we know; the file is damaged or newer than "
                             "this program");
     }
-    std::string shape;
-    for (std::uint32_t d = 0; d < tensor.n_dims; ++d) {
-      shape += (d ? " x " : "") + std::to_string(tensor.dims[d]);
-    }
     for (const std::uint64_t dim : tensor.dims) {
-      if (dim == 0) return invalid_at(at, where, "shape " + shape + " has a dimension of 0");
+      if (dim != 0) continue;
+      return invalid_at(at, where, "shape " + shape_of(tensor) + " has a dimension of 0");
     }
     if (tensor.dims[0] % traits->block_elements != 0) {
       return invalid_at(at, where,
@@ -305,15 +329,9 @@ class Parser {
                             "multiple of " + std::to_string(traits->block_elements) + " for " +
                             std::string(traits->name));
     }
-    // Elements are checked besides bytes: blocks hold several, so their count overflows earlier.
-    std::optional<std::uint64_t> bytes = row_bytes(tensor.type, tensor.dims[0]);
-    std::optional<std::uint64_t> elements = tensor.dims[0];
-    for (int d = 1; d < 4; ++d) {
-      if (bytes) bytes = checked_mul(*bytes, tensor.dims[d]);
-      if (elements) elements = checked_mul(*elements, tensor.dims[d]);
-    }
-    if (!bytes || !elements) {
-      return invalid_at(at, where, "shape " + shape + " overflows 64 bits");
+    const std::optional<std::uint64_t> bytes = bytes_of(tensor);
+    if (!bytes) {
+      return invalid_at(at, where, "shape " + shape_of(tensor) + " overflows 64 bits");
     }
     return *bytes;
   }
