@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <optional>
 
 #include "shared/base/bytes.h"
 
@@ -145,6 +146,24 @@ bool CborReader::read_bool(bool& v) {
   return true;
 }
 
+namespace {
+
+/// Returns a floating-point number of simple type `info`; nullopt if it is none.
+std::optional<double> float_of(unsigned info, std::uint64_t bits) {
+  switch (info) {
+    case 25:
+      return half_value(static_cast<std::uint16_t>(bits));
+    case 26:
+      return static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+    case 27:
+      return std::bit_cast<double>(bits);
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
+
 bool CborReader::read_double(double& v) {
   unsigned major = 0, info = 0;
   std::uint64_t u = 0;
@@ -153,14 +172,10 @@ bool CborReader::read_double(double& v) {
     v = static_cast<double>(u);
   } else if (major == 1) {
     v = -1.0 - static_cast<double>(u);
-  } else if (major == 7 && info == 25) {
-    v = half_value(static_cast<std::uint16_t>(u));
-  } else if (major == 7 && info == 26) {
-    v = static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(u)));
-  } else if (major == 7 && info == 27) {
-    v = std::bit_cast<double>(u);
   } else {
-    return fail("expected a number");
+    const std::optional<double> real = major == 7 ? float_of(info, u) : std::nullopt;
+    if (!real) return fail("expected a number");
+    v = *real;
   }
   if (!std::isfinite(v)) return fail("a number that is not finite");
   return true;
@@ -212,6 +227,13 @@ bool CborReader::take_null() {
   return true;
 }
 
+bool CborReader::skip_items(std::uint64_t n, int depth) {
+  for (; n > 0; --n) {
+    if (!skip(depth)) return false;
+  }
+  return true;
+}
+
 bool CborReader::skip(int depth) {
   if (depth >= kDepthMax) return fail("nested deeper than 32");
   unsigned major = 0, info = 0;
@@ -228,10 +250,7 @@ bool CborReader::skip(int depth) {
     case 4:
     case 5:
       if (n > remaining()) return fail("an array or map longer than the message");
-      for (std::uint64_t i = 0; i < (major == 5 ? 2 * n : n); ++i) {
-        if (!skip(depth + 1)) return false;
-      }
-      return true;
+      return skip_items(major == 5 ? 2 * n : n, depth + 1);
     case 7:
       if (info < 20 || info == 24) return fail("an unknown simple value");
       return true;

@@ -87,6 +87,7 @@ class CborReader {
  private:
   bool read_head(unsigned& major, unsigned& info, std::uint64_t& v);
   bool take(std::uint64_t n, std::string_view& v);
+  bool skip_items(std::uint64_t n, int depth);
   std::string_view bytes_;
   std::size_t offset_ = 0;
   const char* error_ = nullptr;

@@ -84,11 +84,9 @@ struct WriteFields {
 };
 
 template <class T>
-void write_value(CborWriter& out, const T& value) {
+void write_number(CborWriter& out, T value) {
   if constexpr (std::is_same_v<T, bool>) {
     out.put_bool(value);
-  } else if constexpr (std::is_same_v<T, Errc>) {
-    out.put_text(errc_name(value));
   } else if constexpr (std::is_enum_v<T>) {
     out.put_uint(static_cast<std::uint64_t>(value));
   } else if constexpr (std::is_same_v<T, float>) {
@@ -97,8 +95,17 @@ void write_value(CborWriter& out, const T& value) {
     out.put_double(value);
   } else if constexpr (std::is_unsigned_v<T>) {
     out.put_uint(value);
-  } else if constexpr (std::is_integral_v<T>) {
+  } else {
     out.put_int(value);
+  }
+}
+
+template <class T>
+void write_value(CborWriter& out, const T& value) {
+  if constexpr (std::is_same_v<T, Errc>) {
+    out.put_text(errc_name(value));
+  } else if constexpr (kIsNumber<T>) {
+    write_number(out, value);
   } else if constexpr (std::is_same_v<T, std::string>) {
     out.put_text(value);
   } else if constexpr (IsOptional<T>::value) {
@@ -203,36 +210,54 @@ bool read_vector(CborReader& in, std::vector<T>& value) {
   return true;
 }
 
+bool read_code(CborReader& in, Errc& value) {
+  std::string_view name;
+  if (!in.read_text(name)) return false;
+  value = errc_from_name(name);
+  return true;
+}
+
+bool read_string(CborReader& in, std::string& value) {
+  std::string_view text;
+  if (!in.read_text(text)) return false;
+  value.assign(text);
+  return true;
+}
+
+template <class T>
+bool read_enum(CborReader& in, T& value) {
+  std::uint64_t number = 0;
+  if (!in.read_uint(number)) return false;
+  if (number > static_cast<std::uint64_t>(EnumMax<T>::value)) return in.fail("an unknown number");
+  value = static_cast<T>(number);
+  return true;
+}
+
+template <class T>
+bool read_real(CborReader& in, T& value) {
+  double wide = 0;
+  if (!in.read_double(wide)) return false;
+  if (wide > std::numeric_limits<T>::max() || wide < std::numeric_limits<T>::lowest()) {
+    return in.fail("a number out of range");
+  }
+  value = static_cast<T>(wide);
+  return true;
+}
+
 template <class T>
 bool read_value(CborReader& in, T& value) {
   if constexpr (std::is_same_v<T, bool>) {
     return in.read_bool(value);
   } else if constexpr (std::is_same_v<T, Errc>) {
-    std::string_view name;
-    if (!in.read_text(name)) return false;
-    value = errc_from_name(name);
-    return true;
+    return read_code(in, value);
   } else if constexpr (std::is_enum_v<T>) {
-    std::uint64_t number = 0;
-    if (!in.read_uint(number)) return false;
-    if (number > static_cast<std::uint64_t>(EnumMax<T>::value)) return in.fail("an unknown number");
-    value = static_cast<T>(number);
-    return true;
+    return read_enum(in, value);
   } else if constexpr (std::is_floating_point_v<T>) {
-    double wide = 0;
-    if (!in.read_double(wide)) return false;
-    if (wide > std::numeric_limits<T>::max() || wide < std::numeric_limits<T>::lowest()) {
-      return in.fail("a number out of range");
-    }
-    value = static_cast<T>(wide);
-    return true;
+    return read_real(in, value);
   } else if constexpr (std::is_integral_v<T>) {
     return read_integer(in, value);
   } else if constexpr (std::is_same_v<T, std::string>) {
-    std::string_view text;
-    if (!in.read_text(text)) return false;
-    value.assign(text);
-    return true;
+    return read_string(in, value);
   } else if constexpr (IsOptional<T>::value) {
     return in.take_null() || read_value(in, value.emplace());
   } else if constexpr (IsVector<T>::value) {
@@ -309,28 +334,32 @@ std::string with_header(std::string frame, std::uint16_t type) {
 struct CheckFields {
   std::string_view wrong;  // the field, empty = none
 
-  void fail_at(std::string_view name) {
-    if (wrong.empty()) wrong = name;
+  void require(bool is_right, std::string_view name) {
+    if (!is_right && wrong.empty()) wrong = name;
   }
   template <class T>
   void operator()(std::string_view name, const T& value) {
     if constexpr (kIsText<T>) {
       return;
     } else if constexpr (std::is_enum_v<T>) {
-      if (value > EnumMax<T>::value) fail_at(name);
+      require(value <= EnumMax<T>::value, name);
     } else if constexpr (std::is_floating_point_v<T>) {
-      if (!std::isfinite(value)) fail_at(name);
+      require(std::isfinite(value), name);
     } else if constexpr (std::is_arithmetic_v<T>) {
       return;
     } else if constexpr (IsOptional<T>::value) {
       if (value.has_value()) (*this)(name, *value);
     } else if constexpr (IsVector<T>::value) {
-      if constexpr (!kIsNumber<typename T::value_type>) {
-        if (value.size() > kStructsMax) fail_at(name);
-        for (const auto& element : value) (*this)(name, element);
-      }
+      check_elements(name, value);
     } else {
       fields(*this, value);
+    }
+  }
+  template <class T>
+  void check_elements(std::string_view name, const T& value) {
+    if constexpr (!kIsNumber<typename T::value_type>) {
+      require(value.size() <= kStructsMax, name);
+      for (const auto& element : value) (*this)(name, element);
     }
   }
   template <class T>
@@ -368,7 +397,9 @@ Result<void> check_encodable(const Submit& submit) {
                    "than 65536 elements");
 }
 
-Result<Message> decode(std::string_view frame) {
+namespace {
+
+Result<void> check_header(std::string_view frame) {
   if (frame.size() < kHeaderBytes) {
     return malformed("frame of " + std::to_string(frame.size()) + " bytes; the header has 16");
   }
@@ -386,6 +417,13 @@ Result<Message> decode(std::string_view frame) {
                      std::to_string(frame.size() - kHeaderBytes));
   }
   if (get_little_endian(frame.substr(12), 4) != 0) return malformed("reserved field is not 0");
+  return {};
+}
+
+}  // namespace
+
+Result<Message> decode(std::string_view frame) {
+  HOLDFAST_CHECKED(check_header(frame));
   const std::uint32_t number = get_little_endian(frame.substr(6), 2);
   for (const TypeEntry& type : kTypes) {
     if (type.number != number) continue;

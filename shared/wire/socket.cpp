@@ -5,10 +5,12 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace holdfast::wire {
@@ -35,16 +37,20 @@ bool set_text(void* socket, int option, const std::string& value) {
 
 bool set_transport(void* s, const SocketOptions& o) {
   // LINGER 0: an answer that was not sent is made again from the database, never waited for.
-  bool ok = set(s, ZMQ_LINGER, 0) && set(s, ZMQ_RECONNECT_IVL, o.reconnect_ms) &&
-            set(s, ZMQ_RECONNECT_IVL_MAX, o.reconnect_max_ms) &&
-            set(s, ZMQ_SNDHWM, o.send_high_water) && set(s, ZMQ_RCVHWM, o.receive_high_water) &&
-            set(s, ZMQ_MAXMSGSIZE, o.message_bytes_max) && set(s, ZMQ_BACKLOG, o.backlog) &&
-            set(s, ZMQ_HANDSHAKE_IVL, 2000);
-  if (o.heartbeat_interval_ms > 0) {
-    ok = ok && set(s, ZMQ_HEARTBEAT_IVL, o.heartbeat_interval_ms) &&
-         set(s, ZMQ_HEARTBEAT_TIMEOUT, o.heartbeat_timeout_ms);
-  }
-  return ok;
+  const std::pair<int, int> options[] = {{ZMQ_LINGER, 0},
+                                         {ZMQ_RECONNECT_IVL, o.reconnect_ms},
+                                         {ZMQ_RECONNECT_IVL_MAX, o.reconnect_max_ms},
+                                         {ZMQ_SNDHWM, o.send_high_water},
+                                         {ZMQ_RCVHWM, o.receive_high_water},
+                                         {ZMQ_BACKLOG, o.backlog},
+                                         {ZMQ_HANDSHAKE_IVL, 2000}};
+  const auto set_option = [s](const std::pair<int, int>& option) {
+    return set(s, option.first, option.second);
+  };
+  if (!std::all_of(std::begin(options), std::end(options), set_option)) return false;
+  if (!set(s, ZMQ_MAXMSGSIZE, o.message_bytes_max)) return false;
+  return o.heartbeat_interval_ms <= 0 || (set(s, ZMQ_HEARTBEAT_IVL, o.heartbeat_interval_ms) &&
+                                          set(s, ZMQ_HEARTBEAT_TIMEOUT, o.heartbeat_timeout_ms));
 }
 
 bool set_curve(void* s, const SocketOptions& o) {
