@@ -361,6 +361,20 @@ bool IoLoop::send(const wire::Message& message) {
   return connected_ && socket_->send(wire::encode(message)) == wire::SendStatus::kSent;
 }
 
+namespace {
+
+/// Returns the tag of the request that a message answers; 0 if it answers none.
+std::uint64_t tag_of(const wire::Message& message) {
+  return std::visit(
+      [](const auto& m) -> std::uint64_t {
+        if constexpr (HasTag<std::remove_cvref_t<decltype(m)>>) return m.tag;
+        return 0;
+      },
+      message);
+}
+
+}  // namespace
+
 void IoLoop::on_message(wire::Message message) {
   if (auto* event = std::get_if<wire::Event>(&message)) return on_event(std::move(*event));
   if (const auto* fin = std::get_if<wire::Fin>(&message)) return on_fin(*fin);
@@ -373,23 +387,21 @@ void IoLoop::on_message(wire::Message message) {
     return;
   }
   if (const auto* attached = std::get_if<wire::Attached>(&message)) {
-    const Stream* stream = stream_of_tag(attached->tag);
-    if (stream != nullptr && stream->handler.on_attached)
-      stream->handler.on_attached(attached->info);
-    return;
+    return on_attached(*attached);
   }
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     if (const Stream* stream = stream_of_tag(refused->tag)) {
       return fail_stream(stream->id, refused->refusal);
     }
   }
-  const std::uint64_t tag = std::visit(
-      [](const auto& m) -> std::uint64_t {
-        if constexpr (HasTag<std::remove_cvref_t<decltype(m)>>) return m.tag;
-        return 0;
-      },
-      message);
-  answer(tag, std::move(message));
+  answer(tag_of(message), std::move(message));
+}
+
+void IoLoop::on_attached(const wire::Attached& attached) {
+  const Stream* stream = stream_of_tag(attached.tag);
+  if (stream != nullptr && stream->handler.on_attached) {
+    stream->handler.on_attached(attached.info);
+  }
 }
 
 void IoLoop::answer(std::uint64_t tag, wire::Message message) {

@@ -85,6 +85,7 @@ class IoLoop {
   void on_message(wire::Message message);
   void answer(std::uint64_t tag, wire::Message message);
   void on_event(wire::Event event);
+  void on_attached(const wire::Attached& attached);
   void on_fin(const wire::Fin& fin);
   void attach_again(Stream& stream);
   void give_credit(Stream& stream);

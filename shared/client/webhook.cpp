@@ -61,10 +61,59 @@ Error bad_url(const char* why) {
 }
 
 bool good_host(std::string_view host) {
-  return !host.empty() && host.size() <= 253 && std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '-' || c == '_' || c == ':';
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:";
+  return !host.empty() && host.size() <= 253 &&
+         host.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+bool is_visible_ascii(std::string_view url) {
+  return std::all_of(url.begin(), url.end(), [](char c) {
+    return c > 0x20 && c < 0x7f && c != '#' && c != '\\' && c != '"';
   });
+}
+
+/// Takes https:// or http:// from the front; false if there is neither.
+bool take_scheme(std::string_view& url, WebhookUrl& out) {
+  if (url.starts_with("https://")) {
+    url.remove_prefix(8);
+    return true;
+  }
+  if (!url.starts_with("http://")) return false;
+  out.https = false;
+  out.port = 80;
+  url.remove_prefix(7);
+  return true;
+}
+
+/// Reads the host; returns the text behind it, empty or the port with its colon.
+Result<std::string_view> read_host(std::string_view authority, WebhookUrl& out) {
+  const bool bracketed = authority.starts_with('[');
+  std::string_view port;
+  if (bracketed) {
+    const std::size_t close = authority.find(']');
+    if (close == std::string_view::npos) return bad_url("expected ] behind an IPv6 address");
+    out.host = authority.substr(1, close - 1);
+    port = authority.substr(close + 1);
+    if (out.host.find(':') == std::string::npos) return bad_url("expected an IPv6 address in []");
+  } else {
+    const std::size_t colon = authority.find(':');
+    out.host = authority.substr(0, colon);
+    if (colon != std::string_view::npos) port = authority.substr(colon);
+  }
+  out.numeric = is_address(out.host);
+  if (!good_host(out.host) || (bracketed && !out.numeric)) return bad_url("the host is none");
+  return port;
+}
+
+Result<void> read_port(std::string_view port, WebhookUrl& out) {
+  if (port.empty()) return {};
+  const auto r = std::from_chars(port.data() + 1, port.data() + port.size(), out.port);
+  const bool is_number = r.ec == std::errc() && r.ptr == port.data() + port.size();
+  if (port[0] != ':' || !is_number || out.port == 0) {
+    return bad_url("expected a port from 1 to 65535");
+  }
+  return {};
 }
 
 }  // namespace
@@ -97,49 +146,17 @@ Result<std::string> sign_webhook(std::string_view secret, std::string_view id,
 
 Result<WebhookUrl> parse_webhook_url(std::string_view url) {
   WebhookUrl out;
-  const bool printable = std::all_of(url.begin(), url.end(), [](char c) {
-    return c > 0x20 && c < 0x7f && c != '#' && c != '\\' && c != '"';
-  });
-  if (!printable || url.size() > 2048) {
+  if (!is_visible_ascii(url) || url.size() > 2048) {
     return bad_url("expected at most 2048 visible ASCII characters, no # and no \\");
   }
-  if (url.starts_with("https://")) {
-    url.remove_prefix(8);
-  } else if (url.starts_with("http://")) {
-    out.https = false;
-    out.port = 80;
-    url.remove_prefix(7);
-  } else {
-    return bad_url("expected https://HOST[:PORT]/PATH");
-  }
+  if (!take_scheme(url, out)) return bad_url("expected https://HOST[:PORT]/PATH");
   const std::size_t end = std::min(url.find('/'), url.find('?'));
-  std::string_view authority = url.substr(0, end);
+  const std::string_view authority = url.substr(0, end);
   out.path = end == std::string_view::npos ? "/" : std::string(url.substr(end));
   if (out.path[0] == '?') out.path = "/" + out.path;
   if (authority.find('@') != std::string_view::npos) return bad_url("expected no user in it");
-  std::string_view port;
-  if (authority.starts_with('[')) {
-    const std::size_t close = authority.find(']');
-    if (close == std::string_view::npos) return bad_url("expected ] behind an IPv6 address");
-    out.host = authority.substr(1, close - 1);
-    port = authority.substr(close + 1);
-    if (out.host.find(':') == std::string::npos) return bad_url("expected an IPv6 address in []");
-  } else {
-    const std::size_t colon = authority.find(':');
-    out.host = authority.substr(0, colon);
-    if (colon != std::string_view::npos) port = authority.substr(colon);
-    if (out.host.find(':') != std::string::npos) return bad_url("the host is none");
-  }
-  out.numeric = is_address(out.host);
-  if (!good_host(out.host) || (authority.starts_with('[') && !out.numeric)) {
-    return bad_url("the host is none");
-  }
-  if (port.empty()) return out;
-  const auto r = std::from_chars(port.data() + 1, port.data() + port.size(), out.port);
-  if (port[0] != ':' || r.ec != std::errc() || r.ptr != port.data() + port.size() ||
-      out.port == 0) {
-    return bad_url("expected a port from 1 to 65535");
-  }
+  HOLDFAST_TRY(const std::string_view port, read_host(authority, out));
+  HOLDFAST_CHECKED(read_port(port, out));
   return out;
 }
 
