@@ -196,6 +196,14 @@ void add_prctl(Rules& rules, const Arguments& a) {
   }
 }
 
+/// Returns true if a refused call is reported. Not reported: a name lookup binds a socket to the
+/// kernel's routes, and works without. A copy of the database is private from its first byte, so
+/// the chmod that is refused changes nothing.
+bool is_news(std::string_view name, Profile profile, const Arguments& arguments) {
+  if (name == "bind") return arguments.families.size() < 2;
+  return name != "chmod" || profile != Profile::kDaemon;
+}
+
 }  // namespace
 
 bool filter_calls(Profile profile) {
@@ -215,11 +223,7 @@ bool filter_calls(Profile profile) {
   for (const std::string_view name : telltale_calls()) {
     const bool is_allowed = std::find(allowed.begin(), allowed.end(), name) != allowed.end() ||
                             (arguments.processes && name == "execve");
-    // Not reported: a name lookup binds a socket to the kernel's routes, and works without. A copy
-    // of the database is private from its first byte, so the chmod that is refused changes nothing.
-    const bool is_news = (name != "bind" || arguments.families.size() < 2) &&
-                         (name != "chmod" || profile != Profile::kDaemon);
-    if (!is_allowed && is_news) rules.refuse(name);
+    if (!is_allowed && is_news(name, profile, arguments)) rules.refuse(name);
   }
   // Speculation stays enabled: processes that run models keep their speed on kernels that would
   // disable it.

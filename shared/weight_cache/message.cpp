@@ -53,6 +53,20 @@ bool send_message(int socket, const Message& message, int passed) {
   return sent == static_cast<ssize_t>(sizeof(copy));
 }
 
+namespace {
+
+/// Returns the descriptor that came with a message; -1 if there is none.
+int passed_descriptor(msghdr& header) {
+  int passed = -1;
+  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
+    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
+    std::memcpy(&passed, CMSG_DATA(item), sizeof(int));
+  }
+  return passed;
+}
+
+}  // namespace
+
 bool receive_message(int socket, Message& message, int& passed) {
   passed = -1;
   iovec part{&message, sizeof(message)};
@@ -67,10 +81,7 @@ bool receive_message(int socket, Message& message, int& passed) {
     got = recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
   } while (got < 0 && errno == EINTR);
   if (got <= 0) return false;
-  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
-    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
-    std::memcpy(&passed, CMSG_DATA(item), sizeof(int));
-  }
+  passed = passed_descriptor(header);
   const bool ours = got == static_cast<ssize_t>(sizeof(message)) && message.magic == kMagic;
   if (!ours && passed >= 0) {
     close(passed);

@@ -92,15 +92,18 @@ void WeightCacheServer::serve() {
     if (wait[0].revents != 0) return;
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 2; i < wait.size(); ++i) {
-      if (wait[i].revents == 0 || serve_one(wait[i].fd)) continue;
-      forget(wait[i].fd);
-      close(wait[i].fd);
-      connections_.erase(wait[i].fd);
+      if (wait[i].revents != 0 && !serve_one(wait[i].fd)) drop(wait[i].fd);
     }
     if (wait[1].revents != 0) accept_one();
     drop_orphans();
     note_idle();
   }
+}
+
+void WeightCacheServer::drop(int connection) {
+  forget(connection);
+  close(connection);
+  connections_.erase(connection);
 }
 
 void WeightCacheServer::note_idle() {

@@ -59,6 +59,7 @@ class WeightCacheServer {
   void find(int connection, const Message& message);
   void put(int connection, const Message& message, int fd);
   void release(int connection, const std::string& key);
+  void drop(int connection);
   void forget(int connection);
   void evict_unused(int connection, const std::string& exempt_key);
   void drop_orphans();
