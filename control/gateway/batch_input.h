@@ -16,15 +16,15 @@ inline constexpr std::size_t kBatchLinesMax = 50'000;
 /// Bytes of a line besides its body.
 inline constexpr std::size_t kBatchLineExtra = 8 * 1024;
 
+/// One line of the input file, by its position.
 struct BatchLine {
-  /// One line of the input file, by its position.
   std::string custom_id;
   std::int64_t from = 0;  // first byte in the file
   std::size_t bytes = 0;
   std::string refusal;  // not empty: why the line is not started
 };
+/// A fault of one line or of the whole file.
 struct BatchError {
-  /// A fault of one line or of the whole file.
   std::string code;
   std::string message;
   std::int64_t line = 0;  // from 1; 0 = the file

@@ -16,6 +16,7 @@
 
 namespace holdfast::gateway {
 
+/// Bounds and times of one gateway's work on batches; each of its threads has one batch at a time.
 struct BatchRunnerOptions {
   int batches = 4;  // worked on at once, each by a thread
   int lines = 64;   // of each batch in flight

@@ -9,6 +9,8 @@
 
 namespace holdfast::gateway {
 
+/// Bounds of the work on one batch. A lease that is not renewed for `lease_ms` lets another worker
+/// take the batch.
 struct BatchLimits {
   int lines = 64;  // in flight
   std::int64_t lease_ms = 3'000;

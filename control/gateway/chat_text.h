@@ -14,6 +14,7 @@
 
 namespace holdfast::gateway {
 
+/// The output that new tokens or the end of a choice release.
 struct ChatDelta {
   chat::OutputDelta out;
   /// Parts of the answer that have become final, with their token logs.

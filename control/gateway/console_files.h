@@ -6,6 +6,8 @@
 
 namespace holdfast::gateway {
 
+/// One file of the console. Its etag is a hash of the body, so that a browser asks again after an
+/// update.
 struct ConsoleFile {
   std::string_view name;  // "index.html"
   std::string_view content_type;
@@ -13,6 +15,7 @@ struct ConsoleFile {
   std::string_view body;
 };
 
+/// Returns all files of the console, in no order that matters; defined in the generated source.
 std::span<const ConsoleFile> console_files();
 
 }  // namespace holdfast::gateway

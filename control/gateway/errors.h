@@ -26,6 +26,7 @@ struct FieldError {
   std::string param;
 };
 
+/// Returns the HTTP status of a code: 4xx where the request is the cause, 5xx where the server is.
 int http_status(Errc code);
 
 /// Returns {"error":{…}} for a refusal with the numbers that apply. For 429 and 503 retry_after_ms

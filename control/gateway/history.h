@@ -52,6 +52,7 @@ Sample make_sample(const std::optional<Reading>& before, const Reading& now, std
 /// Returns the document of a gateway without a history.
 std::string empty_history_document();
 
+/// The resolution of the history; its length is the product of the two.
 struct HistoryOptions {
   std::chrono::milliseconds interval{5'000};
   std::size_t samples = 720;  // an hour at the default interval

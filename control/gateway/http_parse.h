@@ -11,6 +11,7 @@
 
 namespace holdfast::gateway {
 
+/// The most bytes of a request. A longer head is answered with 431 or 414, a longer body with 413.
 struct ParseLimits {
   std::size_t header_bytes = 8 * 1024;
   std::size_t body_bytes = 1024 * 1024;

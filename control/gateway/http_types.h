@@ -71,6 +71,7 @@ struct Request {
   const std::string* query_value(std::string_view name) const;
 };
 
+/// A whole answer, without the headers that the connection decides: Content-Length and Connection.
 struct Response {
   int status = 200;
   std::string content_type = "application/json";
@@ -89,6 +90,7 @@ std::string response_head(const Response& response, bool http11, bool close, std
 /// digits.
 std::optional<std::string> percent_decode(std::string_view text, bool form);
 
+/// Compares names of headers: ASCII letters of either case are equal.
 bool equal_ignoring_case(std::string_view a, std::string_view b);
 /// Returns the text without the blanks and tabs around it.
 std::string_view trimmed(std::string_view text);

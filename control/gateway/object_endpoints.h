@@ -39,6 +39,7 @@ using ObjectRenderer = std::function<nlohmann::ordered_json(const StoredObject&)
 void list_objects(Context& context, const ExchangePtr& exchange, const std::string& kind,
                   ObjectRenderer show);
 
+/// Returns 200 with the body; bytes that are not UTF-8 are replaced.
 Response json_response(const nlohmann::ordered_json& body);
 /// Returns 404 for an object of that kind.
 Response no_such(const std::string& kind, const std::string& id);
@@ -51,6 +52,7 @@ Response other_body(const std::string& id);
 
 namespace holdfast::gateway {
 
+/// Defined down here because it needs errors.h.
 template <class T>
 std::function<void(client::Answer<T>)> on_strand(const ExchangePtr& exchange,
                                                  std::function<void(T)> work) {

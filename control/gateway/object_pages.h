@@ -12,6 +12,7 @@
 
 namespace holdfast::gateway {
 
+/// The order in which objects are visited, by the time at which they were made.
 enum class Order : std::uint8_t { kOldestFirst, kNewestFirst };
 
 /// Calls visit(objects) for one page after the other until it returns false or `objects_max` have

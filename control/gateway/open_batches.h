@@ -10,6 +10,7 @@
 
 namespace holdfast::gateway {
 
+/// A batch that has not ended.
 struct OpenBatch {
   std::string id;
   std::string owner;  // the tenant

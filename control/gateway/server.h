@@ -18,8 +18,8 @@ namespace holdfast::gateway {
 
 class TlsIdentity;
 
+/// Limits of a server.
 struct ServerLimits {
-  /// Limits of a server.
   ParseLimits parse;
   std::chrono::milliseconds header_time{5'000};       // until the head is complete
   std::chrono::milliseconds body_time{10'000};        // from there until the body is complete

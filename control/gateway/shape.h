@@ -11,12 +11,14 @@
 
 namespace holdfast::gateway {
 
+/// The API through which a request came; its answers have that API's form.
 enum class Api { kCompletions, kChat, kEmbeddings, kMessages };
 /// True if the prompt is a conversation, so that the answer is parsed as the model writes.
 bool is_chat(Api api);
 /// Returns "/v1/chat/completions", …
 std::string_view api_path(Api api);
 
+/// The form of one request's answer, and what it takes to build it from tokens.
 struct Shape {
   Api api = Api::kCompletions;
   bool stream = false;
@@ -45,6 +47,7 @@ bool is_whole(const Shape& shape);
 /// Returns how the text of a chat answer is parsed; nullopt if all of it is content.
 std::optional<chat::OutputOptions> parse_options(const Shape& shape);
 
+/// Returns the shape as JSON for Submit::meta; decode_shape() reads it.
 std::string encode_shape(const Shape& shape);
 /// Returns the defaults for requests of other clients, whose meta is another text or empty.
 Shape decode_shape(const std::string& meta);

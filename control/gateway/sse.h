@@ -15,6 +15,7 @@ struct EventId {
   std::vector<std::int64_t> sent;
 };
 
+/// Returns "REQUEST.i,j,…" with the index of each choice; parse_event_id() reads it.
 std::string format_event_id(const EventId& id);
 /// True for 1 to 128 visible ASCII characters. Other texts cannot be ids: never ask the daemon
 /// about them.

@@ -14,6 +14,7 @@
 
 namespace holdfast::gateway {
 
+/// Bounds and times of one gateway's deliveries.
 struct WebhookSenderOptions {
   int threads = 2;                         // deliveries at once
   std::int64_t look_ms = 1'000;            // interval of looking for new ones

@@ -6,6 +6,7 @@
 
 namespace holdfast::gateway {
 
+/// The counters, since the gateway started. Any thread may read and add.
 struct WebhookStats {
   std::atomic<std::uint64_t> delivered{0};
   std::atomic<std::uint64_t> tries_failed{0};  // that are tried again

@@ -30,6 +30,7 @@ struct WebhookTarget {
   std::vector<Secret> secrets;
   bool wants(const std::string& owner, std::string_view type) const;
 };
+/// Reads targets from objects of the kind "webhook". One whose body is no object is left out.
 std::vector<WebhookTarget> targets_of(const std::vector<StoredObject>& stored);
 /// Returns all targets (their number is small); nullopt if they cannot be read. Blocks; must not
 /// run on the SDK's thread.

@@ -11,6 +11,7 @@
 
 namespace holdfast::ingress {
 
+/// The prompt of a chat request, and the offsets at which no special token may begin.
 struct RenderedChat {
   std::string text;
   std::vector<std::size_t> plain;  // text::EncodeOptions::plain

@@ -22,6 +22,7 @@
 
 namespace holdfast::ingress {
 
+/// Options of a helper. The bounds protect it from what clients send.
 struct HelperOptions {
   std::string endpoint;              // "ipc://STATE/run/ingress.sock"
   std::string program;               // this executable, for the child that inspects
@@ -31,6 +32,7 @@ struct HelperOptions {
   std::size_t tokenizers = 8;    // most tokenizers in memory
 };
 
+/// The helper's loop and its threads. run() is called once.
 class Helper {
  public:
   /// The way run() ended. kOverdue: a job did not end in time and was refused. A thread cannot be

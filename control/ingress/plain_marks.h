@@ -14,6 +14,7 @@
 
 namespace holdfast::ingress {
 
+/// The marks of one request and its template. Immutable after construction.
 class PlainMarks {
  public:
   struct Text {

@@ -14,6 +14,7 @@ namespace holdfast::ingress {
 
 using TokenizerPtr = std::shared_ptr<const text::Tokenizer>;
 
+/// Bounds of one prompt; a longer one is refused.
 struct PrepareLimits {
   std::size_t prompt_bytes = 1 << 20;  // most bytes of one prompt, text or chat JSON
   std::size_t prompt_ids = 1 << 20;

@@ -13,6 +13,7 @@
 
 namespace holdfast::ingress {
 
+/// The parent's end of the spawner process.
 class ReaderSpawner {
  public:
   /// Forks the spawner; call it before there are threads. The spawner confines itself, and ends

@@ -34,6 +34,8 @@ class CommitLoopHost {
   virtual std::string body_hash(wire::Submit& submit) = 0;
 };
 
+/// The machine with its database. Between two commits nothing that it decided is visible outside.
+/// One thread.
 class CommitLoop {
  public:
   /// `store` and `host` must outlive the loop. `base`: values of the knobs that nobody has set.

@@ -23,11 +23,13 @@
 
 namespace holdfast::link {
 
+/// The state directory, and settings from outside of it: files, the environment, flags.
 struct DaemonOptions {
   std::string state_dir;
   std::vector<core::ConfigImport> imports;  // the last one wins
 };
 
+/// The daemon as a whole. start(), run() and the destructor belong to one thread.
 class Daemon final : private CommitLoopHost {
  public:
   /// Opens state directory, lock, database, epoch, machine and sockets, in this order, so that no

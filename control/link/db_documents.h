@@ -13,6 +13,8 @@ namespace holdfast::link {
 /// path that is not absolute.
 Result<std::string> path_argument(const wire::Op& op);
 
+/// Return the JSON answer of db backup, db check, db restore and db stats; the names are a contract
+/// with scripts.
 std::string backup_document(const store::BackupReport& report);
 std::string check_document(const std::string& path, const store::CheckReport& report);
 std::string restore_document(const store::RestoreReport& report);

@@ -19,6 +19,8 @@ inline std::string_view token_bytes_or_name(const text::DetokenizerTable& detoke
   return detokenizer.is_control(id) ? detokenizer.control_text(id) : detokenizer.token_bytes(id);
 }
 
+/// Tables of the models in use, read from the database when first needed. Not thread-safe; `store`
+/// outlives it.
 class DetokenizerCache {
  public:
   explicit DetokenizerCache(store::Store& store) : store_(store) {}

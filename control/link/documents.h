@@ -9,6 +9,8 @@
 
 namespace holdfast::link {
 
+/// Return the lists of models, of workers (lost ones too) and of devices of all hosts, the state of
+/// the queue with its bounds, and each limit with what is used of it.
 nlohmann::json models_json(const core::Machine& machine);
 nlohmann::json workers_json(const core::Machine& machine);
 nlohmann::json queue_json(const core::Machine& machine);

@@ -18,11 +18,13 @@
 
 namespace holdfast::link {
 
+/// The part of the object store that a kind counts against.
 enum class ObjectClass : std::uint8_t {
   kClient,    // files, batches, responses: what clients store
   kOperator,  // keys and webhooks: made and changed by operators alone
   kGateway,   // open batches, deliveries: notes of gateways
 };
+/// Returns the class of a kind; any kind that is not one of ours is a client's.
 ObjectClass object_class(std::string_view kind);
 
 /// A new object, or a change that makes one larger.
@@ -33,6 +35,7 @@ struct ObjectGrowth {
   std::int64_t bytes = 0;
 };
 
+/// The counts in memory, in step with the database. Not thread-safe.
 class ObjectUse {
  public:
   /// Counts in the objects of the database, by kind and owner.

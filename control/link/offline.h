@@ -9,6 +9,7 @@
 
 namespace holdfast::link {
 
+/// The daemon's answer to a verb, made without a daemon: a document, or a refusal.
 struct OfflineAnswer {
   bool ok = false;
   wire::Refusal refusal;

@@ -15,6 +15,7 @@
 
 namespace holdfast::link {
 
+/// The program of a connected process, by the name that the kernel tells.
 enum class PeerProgram : std::uint8_t { kOther, kWorker, kHelper, kGateway, kElsewhere };
 
 /// Tells the program by the kernel's name of the process; kElsewhere for a process that cannot be

@@ -11,6 +11,7 @@
 
 namespace holdfast::link {
 
+/// Something that is wrong, or soon will be, with its remedy.
 struct Problem {
   bool error = false;   // else a warning: it works, but not for long or not as well as it could
   std::string subject;  // "worker", "model", "disk", … and a name where there are several

@@ -19,13 +19,18 @@ namespace holdfast::link {
 
 using core::PeerId;
 
+/// The kind of peers for which a socket is: each has its own file in the state directory, and
+/// rights.
 enum class Role : std::uint8_t { kWorker, kOperator, kIngress, kClient, kGateway };
 
+/// A message with the number of its peer.
 struct Incoming {
   PeerId peer = 0;
   wire::Message message;
 };
 
+/// A bound socket and its peers. A peer's number is never used again in this process. Not
+/// thread-safe.
 class RouterEndpoint {
  public:
   struct Options {

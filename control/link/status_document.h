@@ -11,6 +11,8 @@
 
 namespace holdfast::link {
 
+/// Returns the document; `facts` has what the machine does not know of its process. Members are a
+/// contract with scripts.
 nlohmann::json status_document(const core::Machine& machine, const store::Store& store,
                                const ProcessFacts& facts);
 

@@ -16,6 +16,8 @@
 
 namespace holdfast::link {
 
+/// Questions about vocabularies that helpers answer. Bounded, so that they cannot hold up prompts.
+/// Not thread-safe.
 class TokenizeService {
  public:
   using Send = std::function<void(core::PeerId, wire::Message)>;

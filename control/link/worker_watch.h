@@ -14,6 +14,7 @@
 
 namespace holdfast::link {
 
+/// The processes of connected workers. Not thread-safe.
 class WorkerWatch {
  public:
   /// Begins to watch the connection of a HELLO. A worker of another host has no process here: only

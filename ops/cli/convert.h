@@ -10,12 +10,14 @@
 
 namespace holdfast::cli {
 
+/// The arguments of a conversion; `in` decides the direction.
 struct ConvertCall {
   std::string in;   // a folder (config.json, *.safetensors, tokenizer.json) or a GGUF file
   std::string out;  // from a folder the GGUF file, from a file the folder
   std::uint64_t part_bytes = 4'900'000'000;  // the most in one *.safetensors file
 };
 
+/// The result of a conversion, for the report.
 struct Converted {
   bool to_folder = false;
   std::uint64_t tensors = 0;

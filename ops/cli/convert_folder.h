@@ -6,6 +6,8 @@
 
 namespace holdfast::cli {
 
+/// Writes the model of `file` to the folder `call.out`. Arguments and errors as of convert_model;
+/// kUnsupported also for a family that has no form as a folder.
 Result<Converted> write_folder(const ConvertCall& call, const gguf::File& file,
                                const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                                const std::function<Result<void>()>& interrupted);

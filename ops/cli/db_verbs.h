@@ -5,6 +5,8 @@
 
 namespace holdfast::cli {
 
+/// Runs `db accept-loss`: a log whose end was found lost is no problem any more, and the daemon
+/// starts with it. Returns the exit code.
 int db_accept_loss(const Call& call);
 
 }  // namespace holdfast::cli

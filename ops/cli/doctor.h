@@ -11,8 +11,10 @@
 
 namespace holdfast::cli {
 
+/// The result of a check; kFail also decides the exit code.
 enum class Health : std::uint8_t { kOk, kWarn, kFail };
 
+/// One line of the report.
 struct Finding {
   Health health = Health::kOk;
   std::string what;      // "open files"

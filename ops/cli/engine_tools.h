@@ -10,6 +10,7 @@
 
 namespace holdfast::cli {
 
+/// The model file and the device on which a tool runs it.
 struct EngineChoice {
   std::string file;
   std::string device = "cpu";
@@ -19,6 +20,8 @@ struct EngineChoice {
   std::string cache_dir;  // of kernels that were built for devices; empty = none
 };
 
+/// A computation of logits after positions of one sequence. It can be made as serving makes it, in
+/// chunks, next to other sequences or token by token: the result must not depend on that.
 struct LogitsCall {
   EngineChoice engine;
   std::vector<std::int32_t> tokens;
@@ -30,12 +33,15 @@ struct LogitsCall {
 /// {"positions": […], "logits": [[…]], "class": "…"}, nine significant digits.
 Result<std::string> logits_json(const LogitsCall& call);
 
+/// A text whose perplexity is measured.
 struct PerplexityCall {
   EngineChoice engine;
   std::string text;
   std::int32_t window = 256;   // tokens; windows do not overlap
   bool all_positions = false;  // else the second half of each window alone is scored
 };
+/// The perplexity: e to the mean negative log-likelihood of the scored tokens, with its standard
+/// error.
 struct Perplexity {
   double value = 0;
   double standard_error = 0;
@@ -43,8 +49,11 @@ struct Perplexity {
   std::int64_t windows = 0;
   std::string numerics_class;
 };
+/// Measures the text window by window. kUsage: a window below 4 tokens; kInvalidRequest: a text
+/// shorter than one.
 Result<Perplexity> measure_perplexity(const PerplexityCall& call);
 
+/// The load that a bench measures.
 struct BenchCall {
   EngineChoice engine;
   std::int32_t prompt_tokens = 512;
@@ -55,6 +64,7 @@ struct BenchCall {
   std::int32_t repeat = 1;         // samples of each rate
   std::int32_t prefill_chunk = 0;  // 0 = default
 };
+/// Rates of one bench, with the rates of this machine's memory and products that bound them.
 struct Bench {
   double load_s = 0;
   std::vector<double> prefill_tok_s;  // a sample each

@@ -30,6 +30,7 @@ struct FolderItem {
   std::uint64_t bytes() const;
 };
 
+/// The tensors to write, and how many of them lose their quantisation.
 struct FolderItems {
   std::vector<FolderItem> items;  // in the file's order
   std::uint64_t quantised = 0;    // tensors that become F32

@@ -12,6 +12,8 @@
 
 namespace holdfast::cli {
 
+/// The probes of one child at a time: prepare(), started(), then look() until it has ended(). One
+/// thread.
 class LivenessProbe {
  public:
   LivenessProbe() = default;

@@ -6,6 +6,7 @@
 
 namespace holdfast::cli {
 
+/// The most that the logs of one process take on the disk.
 struct LogBounds {
   std::int64_t bytes = 64LL << 20;  // of NAME.log, roughly: it is looked at once a second
   std::int64_t files = 3;           // NAME.log.1, the newest, and so on; 0 = none

@@ -13,6 +13,7 @@
 
 namespace holdfast::cli {
 
+/// A file type: its name, its number in files, and the type of most matrices.
 struct QuantMix {
   std::string_view name;    // "q4_k_m"
   gguf::TensorType base;    // of most matrices

@@ -12,6 +12,7 @@
 
 namespace holdfast::cli {
 
+/// The arguments of a quantisation. Threads change its time, not its bytes.
 struct QuantizeCall {
   std::string in;
   std::string out;
@@ -19,6 +20,7 @@ struct QuantizeCall {
   std::int32_t threads = 1;
 };
 
+/// The result of a quantisation, for the report.
 struct Quantized {
   std::string type;  // as users know it: "Q4_K_M"
   std::uint64_t bytes_in = 0;

@@ -10,6 +10,7 @@
 
 namespace holdfast::cli {
 
+/// The form of the output: colours and width of the terminal, and what a verb wants of its tables.
 struct RenderOptions {
   bool colour = false;
   std::size_t width = 0;             // columns of a line at most; 0: no bound
@@ -18,6 +19,7 @@ struct RenderOptions {
   std::map<std::string, std::vector<std::string>> nested;  // columns of tables inside, by their key
 };
 
+/// Returns the text with its last line break; empty if there is nothing to say.
 std::string render_human(const nlohmann::json& value, const RenderOptions& options);
 
 }  // namespace holdfast::cli

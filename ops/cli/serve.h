@@ -5,6 +5,7 @@
 
 namespace holdfast::cli {
 
+/// Runs the verb until a signal ends it. Returns the exit code.
 int serve(const Call& call);
 
 }  // namespace holdfast::cli

@@ -12,11 +12,13 @@
 
 namespace holdfast::cli {
 
+/// A model that `serve` registers and loads at its start.
 struct ServedModel {
   std::string name;
   std::string path;  // absolute
 };
 
+/// The part of `serve`'s arguments that concerns the daemon.
 struct ServeOptions {
   std::string state_dir;
   std::vector<ServedModel> models;
@@ -27,6 +29,8 @@ struct ServeOptions {
   bool progress = false;       // draw loading progress on stderr
 };
 
+/// The threads that call the daemon, and their findings. The methods may be called from any thread;
+/// none waits for the daemon but drain_limit_ms().
 class ServeControl {
  public:
   enum class Phase : std::uint8_t { kDaemonStarting, kModelsLoading, kReady, kDegraded, kFailed };

@@ -20,6 +20,7 @@
 
 namespace holdfast::cli {
 
+/// A program to run for ever: its arguments, environment, log and what counts as hung.
 struct ChildSpec {
   std::string role;                // "daemon", "ingress", "worker", "gateway"
   std::string name;                // unique: "worker-0"
@@ -46,6 +47,7 @@ struct ChildExit {
   std::int64_t restart_in_ms = 0;
 };
 
+/// A child as status shows it.
 struct ChildState {
   std::string role;
   std::string name;
@@ -53,6 +55,7 @@ struct ChildState {
   std::int64_t restarts = 0;
 };
 
+/// All children of a `serve`. Main thread only.
 class Supervisor {
  public:
   struct Hooks {

@@ -10,6 +10,7 @@
 
 namespace holdfast::cli {
 
+/// A running `serve` with one model, ended with this object.
 class TemporaryServe {
  public:
   /// Starts it with one model and waits until that is ready. Its errors appear on stderr.

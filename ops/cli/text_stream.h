@@ -11,6 +11,7 @@
 
 namespace holdfast::cli {
 
+/// The output of one choice; an embedding has a vector instead of text.
 struct StreamedChoice {
   std::string text;
   std::vector<wire::TokenId> ids;
@@ -18,6 +19,7 @@ struct StreamedChoice {
   std::optional<wire::PromptScores> scores;
 };
 
+/// A request that has ended, and all of its output.
 struct Streamed {
   wire::RequestInfo info;
   std::vector<StreamedChoice> choices;

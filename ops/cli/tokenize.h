@@ -11,6 +11,8 @@
 
 namespace holdfast::cli {
 
+/// The switches of `tokenize`. By default BOS and EOS are added as the file says, and special
+/// tokens are read from the text.
 struct TokenizeFlags {
   bool bos = true;      // --no-bos: neither BOS nor EOS is added, whatever the file says
   bool special = true;  // --no-special: "<|im_end|>" in the text is plain text

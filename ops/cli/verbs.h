@@ -8,6 +8,7 @@
 
 namespace holdfast::cli {
 
+/// The type of an argument's value on the command line.
 enum class Kind : std::uint8_t {
   kText,
   kInteger,
@@ -49,6 +50,7 @@ struct Argument {
   const char* values = "";  // the valid ones, separated by blanks
 };
 
+/// A row of the table: one verb with its help, its arguments and its function.
 struct Verb {
   const char* path;  // "models list"
   const char* help;  // one line
@@ -57,6 +59,7 @@ struct Verb {
   bool hidden = false;      // in no help
 };
 
+/// Returns all verbs, hidden ones too, in the order of the help.
 const std::vector<Verb>& verb_table();
 
 /// A use of a verb, and what it does.

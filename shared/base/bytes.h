@@ -31,9 +31,11 @@ inline std::optional<std::uint64_t> checked_add(std::uint64_t a, std::uint64_t b
 class ByteReader {
  public:
   explicit ByteReader(ByteSpan bytes) : bytes_(bytes) {}
+  /// The bytes read so far, and those that are left.
   std::size_t offset() const { return offset_; }
   std::size_t remaining() const { return bytes_.size() - offset_; }
 
+  /// Reads a T as it is in memory; nullopt if fewer bytes are left than it has.
   template <class T>
   std::optional<T> read() {
     static_assert(std::is_trivially_copyable_v<T>);
@@ -43,6 +45,7 @@ class ByteReader {
     offset_ += sizeof(T);
     return value;
   }
+  /// Returns the next n bytes, a view of the reader's; nullopt if fewer are left.
   std::optional<ByteSpan> read_bytes(std::size_t n) {
     if (remaining() < n) return std::nullopt;
     const ByteSpan out = bytes_.subspan(offset_, n);

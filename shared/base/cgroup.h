@@ -25,6 +25,8 @@ struct GroupMemory {
   std::int64_t limit = 0;  // bytes, the tightest of our group and those above it; 0 = none
   std::int64_t used = 0;   // by that group
 };
+/// Returns the memory of the group with the tightest limit, of ours and those above it; limit 0 if
+/// none has one.
 GroupMemory group_memory(const std::string& root = "");
 
 /// Returns the number of processors whose time the group gets (a quota of 150 ms in 100 is 1.5),

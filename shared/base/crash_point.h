@@ -19,6 +19,7 @@
 
 namespace holdfast {
 
+/// The places at which a test can make a process die: the lines of crash_points.inc.
 enum class CrashPoint : std::uint8_t {
 #define HOLDFAST_CRASH_POINT(id, name, description) id,
 #include "shared/base/crash_points.inc"
@@ -41,6 +42,8 @@ void arm_crash_points(std::string_view program);
 
 namespace crash_detail {
 extern bool armed;  // written only by arm_crash_points(), before there are threads
+/// Counts one pass and, if the armed count is reached, writes FILE.fired and kills the process.
+/// Thread-safe.
 void pass(CrashPoint point);
 }  // namespace crash_detail
 

@@ -19,14 +19,17 @@ class Histogram {
   static constexpr int kOctaves = 40;
   static constexpr std::size_t kBuckets = (kOctaves - 2) * kPerOctave;
 
+  /// Counts `value` as added `count` times.
   void add(std::int64_t value, std::uint64_t count = 1) {
     counts_[bucket_of(value)] += count;
     count_ += count;
     sum_ += (value > 0 ? value : 0) * static_cast<std::int64_t>(count);
     if (value > max_) max_ = value;
   }
+  /// Adds all values of another histogram, as if they had been added here.
   void merge(const Histogram& other);
 
+  /// The number of added values, and their sum, in which negative ones are 0.
   std::uint64_t count() const { return count_; }
   std::int64_t sum() const { return sum_; }
   std::int64_t max() const { return max_; }  // exact; 0 if nothing was added
@@ -36,6 +39,7 @@ class Histogram {
   /// Returns how many added values are at most `limit`; a bucket that `limit` cuts is left out.
   std::uint64_t count_up_to(std::int64_t limit) const;
 
+  /// Returns the index of the bucket that counts a value.
   static std::size_t bucket_of(std::int64_t value) {
     if (value < kPerOctave) return value < 0 ? 0 : static_cast<std::size_t>(value);
     const int octave = std::bit_width(static_cast<std::uint64_t>(value)) - 1;  // from 3 on

@@ -9,6 +9,7 @@
 
 namespace holdfast::log {
 
+/// The severity of a line. Lines below the level of HOLDFAST_LOG are dropped.
 enum class Level : std::uint8_t { kDebug, kInfo, kWarn, kError };
 
 /// A named value of a log line.
@@ -32,6 +33,8 @@ void init(std::string_view program, bool json);
 /// fields. Lines are cut at 8 KiB. Before init() lines go to stderr as text.
 void write(Level level, std::string_view event, std::initializer_list<Field> fields = {});
 
+/// Writes a line of the level that the name says, as write() does: debug for developers, info for
+/// what an operator may want to know, warn for what works but needs a look, error for what failed.
 inline void debug(std::string_view e, std::initializer_list<Field> f = {}) {
   write(Level::kDebug, e, f);
 }

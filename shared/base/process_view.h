@@ -18,6 +18,7 @@ class OwnedFd {
   OwnedFd(OwnedFd&& other) noexcept;
   OwnedFd& operator=(OwnedFd&& other) noexcept;
   ~OwnedFd();
+  /// Returns the descriptor, which stays owned here; -1: there is none.
   int get() const { return fd_; }
 
  private:

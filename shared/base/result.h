@@ -72,8 +72,10 @@ class [[nodiscard]] Result {  // member names as in std::expected
  public:
   Result(T value) : v_(std::in_place_index<0>, std::move(value)) {}      // NOLINT
   Result(Error error) : v_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
+  /// True for a value, false for an error.
   bool has_value() const { return v_.index() == 0; }
   explicit operator bool() const { return has_value(); }
+  /// The value. Calling it on an error is a bug and ends the process with the error's text.
   T& value() & {
     CHECK_MSG(has_value(), has_value() ? nullptr : std::get_if<1>(&v_)->what.c_str());
     return *std::get_if<0>(&v_);
@@ -90,6 +92,7 @@ class [[nodiscard]] Result {  // member names as in std::expected
   const T& operator*() const& { return value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
+  /// The error. Calling it on a value is a bug and ends the process.
   const Error& error() const {
     CHECK(!has_value());
     return *std::get_if<1>(&v_);
@@ -105,8 +108,10 @@ class [[nodiscard]] Result<void> {
  public:
   Result() = default;
   Result(Error error) : failed_(true), error_(std::move(error)) {}  // NOLINT
+  /// True for success, false for an error.
   bool has_value() const { return !failed_; }
   explicit operator bool() const { return !failed_; }
+  /// The error. Calling it on success is a bug and ends the process.
   const Error& error() const {
     CHECK(failed_);
     return error_;

@@ -39,6 +39,7 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
+  /// Returns the number of workers, the calling thread included.
   int size() const { return size_; }
   /// Calls task(context, worker) on every worker and returns when all have.
   void run(void (*task)(void* context, int worker), void* context);
@@ -74,6 +75,7 @@ struct Share {
   std::int64_t first;
   std::int64_t last;
 };
+/// Returns the share of `worker`, from 0; the shares of all `workers` differ by at most one item.
 constexpr Share share_of(std::int64_t n, int worker, int workers) {
   return {n * worker / workers, n * (worker + 1) / workers};
 }

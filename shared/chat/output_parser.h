@@ -90,6 +90,7 @@ struct OutputDelta {
 /// type to the reader: "5" is a number if the tool says so.
 using JsonArguments = std::map<std::string, std::set<std::string>>;
 
+/// The way to parse one answer, from its model's template and its request.
 struct OutputOptions {
   ToolFormat format = ToolFormat::kNone;
   bool tools = false;                // parse calls (channels are always parsed)

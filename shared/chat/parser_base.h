@@ -92,6 +92,8 @@ class Family {
   std::string raw_;
 };
 
+/// Make the parser of the ToolFormat of that name; make_plain() that of an answer that is text as a
+/// whole.
 std::unique_ptr<Family> make_plain();
 std::unique_ptr<Family> make_hermes();
 std::unique_ptr<Family> make_llama3();

@@ -19,6 +19,8 @@ class Cursor {
   };
   explicit Cursor(std::vector<std::int64_t> from) : next_(std::move(from)) {}
 
+  /// Decides what to do with an event. For kDeliver its tokens now count as delivered; otherwise
+  /// nothing changes.
   Verdict take(wire::Event& event);
   /// Returns true if all tokens that `info` counts have been delivered.
   bool is_complete(const wire::RequestInfo& info) const;

@@ -24,24 +24,29 @@ namespace holdfast::client {
 using Reply = std::variant<wire::Message, Failure>;
 using Done = std::function<void(Reply)>;
 
+/// Returns a local failure, one that no daemon sent: it has no numbers.
 Failure make_failure(Errc code, std::string message);
 
 /// The loop behind Client. start() connects and starts the thread; its methods may be called from
 /// any thread.
 class IoLoop {
  public:
+  /// Makes the socket, connects it without waiting for the daemon, and starts the thread.
   static Result<std::unique_ptr<IoLoop>> start(const std::string& endpoint, const Options& options);
   ~IoLoop();  // ends the thread; calls without an answer fail with kCancelled
 
   /// Makes a call. Any thread. `message` has a tag field; it is set here. `done` runs once, on the
   /// I/O thread.
   void call(wire::Message message, Done done);
+  /// Opens, holds and closes a stream, as the methods of Client do. Any thread; the handlers run on
+  /// the I/O thread.
   StreamId open_stream(std::string tenant, std::string request_id, std::vector<std::int64_t> from,
                        StreamHandler handler);
   /// Returns Client::silent_ms. Any thread.
   std::int64_t silent_ms() const;
   void hold_stream(StreamId id, bool hold);
   void close_stream(StreamId id, bool for_good);
+  /// True on the thread on which handlers run: a call that blocks would wait there for itself.
   bool is_io_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
 
  private:

@@ -9,6 +9,7 @@
 
 namespace holdfast::client {
 
+/// The rights that a key gives its owner.
 enum class Role : std::uint8_t {
   kClient,   // the work of its tenant alone
   kMetrics,  // the counters alone
@@ -34,8 +35,10 @@ class Principal {
     return {std::move(tenant), {}, Role::kClient};
   }
 
+  /// The tenant's name, never empty.
   const std::string& tenant() const { return tenant_; }
   const std::string& key() const { return key_; }  // the key's id; empty = none
+  /// The rights of the key; is_operator() for the role that may act for every tenant.
   Role role() const { return role_; }
   bool is_operator() const { return role_ == Role::kOperator; }
 
@@ -56,6 +59,7 @@ class AllTenants {
   /// Returns the right of a program on this machine that can open the sockets of the state
   /// directory, for its own work. Never for a request that came over the network.
   static AllTenants local() { return AllTenants(false); }
+  /// True for the right of a principal, false for that of a program on this machine.
   bool from_network() const { return from_network_; }
 
  private:
@@ -72,6 +76,7 @@ class Caller {
 
   /// Returns the tenant as it is sent: empty stands for every tenant.
   const std::string& tenant() const { return tenant_; }
+  /// True if the caller may act for every tenant; from_network() as in AllTenants.
   bool is_operator() const { return is_operator_; }
   bool from_network() const { return from_network_; }
 

@@ -14,6 +14,8 @@ using BlockFn = void (*)(const std::uint8_t* block, float* out);
 inline constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                                1,    13,   25,  38,  53,  69,  89,  113};
 
+/// Convert one block of the format of that name to float32: 32 values for q4_0 to iq4_nl, 256 for
+/// the K-quants and iq4_xs. `block` has the format's block_bytes and needs no alignment.
 void block_q4_0(const std::uint8_t* block, float* out);
 void block_q4_1(const std::uint8_t* block, float* out);
 void block_q5_0(const std::uint8_t* block, float* out);
@@ -27,6 +29,7 @@ void block_q5_k(const std::uint8_t* block, float* out);
 void block_q6_k(const std::uint8_t* block, float* out);
 void block_iq4_xs(const std::uint8_t* block, float* out);
 
+/// Reads a little-endian number at any address.
 inline std::uint16_t load_u16(const std::uint8_t* at) {
   std::uint16_t value;
   std::memcpy(&value, at, sizeof value);

@@ -72,6 +72,7 @@ std::optional<TypeTraits> type_traits(TensorType type);
 /// Returns the type of a name, in any case.
 std::optional<TensorType> type_from_name(std::string_view name);
 
+/// The types of metadata values, by their numbers in the file.
 enum class ValueType : std::uint32_t {
   kU8 = 0,
   kI8,

@@ -14,6 +14,7 @@ void to_q5_k(const float* x, std::uint8_t* out);
 void to_q6_k(const float* x, std::uint8_t* out);
 void to_iq4_xs(const float* x, std::uint8_t* out);
 
+/// Writes a little-endian number at any address.
 inline void put_u16(std::uint8_t* at, std::uint16_t value) {
   std::memcpy(at, &value, sizeof value);
 }

@@ -19,6 +19,7 @@ constexpr StateId kDead = 0xFFFFFFFFu;
 /// States that agree on every text of at most this many bytes share a class.
 constexpr std::uint32_t kHorizonBytes = 16;
 
+/// The automata of all rules. Immutable once compiled, so that any number of matchers share it.
 struct Grammar {
   struct Call {
     RuleId rule;

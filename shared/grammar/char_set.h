@@ -6,6 +6,7 @@
 
 namespace holdfast::grammar {
 
+/// Unicode scalar values from `lo` to `hi`.
 struct CodeRange {
   char32_t lo;
   char32_t hi;  // inclusive
@@ -17,10 +18,14 @@ constexpr char32_t kCodeMax = 0x10FFFF;
 
 /// Sorts, joins neighbours and removes surrogates.
 CharSet normalised(CharSet set);
+/// Returns all scalar values that the set lacks; it need not be normalised.
 CharSet negated(const CharSet& set);
+/// Returns the values that both sets have; both are normalised.
 CharSet intersected(const CharSet& a, const CharSet& b);
+/// True if one of the ranges has the value; they need not be normalised.
 bool contains(const CharSet& set, char32_t point);
 
+/// Bytes from `lo` to `hi`, both included.
 struct ByteRange {
   std::uint8_t lo;
   std::uint8_t hi;

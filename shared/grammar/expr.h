@@ -12,6 +12,7 @@ namespace holdfast::grammar {
 
 constexpr std::uint32_t kUnlimited = 0xFFFFFFFFu;
 
+/// A node of an expression, with its operands in `parts`.
 struct Expr {
   enum class Kind : std::uint8_t {
     kEmpty,    // the empty text

@@ -11,6 +11,7 @@
 
 namespace holdfast::grammar {
 
+/// A JSON value with all that it contains.
 struct JsonTree {
   enum class Kind : std::uint8_t { kNull, kBoolean, kNumber, kString, kArray, kObject };
   struct Member;

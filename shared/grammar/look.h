@@ -7,6 +7,7 @@
 
 namespace holdfast::grammar {
 
+/// True if the expression has a lookahead or lookbehind anywhere, so that it needs dfa_of_looks().
 bool has_looks(const Expr& expr);
 /// Returns the texts that `expr` matches as a whole, as an automaton that calls no rules.
 Dfa dfa_of_looks(const Expr& expr, Encoding encoding, Budget& budget);

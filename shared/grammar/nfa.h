@@ -12,6 +12,7 @@
 
 namespace holdfast::grammar {
 
+/// The bytes that a character becomes in the automaton.
 enum class Encoding : std::uint8_t {
   kUtf8,
   kJson,  // inside a JSON string: '"', '\' and control characters as their shortest escape

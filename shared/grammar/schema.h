@@ -25,6 +25,7 @@ using SchemaId = std::uint32_t;
 /// Schemas that must hold together: sorted, each once, without the schema `true`.
 using SchemaSet = std::vector<SchemaId>;
 
+/// Bits for the types that a value may have; numbers are integers or fractions.
 enum SchemaType : std::uint8_t {
   kTypeNull = 1,
   kTypeBoolean = 2,
@@ -36,6 +37,7 @@ enum SchemaType : std::uint8_t {
   kTypeAll = 127,
 };
 
+/// A bound of numbers: `value` itself is allowed unless it is exclusive.
 struct Bound {
   Decimal value;
   bool exclusive = false;
@@ -49,6 +51,7 @@ struct ObjectPart {
   std::optional<SchemaId> additional;
   bool open = false;  // of a condition: does not restrict other names
 };
+/// The constraints of one schema object on items: the first by `prefix`, the others by `items`.
 struct ArrayPart {
   std::vector<SchemaId> prefix;
   std::optional<SchemaId> items;

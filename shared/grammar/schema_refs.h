@@ -15,6 +15,7 @@ namespace holdfast::grammar {
 /// contains them.
 using BaseId = std::uint32_t;
 
+/// A schema that a reference leads to, and the resource that its own references are relative to.
 struct SchemaTarget {
   const JsonTree* tree = nullptr;
   BaseId base = 0;

@@ -11,6 +11,7 @@
 
 namespace holdfast::huggingface {
 
+/// The part of a model that the caller reads.
 enum class Contents : std::uint8_t {
   kAll,
   kShapes,  // for headers: weights in another order than GGUF's have a size and no bytes

@@ -21,11 +21,13 @@ enum Kind : std::int64_t {
   kByte = 6
 };
 
+/// The vocabulary of a file: each token's text and kind, by id. The texts are views of the file.
 struct Tokens {
   std::vector<std::string_view> texts;
   std::vector<std::int64_t> kinds;
 };
 
+/// Returns kUnsupported for the conversion of this file: "convert NAME: …".
 Error unsupported(const gguf::File& file, const std::string& what);
 
 /// Reads the tokens. kUnsupported: there are none.

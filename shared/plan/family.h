@@ -12,6 +12,7 @@
 
 namespace holdfast::plan {
 
+/// The norm of rows: by their root mean square (RMSNorm), or by mean and variance (LayerNorm).
 enum class NormKind : std::uint8_t { kRms, kLayer };
 /// Activations, in this order: silu(x); x (1 + tanh(√(2/π)(x + 0.044715 x³))) / 2; x (1 + erf(x /
 /// √2)) / 2; kSwigluOai, which has a gate: g σ(1.702 g) (u + 1) with g at most 7 and u within ±7
@@ -129,6 +130,8 @@ struct RopeSpec {
   bool operator==(const RopeSpec&) const = default;
 };
 
+/// The way from an embedding model's rows to one vector: none, their mean, the first row, the last
+/// row. Numbered as the key pooling_type.
 enum class Pooling : std::uint8_t { kNone, kMean, kCls, kLast };
 
 /// The values of a model besides its sizes: the family, and what this header and these tensors say.
@@ -173,17 +176,21 @@ struct Details {
 inline bool has_window_heads(const ModelShape& shape, const Details& details, std::int64_t layer) {
   return shape.window_head_dim > 0 && details.windowed[static_cast<std::size_t>(layer)];
 }
+/// Returns the key and value heads of a layer, which windowed layers may have of their own.
 inline KvHeads heads_of_layer(const ModelShape& shape, const Details& details, std::int64_t layer) {
   return has_window_heads(shape, details, layer) ? window_heads(shape) : plain_heads(shape);
 }
+/// Returns the width of a layer's feed-forward network, which may differ from layer to layer.
 inline std::int64_t ff_of_layer(const ModelShape& shape, const Details& details,
                                 std::int64_t layer) {
   return details.ff.empty() ? shape.ff : details.ff[static_cast<std::size_t>(layer)];
 }
+/// True if a layer has no matrix of values: its keys, before their norm, are the values.
 inline bool has_keys_for_values(const Details& details, std::int64_t layer) {
   return !details.keys_for_values.empty() &&
          details.keys_for_values[static_cast<std::size_t>(layer)];
 }
+/// False for a layer at the end that reads the pages of an earlier one (pages_of_layer).
 inline bool has_kv_pages(const ModelShape& shape, std::int64_t layer) {
   return layer < shape.layers - shape.sharing_layers;
 }

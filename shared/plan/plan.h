@@ -15,6 +15,7 @@
 namespace holdfast::plan {
 
 enum class RopeStyle : std::uint8_t { kNone, kNorm, kNeox };  // adjacent pairs | halves
+/// The rule that changes rotary frequencies for contexts longer than those of training.
 enum class RopeScaling : std::uint8_t { kNone, kLinear, kLlama3, kYarn, kLongrope };
 
 /// Hyper-parameters, read once and cross-checked against the tensors (`read_shape`).
@@ -84,6 +85,8 @@ inline std::int64_t dense_ff(const ModelShape& shape) {
   return ff > shape.layer_input ? ff : shape.layer_input;
 }
 
+/// True if a layer carries a state from token to token instead of attending: all but each
+/// attention_step-th layer.
 inline bool is_recurrent(const ModelShape& shape, std::int64_t layer) {
   return shape.attention_step > 0 && (layer + 1) % shape.attention_step != 0;
 }
@@ -92,6 +95,7 @@ inline std::int64_t attention_layers(const ModelShape& shape) {
   return shape.attention_step > 0 ? shape.layers / shape.attention_step
                                   : shape.layers - shape.sharing_layers;
 }
+/// Returns the width of a windowed layer's heads, which is head_dim unless the model gives another.
 inline std::int64_t window_head_dim(const ModelShape& shape) {
   return shape.window_head_dim > 0 ? shape.window_head_dim : shape.head_dim;
 }

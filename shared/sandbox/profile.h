@@ -8,6 +8,7 @@
 
 namespace holdfast::sandbox {
 
+/// The processes that confine themselves; each has its own allow list of calls.
 enum class Profile : std::uint8_t {
   kHeaderReader,   // one untrusted model file: reads open descriptors, writes its answer
   kReaderSpawner,  // starts header readers for a helper and does nothing else
@@ -32,6 +33,8 @@ enum class Refusal : std::uint8_t {
   kCount,  // EPERM; the tell-tale ones also count and are logged (refusals.h)
   kError,  // EPERM. For processes whose children are other programs, which have no handler
 };
+/// Returns what a call outside of the profile's list leads to; deadly_calls() kill in every
+/// profile.
 Refusal refusal_of(Profile profile);
 
 /// Returns the calls that this profile may make with any arguments.
@@ -56,6 +59,7 @@ struct Arguments {
   bool seals = false;             // fcntl seals
   std::span<const int> families;  // of sockets
 };
+/// Returns the profile's allowed uses of such calls.
 Arguments arguments_of(Profile profile);
 
 }  // namespace holdfast::sandbox

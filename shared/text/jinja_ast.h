@@ -14,6 +14,7 @@ namespace holdfast::text::jinja {
 struct Expr;
 using ExprPtr = std::unique_ptr<Expr>;
 
+/// The kinds of expressions; Expr says which operands each has.
 enum class ExprKind : std::uint8_t {
   kLiteral,
   kName,
@@ -55,6 +56,7 @@ struct Node;
 using NodePtr = std::unique_ptr<Node>;
 using Body = std::vector<NodePtr>;
 
+/// The kinds of statements and text of a template.
 enum class NodeKind : std::uint8_t {
   kText,
   kOutput,
@@ -71,11 +73,13 @@ enum class NodeKind : std::uint8_t {
   kScope
 };
 
+/// A parameter of a macro or of a call block.
 struct MacroParameter {
   std::string name;
   ExprPtr fallback;  // null = required (undefined if not given)
 };
 
+/// A statement or a run of text. A kind uses the members that name it and leaves the others empty.
 struct Node {
   NodeKind kind;
   int line = 0;

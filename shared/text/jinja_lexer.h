@@ -9,6 +9,8 @@
 
 namespace holdfast::text::jinja {
 
+/// The kinds of tokens: text of the template, the marks {% %} and {{ }}, and the words between
+/// them.
 enum class TokenKind : std::uint8_t {
   kText,
   kBlockBegin,
@@ -23,6 +25,7 @@ enum class TokenKind : std::uint8_t {
   kEnd
 };
 
+/// A token with the line on which it begins, from 1.
 struct Token {
   TokenKind kind;
   std::string text;

@@ -8,10 +8,13 @@
 
 namespace holdfast::text::jinja {
 
+/// Returns the code point at the start of valid UTF-8; utf8_of() is its inverse.
 std::int32_t point_of(std::string_view utf8);
 std::string utf8_of(std::int32_t point);
+/// True for a code point of Unicode's categories L*; is_numeric() for those of N*.
 bool is_letter(std::int32_t point);
 bool is_numeric(std::int32_t point);
+/// Implement str.lower and str.upper, where a character may become several.
 std::string to_lower(std::string_view text);
 std::string to_upper(std::string_view text);
 /// Returns the text with the first character in title case, the rest in lower case.
@@ -19,6 +22,7 @@ std::string capitalize(std::string_view text);
 /// Returns the text with `before` and `after` times `fill` around it; bounded.
 std::string pad(std::string_view text, std::int64_t before, std::int64_t after,
                 std::string_view fill);
+/// Returns the number of code points of valid UTF-8: Python's len().
 std::int64_t point_count(std::string_view text);
 /// Removes characters of `set` (empty = white space) from one or both ends.
 std::string strip(std::string_view text, std::string_view set, bool left, bool right);

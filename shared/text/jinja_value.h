@@ -49,6 +49,7 @@ struct Args {
 };
 using Function = std::function<Value(const Args&)>;
 
+/// The type of a value; kUndefined is the value of a name that is not set.
 enum class Kind : std::uint8_t {
   kUndefined,
   kNone,
@@ -137,6 +138,7 @@ class Value {
   std::shared_ptr<Function> function_;
 };
 
+/// A key of a dictionary with its value.
 struct DictEntry {
   Value first;
   Value second;
@@ -159,6 +161,7 @@ struct JsonForm {
   std::string item_separator = ", ";
   std::string key_separator = ": ";
 };
+/// Writes a value as json.dumps does. Throws TemplateError for one that JSON has no form for.
 std::string to_json(const Value& value, const JsonForm& form);
 /// Converts JSON text to a value. Throws TemplateError on malformed JSON or nesting over 64.
 Value from_json(std::string_view json);

@@ -10,6 +10,7 @@
 
 namespace holdfast::text {
 
+/// The form that a tokenizer wants its text in: as it comes, NFC or NFKC.
 enum class NormalForm : std::uint8_t { kNone, kNfc, kNfkc };
 
 /// Reads the key tokenizer.holdfast.form ("nfc", "nfkc"); kFileInvalid for any other text.

@@ -25,6 +25,7 @@ inline constexpr std::array<std::uint8_t, 128> kAsciiClass = [] {
   return table;
 }();
 
+/// Returns the class bits (kLetter, …) of any character.
 inline std::uint8_t class_of(char32_t point) {
   return point < 128 ? kAsciiClass[point] : class_of_wide(point);
 }

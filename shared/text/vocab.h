@@ -48,6 +48,8 @@ Result<Vocab> read_vocab(const gguf::File& file);
 /// decide.
 bool says_add_bos(const gguf::File& file);
 
+/// Returns kFileInvalid for the tokenizer of this file: its name, the key, the cause and what to
+/// do.
 Error vocab_error(const gguf::File& file, std::string_view key, const std::string& cause);
 
 /// Returns the byte of a token text "<0xAB>" (two hexadecimal digits of any case), -1 for any other

@@ -10,6 +10,7 @@ namespace holdfast::weight_cache {
 inline constexpr std::uint32_t kMagic = 0x48464931;  // "HFI1"
 inline constexpr std::size_t kKeyBytes = 240;
 
+/// The meaning of a message, and who sends it.
 enum class Verb : std::uint32_t {
   kFind = 1,         // client: asks for an entry of exactly so many bytes
   kFound = 2,        // server, with its descriptor
@@ -19,6 +20,7 @@ enum class Verb : std::uint32_t {
   kEvictUnused = 6,  // client: drops unused entries whose keys lack this text; kNone when done
 };
 
+/// One record of the socket, always of this size. `bytes` is the entry's length, `key` names it.
 struct Message {
   std::uint32_t magic = kMagic;
   Verb verb = Verb::kFind;
@@ -27,6 +29,7 @@ struct Message {
 };
 static_assert(sizeof(Message) == 256);
 
+/// Makes a message; a key is cut at kKeyBytes - 1 bytes. key_of() reads it back.
 Message message_of(Verb verb, const std::string& key, std::uint64_t bytes);
 std::string key_of(const Message& message);
 

@@ -6,9 +6,11 @@
 
 namespace holdfast::wire {
 
+/// The valid values of an option, `low` and `high` included.
 struct RealRange {
   double low, high;
 };
+/// The valid values of an option, `low` and `high` included.
 struct IntegerRange {
   std::int64_t low, high;
 };

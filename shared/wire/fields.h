@@ -79,6 +79,7 @@ HOLDFAST_MESSAGE(Inspect, 85, "INSPECT")
 HOLDFAST_MESSAGE(Inspected, 86, "INSPECTED")
 #undef HOLDFAST_MESSAGE
 
+/// Visits the fields of a message or of a part of one, in the order in which they are sent.
 template <class V>
 void fields(V& v, Like<Fence> auto& m) {
   v("epoch", m.epoch);

@@ -28,6 +28,7 @@ class Context {
   void* context_;
 };
 
+/// The two patterns of ZeroMQ in use: a dealer has one peer, a router many, each by its routing id.
 enum class SocketKind : std::uint8_t { kDealer, kRouter };
 
 /// Options of a socket; times in milliseconds.
@@ -45,6 +46,7 @@ struct SocketOptions {
   bool curve_server = false;
 };
 
+/// The fate of a frame that was to be sent.
 enum class SendStatus : std::uint8_t {
   kSent,  // passed to libzmq; only an answer proves arrival
   kFull,  // high-water mark, or (DEALER) not connected now: try again later

@@ -65,6 +65,7 @@ struct Ranked {
   std::int32_t id = 0;
 };
 
+/// The sizes for which load() takes memory; every forward stays within them.
 struct Limits {
   std::int64_t context = 0;       // tokens of the longest sequence
   std::int32_t pages = 0;         // KV pages in the pool
@@ -147,6 +148,7 @@ class Executor {
   virtual std::uint64_t allocations() const = 0;
 };
 
+/// Options of a load besides the model.
 struct LoadOptions {
   Limits limits;
   std::int32_t threads = 1;

@@ -8,10 +8,12 @@ namespace holdfast::backend {
 
 inline constexpr std::int32_t kBlockIds = 128;  // ids that share one maximum
 
+/// Returns the number of blocks of a row, the last of which may be short.
 constexpr std::int32_t logit_blocks(std::int32_t vocab) {
   return (vocab + kBlockIds - 1) / kBlockIds;
 }
 
+/// A view of one row; its memory belongs to the backend.
 struct LogitRow {
   const float* at = nullptr;  // [vocab]
   /// [logit_blocks(vocab)]: the greatest of each block (the last block may be short), given only if

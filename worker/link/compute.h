@@ -26,18 +26,22 @@ using Progress = std::function<void(double)>;
 using EngineFactory =
     std::function<Result<std::unique_ptr<engine::Engine>>(const wire::Load&, const Progress&)>;
 
+/// Tokens and ends of choices from one step.
 struct ProducedBatch {
   std::vector<engine::Produced> produced;
 };
+/// A choice that the engine could not take.
 struct AddFailed {
   engine::SequenceKey key = 0;
   Error error;
 };
+/// A model's new state: its progress, ready, failed or gone.
 struct LoadChanged {
   wire::LoadedModel model;
 };
 using ComputeEvent = std::variant<ProducedBatch, AddFailed, LoadChanged>;
 
+/// The state of the compute thread for STATS and the watchdog.
 struct ComputeStatus {
   engine::Usage usage;             // sums over the engines
   double step_ms = 0;              // recent mean of a step

@@ -17,6 +17,7 @@
 
 namespace holdfast::worker {
 
+/// Options of a worker. Times in milliseconds.
 struct LinkOptions {
   std::string endpoint;  // "ipc://STATE/run/workers.sock"
   std::string worker_key;

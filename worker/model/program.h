@@ -109,6 +109,7 @@ constexpr std::pair<int, int> product_weights(OpKind kind) {
   return {0, 0};
 }
 
+/// One operation of the program; OpKind says which members each kind reads.
 struct Op {
   OpKind kind = OpKind::kEmbed;
   std::int32_t layer = -1;
