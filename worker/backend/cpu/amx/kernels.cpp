@@ -1,6 +1,4 @@
 // The amx family: products and attention through the tiles of AMX, everything else as avx512.
-// Everything after the includes is compiled for it, so nothing that other units share (inline
-// functions, templates of the library) may be defined below them.
 
 #include <immintrin.h>
 
@@ -10,16 +8,8 @@
 
 #include "worker/backend/cpu/kernels.h"
 
-#if defined(__clang__)
-#pragma clang attribute push(                                                               \
-    __attribute__((                                                                         \
-        target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c"))), \
-    apply_to = function)
-#else
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in g++'s own AVX-512 headers
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c")
-#endif
+#define HOLDFAST_TARGET HOLDFAST_TARGET_AVX512BF16
+#include "worker/backend/cpu/target_begin.h"
 
 #include "worker/backend/cpu/avx512/vec.h"
 
@@ -35,30 +25,13 @@ namespace holdfast::cpu::amx {
 namespace {
 using namespace avx512;
 using Tiles = HardTiles;
-#include "worker/backend/cpu/lanes.inc"
-
-#include "worker/backend/cpu/fetch.inc"
-
-#include "worker/backend/cpu/reader.inc"
-
-#include "worker/backend/cpu/avx512bf16/unpack.inc"
-
 #include "worker/backend/cpu/amx/products.inc"
-
-#include "worker/backend/cpu/kv_read.inc"
-
-#include "worker/backend/cpu/attention_state.inc"
 
 #include "worker/backend/cpu/amx/attention.inc"
 }  // namespace
 }  // namespace holdfast::cpu::amx
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-// Reached by every machine: it must not use the family's instructions.
-#pragma GCC reset_options
-#endif
+#include "worker/backend/cpu/target_end.h"
 
 #include "worker/backend/cpu/amx/table.inc"
 

@@ -1,5 +1,4 @@
-// The avx2 family. Everything after the includes is compiled for it, so nothing that other units
-// share (inline functions, templates of the library) may be defined below them.
+// The avx2 family.
 
 #include <immintrin.h>
 
@@ -8,11 +7,8 @@
 
 #include "worker/backend/cpu/kernels.h"
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c"))), apply_to = function)
-#else
-#pragma GCC target("avx2,fma,f16c")
-#endif
+#define HOLDFAST_TARGET HOLDFAST_TARGET_AVX2
+#include "worker/backend/cpu/target_begin.h"
 
 #include "worker/backend/cpu/avx2/vec.h"
 
@@ -23,12 +19,7 @@ constexpr const char* kFamilyName = "avx2";
 }  // namespace
 }  // namespace holdfast::cpu::avx2
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-// Reached by every machine: it must not use the family's instructions.
-#pragma GCC reset_options
-#endif
+#include "worker/backend/cpu/target_end.h"
 
 namespace holdfast::cpu {
 const Kernels& avx2_kernels() {

@@ -1,5 +1,4 @@
-// The avx512 family. Everything after the includes is compiled for it, so nothing that other units
-// share (inline functions, templates of the library) may be defined below them.
+// The avx512 family.
 
 #include <immintrin.h>
 
@@ -8,15 +7,8 @@
 
 #include "worker/backend/cpu/kernels.h"
 
-#if defined(__clang__)
-#pragma clang attribute push(                                                               \
-    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c"))), \
-    apply_to = function)
-#else
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in g++'s own AVX-512 headers
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx2,fma,f16c")
-#endif
+#define HOLDFAST_TARGET HOLDFAST_TARGET_AVX512
+#include "worker/backend/cpu/target_begin.h"
 
 #include "worker/backend/cpu/avx512/vec.h"
 
@@ -27,12 +19,7 @@ constexpr const char* kFamilyName = "avx512";
 }  // namespace
 }  // namespace holdfast::cpu::avx512
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-// Reached by every machine: it must not use the family's instructions.
-#pragma GCC reset_options
-#endif
+#include "worker/backend/cpu/target_end.h"
 
 namespace holdfast::cpu {
 const Kernels& avx512_kernels() {

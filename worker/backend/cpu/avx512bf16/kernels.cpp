@@ -1,6 +1,4 @@
-// The avx512bf16 family: products in pairs of bfloat16s, everything else as avx512. Everything
-// after the includes is compiled for it, so nothing that other units share (inline functions,
-// templates of the library) may be defined below them.
+// The avx512bf16 family: products in pairs of bfloat16s, everything else as avx512.
 
 #include <immintrin.h>
 
@@ -9,16 +7,8 @@
 
 #include "worker/backend/cpu/kernels.h"
 
-#if defined(__clang__)
-#pragma clang attribute push(                                                               \
-    __attribute__((                                                                         \
-        target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c"))), \
-    apply_to = function)
-#else
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // false, in g++'s own AVX-512 headers
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,avx512bf16,avx2,fma,f16c")
-#endif
+#define HOLDFAST_TARGET HOLDFAST_TARGET_AVX512BF16
+#include "worker/backend/cpu/target_begin.h"
 
 #include "worker/backend/cpu/avx512/vec.h"
 
@@ -30,26 +20,11 @@ namespace holdfast::cpu::avx512bf16 {
 namespace {
 using namespace avx512;
 using Pairs = HardPairs;
-#include "worker/backend/cpu/lanes.inc"
-
-#include "worker/backend/cpu/fetch.inc"
-
-#include "worker/backend/cpu/reader.inc"
-
-#include "worker/backend/cpu/matmul.inc"
-
-#include "worker/backend/cpu/avx512bf16/unpack.inc"
-
 #include "worker/backend/cpu/avx512bf16/products.inc"
 }  // namespace
 }  // namespace holdfast::cpu::avx512bf16
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-// Reached by every machine: it must not use the family's instructions.
-#pragma GCC reset_options
-#endif
+#include "worker/backend/cpu/target_end.h"
 
 #include "worker/backend/cpu/avx512bf16/table.inc"
 

@@ -1,5 +1,4 @@
-// The avxvnni family. Everything after the includes is compiled for it, so nothing that other units
-// share (inline functions, templates of the library) may be defined below them.
+// The avxvnni family.
 
 #include <immintrin.h>
 
@@ -8,11 +7,8 @@
 
 #include "worker/backend/cpu/kernels.h"
 
-#if defined(__clang__)
-#pragma clang attribute push(__attribute__((target("avx2,fma,f16c,avxvnni"))), apply_to = function)
-#else
-#pragma GCC target("avx2,fma,f16c,avxvnni")
-#endif
+#define HOLDFAST_TARGET HOLDFAST_TARGET_AVXVNNI
+#include "worker/backend/cpu/target_begin.h"
 
 #include "worker/backend/cpu/avxvnni/vec.h"
 
@@ -23,12 +19,7 @@ constexpr const char* kFamilyName = "avxvnni";
 }  // namespace
 }  // namespace holdfast::cpu::avxvnni
 
-#if defined(__clang__)
-#pragma clang attribute pop
-#else
-// Reached by every machine: it must not use the family's instructions.
-#pragma GCC reset_options
-#endif
+#include "worker/backend/cpu/target_end.h"
 
 namespace holdfast::cpu {
 const Kernels& avxvnni_kernels() {
