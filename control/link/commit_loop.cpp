@@ -95,19 +95,20 @@ void CommitLoop::check_disk_space(const wire::Submit& submit) {
   if (free - 2 * unchecked_bytes_ < bound) step(core::StorageLevel{true, free});
 }
 
+void CommitLoop::submit(core::PeerId peer, wire::Submit&& submit) {
+  recall(submit.request_id, submit.tenant, submit.idem_key);
+  check_disk_space(submit);
+  core::SubmitEvent event;
+  event.peer = peer;
+  if (submit.body_hash.empty()) event.body_hash = host_.body_hash(submit);
+  if (submit.request_id.empty()) event.new_id = host_.new_request_id();
+  if (!submit.seed_given) event.new_seed = host_.new_seed();
+  event.submit = std::move(submit);
+  step(std::move(event));
+}
+
 void CommitLoop::from_client(core::PeerId peer, wire::Message& message) {
-  if (auto* submit = std::get_if<wire::Submit>(&message)) {
-    recall(submit->request_id, submit->tenant, submit->idem_key);
-    check_disk_space(*submit);
-    core::SubmitEvent event;
-    event.peer = peer;
-    if (submit->body_hash.empty()) event.body_hash = host_.body_hash(*submit);
-    if (submit->request_id.empty()) event.new_id = host_.new_request_id();
-    if (!submit->seed_given) event.new_seed = host_.new_seed();
-    event.submit = std::move(*submit);
-    step(std::move(event));
-    return;
-  }
+  if (auto* m = std::get_if<wire::Submit>(&message)) return submit(peer, std::move(*m));
   core::FromClient event;
   event.peer = peer;
   if (!take<decltype(event.message), wire::Attach, wire::Credit, wire::Detach, wire::Cancel,

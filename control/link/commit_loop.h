@@ -78,6 +78,7 @@ class CommitLoop {
   const core::Effects& pending() const { return pending_; }
 
  private:
+  void submit(core::PeerId peer, wire::Submit&& submit);
   void check_disk_space(const wire::Submit& submit);
   void recall(const std::string& id, const std::string& tenant, const std::string& key);
   void read_queue();

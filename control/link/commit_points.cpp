@@ -7,6 +7,17 @@
 namespace holdfast::link {
 namespace {
 
+std::optional<CrashPoint> kind_of(const core::EndAttempt& ended) {
+  if (ended.reason.rfind("worker lost", 0) != 0) return std::nullopt;
+  return CrashPoint::kDaemonCommitRequeueBefore;
+}
+
+std::optional<CrashPoint> kind_of(const core::UpdateRequest& changed) {
+  if (changed.state == core::RequestState::kCancelled) return CrashPoint::kDaemonCommitCancelBefore;
+  if (wire::is_terminal(changed.state)) return CrashPoint::kDaemonCommitEndBefore;
+  return std::nullopt;
+}
+
 /// The crash point before the commit of a row change, by its meaning to the outside. The point
 /// after the commit is the next enumerator.
 std::optional<CrashPoint> kind_of(const core::RowChange& row) {
@@ -18,17 +29,8 @@ std::optional<CrashPoint> kind_of(const core::RowChange& row) {
     return begun->adopted ? CrashPoint::kDaemonCommitAdoptBefore
                           : CrashPoint::kDaemonCommitDispatchBefore;
   }
-  if (const auto* ended = std::get_if<core::EndAttempt>(&row)) {
-    if (ended->reason.rfind("worker lost", 0) == 0) return CrashPoint::kDaemonCommitRequeueBefore;
-    return std::nullopt;
-  }
-  if (const auto* changed = std::get_if<core::UpdateRequest>(&row)) {
-    if (changed->state == core::RequestState::kCancelled) {
-      return CrashPoint::kDaemonCommitCancelBefore;
-    }
-    if (wire::is_terminal(changed->state)) return CrashPoint::kDaemonCommitEndBefore;
-    return std::nullopt;
-  }
+  if (const auto* ended = std::get_if<core::EndAttempt>(&row)) return kind_of(*ended);
+  if (const auto* changed = std::get_if<core::UpdateRequest>(&row)) return kind_of(*changed);
   if (std::holds_alternative<core::PutModel>(row) || std::holds_alternative<core::PutLoad>(row)) {
     return CrashPoint::kDaemonCommitModelBefore;
   }

@@ -113,20 +113,16 @@ json history(const json& args, const core::Machine& machine) {
   return json{{"version", machine.config_version().version}, {"history", std::move(list)}};
 }
 
-Result<json> document(const std::string& verb, const json& args, const core::Machine& machine) {
-  if (verb == "config.list") {
-    json list = json::array();
-    for (const core::NamedKnob& knob : core::knobs_of({&machine.config_version()})) {
-      list.push_back(knob_json(knob, machine));
-    }
-    return json{{"version", machine.config_version().version}, {"config", std::move(list)}};
+json list(const core::Machine& machine) {
+  json knobs = json::array();
+  for (const core::NamedKnob& knob : core::knobs_of({&machine.config_version()})) {
+    knobs.push_back(knob_json(knob, machine));
   }
-  if (verb == "config.history") return history(args, machine);
-  if (verb == "config.diff") return diff(args, machine);
-  if (verb == "config.get" || verb == "config.explain") {
-    HOLDFAST_TRY(const core::NamedKnob knob, named_knob(args));
-    return verb == "config.get" ? knob_json(knob, machine) : explain(knob, machine);
-  }
+  return {{"version", machine.config_version().version}, {"config", std::move(knobs)}};
+}
+
+/// The version after a change, and the knobs that wait for a restart.
+json changed(const core::Machine& machine) {
   json j = version_json(machine.config_version());
   json pending = json::array();
   for (const core::NamedKnob& knob : core::knobs_of({&machine.config_version()})) {
@@ -135,6 +131,17 @@ Result<json> document(const std::string& verb, const json& args, const core::Mac
   }
   j["restart_pending"] = std::move(pending);
   return j;
+}
+
+Result<json> document(const std::string& verb, const json& args, const core::Machine& machine) {
+  if (verb == "config.list") return list(machine);
+  if (verb == "config.history") return history(args, machine);
+  if (verb == "config.diff") return diff(args, machine);
+  if (verb == "config.get" || verb == "config.explain") {
+    HOLDFAST_TRY(const core::NamedKnob knob, named_knob(args));
+    return verb == "config.get" ? knob_json(knob, machine) : explain(knob, machine);
+  }
+  return changed(machine);
 }
 
 }  // namespace

@@ -129,9 +129,12 @@ Result<void> Daemon::run() {
   return {};
 }
 
+bool Daemon::has_work_now() const {
+  return messages_ready_ || commit_loop_->has_pending_work() || !gone_.empty() || !backups_.empty();
+}
+
 int Daemon::wait_ms(std::int64_t now_us) const {
-  if (messages_ready_ || commit_loop_->has_pending_work() || !gone_.empty() || !backups_.empty())
-    return 0;
+  if (has_work_now()) return 0;
   std::int64_t until = now_us + kDiskCheckUs;
   if (const auto deadline = commit_loop_->machine().next_deadline_us())
     until = std::min(until, *deadline);
@@ -286,16 +289,21 @@ void Daemon::check_disk(std::int64_t now_us) {
 void Daemon::check_routers(std::int64_t now_us) {
   if (now_us - routers_checked_us_ < kDiskCheckUs) return;
   routers_checked_us_ = now_us;
-  for (RouterEndpoint& router : routers_) {
-    const Result<bool> bound = router.rebind_if_unlinked();
-    if (bound && !*bound) continue;
-    const char* event = bound ? "a socket was gone, made again" : "a socket is gone";
-    const std::string why = bound ? std::string() : bound.error().what;
-    if (!bound) (void)prepare_state_dir(options_.state_dir);  // perhaps its folder is gone too
-    if (!bound && now_us - bind_failure_logged_us_ < kTellAgainUs) continue;
-    if (!bound) bind_failure_logged_us_ = now_us;
-    log::warn(event, {{"endpoint", router.endpoint()}, {"why", why}});
+  for (RouterEndpoint& router : routers_) check_router(router, now_us);
+}
+
+void Daemon::check_router(RouterEndpoint& router, std::int64_t now_us) {
+  const Result<bool> bound = router.rebind_if_unlinked();
+  if (bound) {
+    if (!*bound) return;
+    log::warn("a socket was gone, made again",
+              {{"endpoint", router.endpoint()}, {"why", std::string()}});
+    return;
   }
+  (void)prepare_state_dir(options_.state_dir);  // perhaps its folder is gone too
+  if (now_us - bind_failure_logged_us_ < kTellAgainUs) return;
+  bind_failure_logged_us_ = now_us;
+  log::warn("a socket is gone", {{"endpoint", router.endpoint()}, {"why", bound.error().what}});
 }
 
 /// Measures the host's memory here too: when it is short, no worker may get to report it.

@@ -50,11 +50,14 @@ class Daemon final : private CommitLoopHost {
   Result<void> tell_loss();
   Result<void> open_routers();
   Result<void> loop_once();
+  bool has_work_now() const;
   int wait_ms(std::int64_t now_us) const;
   Result<void> group();
   bool drain(RouterEndpoint& router);
   void handle(Role role, Incoming in);
   void handle_operator(core::PeerId peer, wire::Message& message);
+  /// Steps a verb of the machine, or leaves its question for after the commit.
+  void operate(core::PeerId peer, const wire::Op& op);
   void handle_gateway(core::PeerId peer, wire::Message& message);
   void handle_ingress(core::PeerId peer, wire::Message& message);
   core::ModelRow model_numbers(const wire::Inspected& inspected);
@@ -69,6 +72,7 @@ class Daemon final : private CommitLoopHost {
   void check_memory(std::int64_t now_us);
   void check_disk(std::int64_t now_us);
   void check_routers(std::int64_t now_us);
+  void check_router(RouterEndpoint& router, std::int64_t now_us);
   void look_at_workers(std::int64_t now_us);
   ProcessFacts facts() const;
 

@@ -54,20 +54,24 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   if (TokenizeService::knows(op->verb)) {
     return tokenize_service_->ask(peer, *op, commit_loop_->machine(), clock_.monotonic_us());
   }
-  OpAction action = read_op(peer, *op);
+  operate(peer, *op);
+}
+
+void Daemon::operate(core::PeerId peer, const wire::Op& op) {
+  OpAction action = read_op(peer, op);
   if (auto* refusal = std::get_if<wire::Refusal>(&action)) {
-    (void)send(peer, wire::OpResult{op->tag, false, *refusal, {}, {}});
+    (void)send(peer, wire::OpResult{op.tag, false, *refusal, {}, {}});
     return;
   }
   if (auto* question = std::get_if<Deferred>(&action)) {
-    deferred_.push_back({peer, op->tag, question->verb, question->args, op->tenant});
+    deferred_.push_back({peer, op.tag, question->verb, question->args, op.tenant});
     return;
   }
   const auto& event = std::get<core::Event>(action);
   const bool silent = std::holds_alternative<core::WorkerExit>(event) ||
                       std::holds_alternative<core::Shutdown>(event);
   commit_loop_->operate(event);
-  if (silent) deferred_.push_back({peer, op->tag, op->verb, {}, {}});
+  if (silent) deferred_.push_back({peer, op.tag, op.verb, {}, {}});
 }
 
 /// Handles the verbs that a gateway may send; it speaks for clients of the network.

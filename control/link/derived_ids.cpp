@@ -56,14 +56,22 @@ std::string derived_id(IdVersion version, std::string_view secret, std::string_v
   return std::string(prefix) + to_hex(digest).substr(0, kIdDigits);
 }
 
+namespace {
+
+/// A text of the arguments; empty if there is none of that name.
+std::string argument_text(const json& args, const char* name) {
+  const auto it = args.find(name);
+  return it != args.end() && it->is_string() ? it->get<std::string>() : std::string();
+}
+
+}  // namespace
+
 Result<std::string> derive_document(const std::string& args_text, const std::string& tenant,
                                     store::Store& store) {
   const json args = try_parse_json<json>(args_text);
-  const auto text = [&](const char* name) {
-    const auto it = args.find(name);
-    return args.is_object() && it != args.end() && it->is_string() ? it->get<std::string>() : "";
-  };
-  const std::string kind = text("kind"), prefix = text("prefix"), key = text("key");
+  const std::string kind = argument_text(args, "kind");
+  const std::string prefix = argument_text(args, "prefix");
+  const std::string key = argument_text(args, "key");
   if (tenant.empty() || kind.empty() || key.empty() || key.size() > kTextBytesMax ||
       prefix.size() > kTextBytesMax) {
     return Error{Errc::kUsage, "ids.derive: expected a tenant, kind, prefix and key"};

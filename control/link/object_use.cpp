@@ -51,19 +51,24 @@ std::int64_t ObjectUse::count_of(std::string_view kind, std::string_view owner) 
   return found == kinds_.end() ? 0 : found->second.count;
 }
 
+std::optional<wire::Refusal> ObjectUse::refuse_batch(const ObjectGrowth& growth,
+                                                     const core::Config& config) const {
+  const std::int64_t open = config.tenant(growth.owner).max_open_batches;
+  if (!growth.fresh || growth.kind != kOpenBatches || open <= 0 || growth.owner.empty()) {
+    return std::nullopt;
+  }
+  const std::int64_t have = count_of(growth.kind, growth.owner);
+  if (have < open) return std::nullopt;
+  return core::refuse_over(
+      Errc::kStorageFull, std::to_string(have) + " batches of the tenant have not ended",
+      "tenant." + std::string(growth.owner) + ".max_open_batches", have + 1, open);
+}
+
 std::optional<wire::Refusal> ObjectUse::refuse(const ObjectGrowth& growth,
                                                const core::Config& config) const {
   const ObjectClass in = object_class(growth.kind);
   if (in == ObjectClass::kClient) return refuse_client(growth, config);
-  const std::int64_t open = config.tenant(growth.owner).max_open_batches;
-  if (growth.fresh && growth.kind == kOpenBatches && open > 0 && !growth.owner.empty()) {
-    const std::int64_t have = count_of(growth.kind, growth.owner);
-    if (have >= open) {
-      return core::refuse_over(
-          Errc::kStorageFull, std::to_string(have) + " batches of the tenant have not ended",
-          "tenant." + std::string(growth.owner) + ".max_open_batches", have + 1, open);
-    }
-  }
+  if (auto no = refuse_batch(growth, config)) return no;
   const Totals& now = classes_[static_cast<std::size_t>(in)];
   // An existing object may still be changed (a key revoked) when a new one finds no space.
   const std::int64_t bound = config.objects_reserve_bytes * (growth.fresh ? 1 : 2);
@@ -96,43 +101,60 @@ std::optional<wire::Refusal> ObjectUse::refuse_client(const ObjectGrowth& growth
   return std::nullopt;
 }
 
-std::optional<wire::Refusal> ObjectUse::refuse_tenant(const ObjectGrowth& growth,
-                                                      const core::Config& config) const {
-  const Totals usage = of_owner(growth.owner);
+namespace {
+
+std::optional<wire::Refusal> refuse_kept(const std::string& what, const std::string& knob,
+                                         std::int64_t needed, std::int64_t bound) {
+  if (needed <= bound) return std::nullopt;
+  return core::refuse_over(Errc::kStorageFull, "the tenant keeps " + what, knob, needed, bound);
+}
+
+/// As refuse_kept(), by a knob whose 0 means no bound.
+std::optional<wire::Refusal> refuse_by_knob(const std::string& what, const std::string& knob,
+                                            std::int64_t needed, std::int64_t bound) {
+  if (bound <= 0) return std::nullopt;
+  return refuse_kept(what, knob, needed, bound);
+}
+
+/// The part of `whole` that one tenant may take.
+std::int64_t tenant_share(std::int64_t whole, const core::Config& config) {
+  return static_cast<std::int64_t>(static_cast<__int128>(whole) *
+                                   config.objects_max_tenant_percent / 100);
+}
+
+}  // namespace
+
+std::optional<wire::Refusal> ObjectUse::refuse_tenant_count(const ObjectGrowth& growth,
+                                                            const core::Config& config) const {
+  const std::int64_t count = of_owner(growth.owner).count;
   const core::SubjectConfig bounds = config.tenant(growth.owner);
   const std::string knobs = "tenant." + std::string(growth.owner) + ".";
-  const auto over = [&](const std::string& what, const std::string& knob, std::int64_t needed,
-                        std::int64_t bound) -> std::optional<wire::Refusal> {
-    if (needed <= bound) return std::nullopt;
-    return core::refuse_over(Errc::kStorageFull, "the tenant keeps " + what, knob, needed, bound);
-  };
-  const auto share = [&](std::int64_t whole) {
-    return static_cast<std::int64_t>(static_cast<__int128>(whole) *
-                                     config.objects_max_tenant_percent / 100);
-  };
+  const std::string what = std::to_string(count) + " objects";
+  if (auto no = refuse_by_knob(what, knobs + "max_objects", count + 1, bounds.max_objects)) {
+    return no;
+  }
+  const std::int64_t share = tenant_share(config.objects_max_count, config);
+  if (auto no = refuse_kept(what, "its share of objects.max_count", count + 1, share)) return no;
+  if (growth.kind != kResponses) return std::nullopt;
+  const std::int64_t responses = count_of(kResponses, growth.owner);
+  return refuse_by_knob(std::to_string(responses) + " responses", knobs + "max_responses",
+                        responses + 1, bounds.max_responses);
+}
+
+std::optional<wire::Refusal> ObjectUse::refuse_tenant(const ObjectGrowth& growth,
+                                                      const core::Config& config) const {
   if (growth.fresh) {
-    const std::string what = std::to_string(usage.count) + " objects";
-    if (bounds.max_objects > 0) {
-      if (auto no = over(what, knobs + "max_objects", usage.count + 1, bounds.max_objects))
-        return no;
-    }
-    const std::int64_t part = share(config.objects_max_count);
-    if (auto no = over(what, "its share of objects.max_count", usage.count + 1, part)) return no;
-    const std::int64_t responses = count_of(kResponses, growth.owner);
-    if (growth.kind == kResponses && bounds.max_responses > 0) {
-      auto no = over(std::to_string(responses) + " responses", knobs + "max_responses",
-                     responses + 1, bounds.max_responses);
-      if (no) return no;
-    }
+    if (auto no = refuse_tenant_count(growth, config)) return no;
   }
   if (growth.bytes <= 0) return std::nullopt;
-  const std::string what = std::to_string(usage.bytes) + " bytes of objects";
-  const std::int64_t needed = usage.bytes + growth.bytes;
-  if (bounds.max_object_bytes > 0) {
-    if (auto no = over(what, knobs + "max_object_bytes", needed, bounds.max_object_bytes))
-      return no;
-  }
-  return over(what, "its share of objects.max_bytes", needed, share(config.objects_max_bytes));
+  const std::int64_t bytes = of_owner(growth.owner).bytes;
+  const std::string what = std::to_string(bytes) + " bytes of objects";
+  const std::int64_t needed = bytes + growth.bytes;
+  auto no = refuse_by_knob(what, "tenant." + std::string(growth.owner) + ".max_object_bytes",
+                           needed, config.tenant(growth.owner).max_object_bytes);
+  if (no) return no;
+  return refuse_kept(what, "its share of objects.max_bytes", needed,
+                     tenant_share(config.objects_max_bytes, config));
 }
 
 }  // namespace holdfast::link

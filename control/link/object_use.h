@@ -51,6 +51,10 @@ class ObjectUse {
   };
   std::optional<wire::Refusal> refuse_client(const ObjectGrowth& growth,
                                              const core::Config& config) const;
+  std::optional<wire::Refusal> refuse_batch(const ObjectGrowth& growth,
+                                            const core::Config& config) const;
+  std::optional<wire::Refusal> refuse_tenant_count(const ObjectGrowth& growth,
+                                                   const core::Config& config) const;
   std::optional<wire::Refusal> refuse_tenant(const ObjectGrowth& growth,
                                              const core::Config& config) const;
   Totals of_owner(std::string_view owner) const;

@@ -71,7 +71,51 @@ struct Objects::Change {
   std::int64_t append_at = -1;  // expected bytes of content so far; -1: any
   const core::Now& now;
   const core::Machine& machine;
+
+  /// Checks names and reads body and content. Returns what is wrong, or nothing.
+  std::string read(const wire::Op& op, const json& args);
+  void read_body(const json& args, std::string& wrong);
+  void read_append(const wire::Op& op, const json& args, std::string& wrong);
+  /// Bytes that the change adds to the object `row`.
+  std::int64_t growth(const std::optional<core::ObjectRow>& row) const;
 };
+
+std::string Objects::Change::read(const wire::Op& op, const json& args) {
+  std::string wrong;
+  if (!good_name(name.first, kKindBytesMax)) wrong = "kind: expected 1 to 32 characters";
+  if (!good_name(name.second, kIdBytesMax)) wrong = "id: expected 1 to 128 characters";
+  if (!op.tenant.empty() && is_of_operators(name.first)) {
+    wrong = "kind: " + name.first + " is for operators";
+  }
+  read_body(args, wrong);
+  read_append(op, args, wrong);
+  return wrong;
+}
+
+void Objects::Change::read_body(const json& args, std::string& wrong) {
+  if (!args.is_object() || !args.contains("body")) return;
+  body = args["body"].dump();
+  if (!args["body"].is_object() || body->size() > kBodyBytesMax) {
+    wrong = "body: expected a JSON object of at most 1 MiB";
+  }
+}
+
+void Objects::Change::read_append(const wire::Op& op, const json& args, std::string& wrong) {
+  if (!op.bytes.empty()) {
+    append = op.bytes;
+  } else if (const std::string text = text_of(args, "append"); !text.empty()) {
+    auto bytes = from_base64(text);
+    if (!bytes) wrong = "append: expected base64";
+    append = std::move(bytes).value_or(std::string());
+  }
+}
+
+std::int64_t Objects::Change::growth(const std::optional<core::ObjectRow>& row) const {
+  const auto appended = static_cast<std::int64_t>(append.size());
+  if (!body) return appended;
+  const std::int64_t before = row ? static_cast<std::int64_t>(row->body.size()) : 0;
+  return appended - before + static_cast<std::int64_t>(body->size());
+}
 
 Result<void> Objects::boot() {
   return count();
@@ -103,8 +147,9 @@ Result<std::optional<core::ObjectRow>> Objects::find(const Name& name) {
   return store_.find_object(name.first, name.second);
 }
 
-std::optional<wire::Refusal> Objects::refuse(const Change& change,
-                                             const std::optional<core::ObjectRow>& now) const {
+/// Refuses a change that expects another owner, version or length than `now` has.
+std::optional<wire::Refusal> Objects::refuse_expectation(
+    const Change& change, const std::optional<core::ObjectRow>& now) {
   const std::string what = change.name.first + " " + change.name.second;
   if (now && !change.owner.empty() && now->owner != change.owner) {
     return core::refuse(Errc::kConflict, what + " belongs to another owner");
@@ -116,16 +161,16 @@ std::optional<wire::Refusal> Objects::refuse(const Change& change,
                                              "; read it again");
   }
   const std::int64_t bytes = now ? now->bytes : 0;
-  if (change.append_at >= 0 && change.append_at != bytes) {
-    return core::refuse(Errc::kConflict, what + " has " + std::to_string(bytes) +
-                                             " bytes of content, expected " +
-                                             std::to_string(change.append_at));
-  }
-  if (!now && !change.body) return core::refuse(Errc::kInvalidRequest, what + ": a body is wanted");
+  if (change.append_at < 0 || change.append_at == bytes) return std::nullopt;
+  return core::refuse(Errc::kConflict, what + " has " + std::to_string(bytes) +
+                                           " bytes of content, expected " +
+                                           std::to_string(change.append_at));
+}
+
+std::optional<wire::Refusal> Objects::refuse_growth(
+    const Change& change, const std::optional<core::ObjectRow>& now) const {
   const core::Config& config = change.machine.config();
-  const std::int64_t before = now && change.body ? static_cast<std::int64_t>(now->body.size()) : 0;
-  const std::int64_t more = static_cast<std::int64_t>(change.append.size()) - before +
-                            (change.body ? static_cast<std::int64_t>(change.body->size()) : 0);
+  const std::int64_t more = change.growth(now);
   const std::string& owner = now ? now->owner : change.owner;
   const ObjectGrowth growth{change.name.first, owner, !now, more};
   if (auto refusal = use_.refuse(growth, config)) return refusal;
@@ -134,6 +179,16 @@ std::optional<wire::Refusal> Objects::refuse(const Change& change,
     return core::refuse(Errc::kStorageFull, "the disk of the state directory is nearly full");
   }
   return std::nullopt;
+}
+
+std::optional<wire::Refusal> Objects::refuse(const Change& change,
+                                             const std::optional<core::ObjectRow>& now) const {
+  if (auto refusal = refuse_expectation(change, now)) return refusal;
+  if (!now && !change.body) {
+    return core::refuse(Errc::kInvalidRequest,
+                        change.name.first + " " + change.name.second + ": a body is wanted");
+  }
+  return refuse_growth(change, now);
 }
 
 Result<wire::OpResult> Objects::put(const Change& change, core::Effects& out) {
@@ -189,25 +244,7 @@ Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::
                 number_of(args, "append_at", -1),
                 now,
                 machine};
-  std::string wrong;
-  if (!good_name(change.name.first, kKindBytesMax)) wrong = "kind: expected 1 to 32 characters";
-  if (!good_name(change.name.second, kIdBytesMax)) wrong = "id: expected 1 to 128 characters";
-  if (!op.tenant.empty() && is_of_operators(change.name.first)) {
-    wrong = "kind: " + change.name.first + " is for operators";
-  }
-  if (args.is_object() && args.contains("body")) {
-    change.body = args["body"].dump();
-    if (!args["body"].is_object() || change.body->size() > kBodyBytesMax) {
-      wrong = "body: expected a JSON object of at most 1 MiB";
-    }
-  }
-  if (!op.bytes.empty()) {
-    change.append = op.bytes;
-  } else if (const std::string text = text_of(args, "append"); !text.empty()) {
-    auto bytes = from_base64(text);
-    if (!bytes) wrong = "append: expected base64";
-    change.append = std::move(bytes).value_or(std::string());
-  }
+  const std::string wrong = change.read(op, args);
   wire::OpResult result;
   if (!wrong.empty()) {
     result.refusal = core::refuse(Errc::kUsage, op.verb + ": " + wrong);
@@ -235,35 +272,34 @@ Result<void> Objects::expire(const core::Now& now, core::Effects& out) {
   return {};
 }
 
-Result<Objects::Reply> Objects::render(const std::string& verb, const std::string& args_text,
-                                       store::Store& store, const std::string& tenant) {
-  const json args = try_parse_json<json>(args_text);
-  const std::string kind = text_of(args, "kind");
-  const std::string owner = tenant.empty() ? text_of(args, "owner") : tenant;
-  if (!tenant.empty() && is_of_operators(kind)) {
-    return Error{Errc::kUnauthorized, verb + ": kind " + kind + " is for operators"};
+namespace {
+
+/// A page of objects, and whether there are more behind it.
+Result<Objects::Reply> render_list(const json& args, store::Store::ObjectQuery query,
+                                   store::Store& store) {
+  query.from = number_of(args, "from", 0);
+  query.newest_first = text_of(args, "order") != "oldest";
+  query.limit = std::clamp<std::int64_t>(number_of(args, "limit", 100), 1, kListMax);
+  HOLDFAST_TRY(const auto rows, store.list_objects(query));
+  json list = json::array();
+  std::int64_t bytes = 0;
+  for (const core::ObjectRow& row : rows) {
+    if (bytes > kListBytes) break;  // the next page begins here
+    bytes += static_cast<std::int64_t>(row.body.size());
+    list.push_back(object_json(row));
   }
-  if (verb == "objects.list") {
-    store::Store::ObjectQuery query;
-    query.kind = kind;
-    query.owner = owner;
-    query.from = number_of(args, "from", 0);
-    query.newest_first = text_of(args, "order") != "oldest";
-    query.limit = std::clamp<std::int64_t>(number_of(args, "limit", 100), 1, kListMax);
-    HOLDFAST_TRY(const auto rows, store.list_objects(query));
-    json list = json::array();
-    std::int64_t bytes = 0;
-    for (const core::ObjectRow& row : rows) {
-      if (bytes > kListBytes) break;  // the next page begins here
-      bytes += static_cast<std::int64_t>(row.body.size());
-      list.push_back(object_json(row));
-    }
-    const bool more =
-        static_cast<std::int64_t>(rows.size()) == query.limit || list.size() < rows.size();
-    return Reply{json{{"objects", std::move(list)}, {"more", more}}.dump(), {}};
-  }
+  const bool more =
+      static_cast<std::int64_t>(rows.size()) == query.limit || list.size() < rows.size();
+  return Objects::Reply{json{{"objects", std::move(list)}, {"more", more}}.dump(), {}};
+}
+
+/// An object, with a part of its content if the arguments name one.
+Result<Objects::Reply> render_object(const json& args, const std::string& kind,
+                                     const std::string& owner, store::Store& store) {
   HOLDFAST_TRY(const auto row, store.find_object(kind, text_of(args, "id")));
-  if (!row || (!owner.empty() && row->owner != owner)) return Reply{R"({"found":false})", {}};
+  if (!row || (!owner.empty() && row->owner != owner)) {
+    return Objects::Reply{R"({"found":false})", {}};
+  }
   json answer = {{"found", true}, {"object", object_json(*row)}};
   const std::int64_t from = number_of(args, "from", -1);
   std::string bytes;
@@ -274,7 +310,24 @@ Result<Objects::Reply> Objects::render(const std::string& verb, const std::strin
     if (args.find("raw") == args.end() || args["raw"] != true)
       answer["content"] = to_base64(std::exchange(bytes, {}));
   }
-  return Reply{answer.dump(), std::move(bytes)};
+  return Objects::Reply{answer.dump(), std::move(bytes)};
+}
+
+}  // namespace
+
+Result<Objects::Reply> Objects::render(const std::string& verb, const std::string& args_text,
+                                       store::Store& store, const std::string& tenant) {
+  const json args = try_parse_json<json>(args_text);
+  const std::string kind = text_of(args, "kind");
+  const std::string owner = tenant.empty() ? text_of(args, "owner") : tenant;
+  if (!tenant.empty() && is_of_operators(kind)) {
+    return Error{Errc::kUnauthorized, verb + ": kind " + kind + " is for operators"};
+  }
+  if (verb != "objects.list") return render_object(args, kind, owner, store);
+  store::Store::ObjectQuery query;
+  query.kind = kind;
+  query.owner = owner;
+  return render_list(args, std::move(query), store);
 }
 
 }  // namespace holdfast::link

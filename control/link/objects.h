@@ -51,6 +51,10 @@ class Objects {
   Result<wire::OpResult> remove(const Change& change, core::Effects& out);
   std::optional<wire::Refusal> refuse(const Change& change,
                                       const std::optional<core::ObjectRow>& now) const;
+  static std::optional<wire::Refusal> refuse_expectation(const Change& change,
+                                                         const std::optional<core::ObjectRow>& now);
+  std::optional<wire::Refusal> refuse_growth(const Change& change,
+                                             const std::optional<core::ObjectRow>& now) const;
 
   Result<void> count();
   void count_change(const core::ObjectRow& row, int by);

@@ -218,6 +218,25 @@ json request_json(const core::RequestRow& r) {
           {"error", r.error}};
 }
 
+json attempt_json(const store::Store::Attempt& a) {
+  json j = {{"choice", a.choice},
+            {"fence_epoch", a.fence.epoch},
+            {"fence_counter", a.fence.counter},
+            {"worker_key", a.worker_key},
+            {"load_id", a.load_id},
+            {"start_index", a.start_index},
+            {"end_index", nullptr},
+            {"adopted", a.adopted ? 1 : 0},
+            {"started_ms", a.started_ms},
+            {"ended_ms", nullptr},
+            {"reason", a.reason}};
+  if (a.ended_ms != 0) {
+    j["ended_ms"] = a.ended_ms;
+    j["end_index"] = a.end_index;
+  }
+  return j;
+}
+
 /// Row, sums of tokens and number of attempts; if `full`, choices and attempts too.
 Result<json> request_details(const core::RequestRow& row, core::Machine& machine,
                              store::Store& store, bool full) {
@@ -255,24 +274,7 @@ Result<json> request_details(const core::RequestRow& row, core::Machine& machine
   if (!full) return j;
   j["choices"] = std::move(choices);
   j["attempts"] = json::array();
-  for (const store::Store::Attempt& a : attempts) {
-    json item = {{"choice", a.choice},
-                 {"fence_epoch", a.fence.epoch},
-                 {"fence_counter", a.fence.counter},
-                 {"worker_key", a.worker_key},
-                 {"load_id", a.load_id},
-                 {"start_index", a.start_index},
-                 {"end_index", nullptr},
-                 {"adopted", a.adopted ? 1 : 0},
-                 {"started_ms", a.started_ms},
-                 {"ended_ms", nullptr},
-                 {"reason", a.reason}};
-    if (a.ended_ms != 0) {
-      item["ended_ms"] = a.ended_ms;
-      item["end_index"] = a.end_index;
-    }
-    j["attempts"].push_back(std::move(item));
-  }
+  for (const store::Store::Attempt& a : attempts) j["attempts"].push_back(attempt_json(a));
   return j;
 }
 
@@ -336,48 +338,69 @@ Result<json> verify_json(const std::string& key, const core::Machine& machine) {
               {"registered_envelope_bytes", row.weights_bytes + row.kv_bytes + row.scratch_bytes}};
 }
 
-Result<json> document(const std::string& verb, const std::string& text, core::Machine& machine,
-                      store::Store& store, const ProcessFacts& facts) {
-  if (verb == "status" || verb == "metrics") {
-    ProcessFacts supervised = facts;
-    supervised.children = read_supervisor(facts.state_dir);
-    if (verb == "metrics") return metrics_document(machine, store, supervised);
-    return status_document(machine, store, supervised);
+/// A question, and what answers it.
+struct Question {
+  const std::string& verb;
+  const std::string& text;  // the key of what a change was about, or the arguments of a question
+  core::Machine& machine;
+  store::Store& store;
+  const ProcessFacts& facts;
+
+  json args() const { return text.empty() ? json::object() : try_parse_json<json>(text); }
+};
+
+json models_list(const core::Machine& machine) {
+  json j = {{"models", models_json(machine)}};
+  if (!machine.aliases().empty()) j["aliases"] = aliases_json(machine);
+  return j;
+}
+
+Result<json> models_document(const Question& q) {
+  if (q.verb == "models.list") return models_list(q.machine);
+  if (q.verb == "models.aliases") return json{{"aliases", aliases_json(q.machine)}};
+  if (q.verb == "models.remove" || q.verb == "models.alias_remove") {
+    return json{{"name", q.text}, {"removed", true}};
   }
-  if (verb == "models.list") {
-    json j = {{"models", models_json(machine)}};
-    if (!machine.aliases().empty()) j["aliases"] = aliases_json(machine);
-    return j;
+  if (q.verb == "models.verify") return verify_json(q.text, q.machine);
+  if (q.verb == "models.golden") {
+    const std::size_t end = q.text.find('\n');
+    return json{{"name", q.text.substr(0, end)}, {"golden", q.text.substr(end + 1)}};
   }
-  if (verb == "models.aliases") return json{{"aliases", aliases_json(machine)}};
-  if (verb == "workers.list") return json{{"workers", workers_json(machine)}};
-  if (verb == "queue.stats" || verb == "queue.pause" || verb == "queue.resume") {
-    return queue_json(machine);
-  }
-  if (verb == "models.remove" || verb == "models.alias_remove") {
-    return json{{"name", text}, {"removed", true}};
-  }
-  if (verb == "models.verify") return verify_json(text, machine);
-  if (verb == "models.golden") {
-    const std::size_t end = text.find('\n');
-    return json{{"name", text.substr(0, end)}, {"golden", text.substr(end + 1)}};
-  }
-  const bool asks = verb == "models.show" || verb == "models.alias_history";
-  if (verb.starts_with("models.") && !asks) return show_model(text, machine);
-  if (verb == "requests.cancel" || verb == "requests.move" || verb == "requests.requeue") {
-    return show_request(text, machine, store);
-  }
-  if (verb == "workers.drain" || verb == "workers.resume") {
-    return json{{"key", text}, {"draining", verb == "workers.drain"}};
-  }
-  const json args = text.empty() ? json::object() : try_parse_json<json>(text);
-  if (verb == "models.alias_history") {
+  if (q.verb == "models.alias_history") {
+    const json args = q.args();
     return alias_history_json(args.value("name", std::string()),
-                              std::clamp<std::int64_t>(args.value("limit", 50), 1, 1'000), store);
+                              std::clamp<std::int64_t>(args.value("limit", 50), 1, 1'000), q.store);
   }
-  if (verb == "models.show") return show_model(args.value("name", std::string()), machine);
-  if (verb == "requests.list") return requests_json(args, machine, store);
-  if (verb == "requests.show") return show_request(args.value("id", std::string()), machine, store);
+  if (q.verb == "models.show") return show_model(q.args().value("name", std::string()), q.machine);
+  return show_model(q.text, q.machine);
+}
+
+Result<json> requests_document(const Question& q) {
+  if (q.verb == "requests.list") return requests_json(q.args(), q.machine, q.store);
+  if (q.verb == "requests.show") {
+    return show_request(q.args().value("id", std::string()), q.machine, q.store);
+  }
+  return show_request(q.text, q.machine, q.store);  // it was cancelled, moved or queued again
+}
+
+Result<json> workers_document(const Question& q) {
+  if (q.verb == "workers.list") return json{{"workers", workers_json(q.machine)}};
+  return json{{"key", q.text}, {"draining", q.verb == "workers.drain"}};
+}
+
+Result<json> supervised_document(const Question& q) {
+  ProcessFacts supervised = q.facts;
+  supervised.children = read_supervisor(q.facts.state_dir);
+  if (q.verb == "metrics") return metrics_document(q.machine, q.store, supervised);
+  return status_document(q.machine, q.store, supervised);
+}
+
+Result<json> document(const Question& q) {
+  if (q.verb == "status" || q.verb == "metrics") return supervised_document(q);
+  if (q.verb.starts_with("models.")) return models_document(q);
+  if (q.verb.starts_with("requests.")) return requests_document(q);
+  if (q.verb.starts_with("workers.")) return workers_document(q);
+  if (q.verb.starts_with("queue.")) return queue_json(q.machine);
   return json::object();
 }
 
@@ -397,7 +420,7 @@ Result<std::string> render_op(const std::string& verb, const std::string& key_or
     return stats_document(stats);
   }
   try {
-    HOLDFAST_TRY(const json j, document(verb, key_or_args, machine, store, facts));
+    HOLDFAST_TRY(const json j, document(Question{verb, key_or_args, machine, store, facts}));
     // Names and paths are as the operator sent them; JSON text must be UTF-8.
     return j.dump(-1, ' ', false, json::error_handler_t::replace);
   } catch (const json::exception& e) {

@@ -1,8 +1,12 @@
 // Reads the arguments of operator verbs. operator_render.cpp has their answers.
 #include "control/link/operator_verbs.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
 
 #include "shared/base/json_text.h"
 
@@ -78,6 +82,20 @@ OpAction move_request(core::PeerId peer, const wire::Op& op, Args& args) {
                "priority: expected interactive, normal or batch, not \"" + priority + "\"");
 }
 
+void add_settings(const json& settings, core::OpConfig& e) {
+  if (!settings.is_object()) return;
+  for (const auto& [name, value] : settings.items()) {
+    e.changes.push_back({name, value.is_string() ? value.get<std::string>() : value.dump()});
+  }
+}
+
+void add_unset_names(const json& names, core::OpConfig& e) {
+  if (!names.is_array()) return;
+  for (const json& name : names) {
+    if (name.is_string()) e.changes.push_back({name.get<std::string>(), std::nullopt});
+  }
+}
+
 /// config.set {"settings": {"name": value, …}}, config.unset {"names": […]}, config.rollback
 /// {"version": N}; "who" names the caller.
 OpAction change_config(core::PeerId peer, const wire::Op& op, Args& args) {
@@ -87,18 +105,8 @@ OpAction change_config(core::PeerId peer, const wire::Op& op, Args& args) {
     if (!args.j.contains("version")) return usage(op.verb, "version: expected a number");
     return core::Event(std::move(e));
   }
-  const json settings = args.j.value("settings", json::object());
-  if (op.verb == "config.set" && settings.is_object()) {
-    for (const auto& [name, value] : settings.items()) {
-      e.changes.push_back({name, value.is_string() ? value.get<std::string>() : value.dump()});
-    }
-  }
-  const json names = args.j.value("names", json::array());
-  if (op.verb == "config.unset" && names.is_array()) {
-    for (const json& name : names) {
-      if (name.is_string()) e.changes.push_back({name.get<std::string>(), std::nullopt});
-    }
-  }
+  if (op.verb == "config.set") add_settings(args.j.value("settings", json::object()), e);
+  if (op.verb == "config.unset") add_unset_names(args.j.value("names", json::array()), e);
   return core::Event(std::move(e));
 }
 
@@ -146,7 +154,7 @@ OpAction change_canary(core::PeerId peer, const wire::Op& op, Args& args) {
   return core::Event(std::move(e));
 }
 
-OpAction worker_exit(Args& args) {
+OpAction worker_exit(core::PeerId /*peer*/, const wire::Op& /*op*/, Args& args) {
   core::WorkerExit e;
   e.pid = args.integer("pid", 0, 0, 1LL << 31);
   e.status = static_cast<std::int32_t>(args.integer("status", 0, -1024, 1024));
@@ -161,6 +169,88 @@ OpAction worker_exit(Args& args) {
     }
   }
   return core::Event(std::move(e));
+}
+
+OpAction change_model(core::PeerId peer, const wire::Op& op, Args& args) {
+  return core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
+}
+
+OpAction cancel_request(core::PeerId peer, const wire::Op& op, Args& args) {
+  return core::Event(core::OpCancel{peer, op.tag, args.text("id")});
+}
+
+OpAction requeue_request(core::PeerId peer, const wire::Op& op, Args& args) {
+  return core::Event(core::OpRequeue{peer, op.tag, args.text("id")});
+}
+
+OpAction drain_worker(core::PeerId peer, const wire::Op& op, Args& args) {
+  return core::Event(core::OpWorker{peer, op.tag, args.text("key"), op.verb == "workers.drain"});
+}
+
+OpAction pause_queue(core::PeerId peer, const wire::Op& op, Args& /*args*/) {
+  return core::Event(core::OpPause{peer, op.tag, op.verb == "queue.pause"});
+}
+
+OpAction shut_down(core::PeerId /*peer*/, const wire::Op& /*op*/, Args& args) {
+  return core::Event(core::Shutdown{args.integer("limit_ms", 10'000, 0, 86'400'000)});
+}
+
+/// Leaves a question to be answered from what is committed.
+OpAction defer(core::PeerId /*peer*/, const wire::Op& op, Args& /*args*/) {
+  return Deferred{op.verb, op.args};
+}
+
+using VerbReader = OpAction (*)(core::PeerId, const wire::Op&, Args&);
+
+constexpr std::pair<std::string_view, VerbReader> kVerbReaders[] = {
+    {"models.add", add_model},
+    {"models.remove", change_model},
+    {"models.load", change_model},
+    {"models.unload", change_model},
+    {"models.pin", change_model},
+    {"models.unpin", change_model},
+    {"models.verify", change_model},
+    {"models.golden", golden},
+    {"models.alias", change_alias},
+    {"models.alias_remove", change_alias},
+    {"requests.cancel", cancel_request},
+    {"requests.move", move_request},
+    {"requests.requeue", requeue_request},
+    {"workers.drain", drain_worker},
+    {"workers.resume", drain_worker},
+    {"config.set", change_config},
+    {"config.unset", change_config},
+    {"config.rollback", change_config},
+    {"queue.pause", pause_queue},
+    {"queue.resume", pause_queue},
+    {"supervisor.worker_exit", worker_exit},
+    {"shutdown", shut_down},
+    {"status", defer},
+    {"metrics", defer},
+    {"models.list", defer},
+    {"models.show", defer},
+    {"models.aliases", defer},
+    {"models.alias_history", defer},
+    {"workers.list", defer},
+    {"requests.list", defer},
+    {"requests.show", defer},
+    {"queue.stats", defer},
+    {"config.list", defer},
+    {"config.get", defer},
+    {"config.explain", defer},
+    {"config.history", defer},
+    {"config.diff", defer},
+    {"db.stats", defer},
+    {"objects.get", defer},
+    {"objects.list", defer},
+    {"ids.derive", defer},
+};
+
+/// Returns nullptr for a verb that does not exist.
+VerbReader reader_of(std::string_view verb) {
+  if (verb.starts_with("models.canary")) return change_canary;
+  const auto* found = std::ranges::find(kVerbReaders, verb, [](const auto& r) { return r.first; });
+  return found == std::end(kVerbReaders) ? nullptr : found->second;
 }
 
 }  // namespace
@@ -179,43 +269,7 @@ OpAction read_op(core::PeerId peer, const wire::Op& op) {
   if (!j.is_object()) return usage(op.verb, "arguments are not a JSON object");
   Args args{j, {}};
   OpAction action = usage(op.verb, "no such verb");
-  if (op.verb == "models.add") {
-    action = add_model(peer, op, args);
-  } else if (op.verb == "models.remove" || op.verb == "models.load" || op.verb == "models.unload" ||
-             op.verb == "models.pin" || op.verb == "models.unpin" || op.verb == "models.verify") {
-    action = core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
-  } else if (op.verb == "models.golden") {
-    action = golden(peer, op, args);
-  } else if (op.verb == "models.alias" || op.verb == "models.alias_remove") {
-    action = change_alias(peer, op, args);
-  } else if (op.verb.starts_with("models.canary")) {
-    action = change_canary(peer, op, args);
-  } else if (op.verb == "requests.cancel") {
-    action = core::Event(core::OpCancel{peer, op.tag, args.text("id")});
-  } else if (op.verb == "requests.move") {
-    action = move_request(peer, op, args);
-  } else if (op.verb == "requests.requeue") {
-    action = core::Event(core::OpRequeue{peer, op.tag, args.text("id")});
-  } else if (op.verb == "workers.drain" || op.verb == "workers.resume") {
-    action =
-        core::Event(core::OpWorker{peer, op.tag, args.text("key"), op.verb == "workers.drain"});
-  } else if (op.verb == "config.set" || op.verb == "config.unset" || op.verb == "config.rollback") {
-    action = change_config(peer, op, args);
-  } else if (op.verb == "queue.pause" || op.verb == "queue.resume") {
-    action = core::Event(core::OpPause{peer, op.tag, op.verb == "queue.pause"});
-  } else if (op.verb == "supervisor.worker_exit") {
-    action = worker_exit(args);
-  } else if (op.verb == "shutdown") {
-    action = core::Event(core::Shutdown{args.integer("limit_ms", 10'000, 0, 86'400'000)});
-  } else {
-    for (const char* verb :
-         {"status", "metrics", "models.list", "models.show", "models.aliases",
-          "models.alias_history", "workers.list", "requests.list", "requests.show", "queue.stats",
-          "config.list", "config.get", "config.explain", "config.history", "config.diff",
-          "db.stats", "objects.get", "objects.list", "ids.derive"}) {
-      if (op.verb == verb) action = Deferred{op.verb, op.args};
-    }
-  }
+  if (const auto read = reader_of(op.verb)) action = read(peer, op, args);
   if (!args.wrong.empty()) return usage(op.verb, args.wrong);
   return action;
 }

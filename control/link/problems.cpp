@@ -35,35 +35,36 @@ std::string seconds(std::int64_t us) {
   return std::to_string((us + 999'999) / 1'000'000) + " s";
 }
 
+void look_at_worker(Finder& f, const core::Worker& worker) {
+  const std::string& key = worker.hello.worker_key;
+  if (worker.quarantined) {
+    f.error("worker " + key, "quarantined: " + worker.quarantine_reason,
+            "it is not believed any more: test its memory and processor, then `holdfast workers "
+            "resume " +
+                key + "`");
+  } else if (worker.suspect) {
+    f.warn("worker " + key, "suspect: " + worker.suspicion,
+           "it keeps its models and its work and gets nothing new until it speaks again; the "
+           "machine may have more to do than it has processors");
+  } else if (worker.draining) {
+    f.warn("worker " + key, "draining: it gets no new work",
+           "`holdfast workers resume " + key + "` when you are done");
+  }
+  const core::Breaker breaker = f.machine.breaker(key);
+  if (!breaker.tripped()) return;
+  const std::int64_t left = breaker.open_until_us() - f.facts.now_us;
+  f.warn("worker " + key,
+         "breaker open after " + std::to_string(breaker.failures()) + " failures in a row" +
+             (left > 0 ? ", tries again in " + seconds(left) : ", one try at a time"),
+         "see its log for the reason; `holdfast workers resume " + key + "` tries at once");
+}
+
 void look_at_workers(Finder& f) {
   if (f.machine.workers().empty()) {
     f.error("workers", "no worker is connected: nothing runs",
             "see STATE/logs/worker-*.log; `holdfast serve` starts workers again by itself");
   }
-  for (const auto& [peer, worker] : f.machine.workers()) {
-    const std::string& key = worker.hello.worker_key;
-    const core::Breaker breaker = f.machine.breaker(key);
-    if (worker.quarantined) {
-      f.error("worker " + key, "quarantined: " + worker.quarantine_reason,
-              "it is not believed any more: test its memory and processor, then `holdfast workers "
-              "resume " +
-                  key + "`");
-    } else if (worker.suspect) {
-      f.warn("worker " + key, "suspect: " + worker.suspicion,
-             "it keeps its models and its work and gets nothing new until it speaks again; the "
-             "machine may have more to do than it has processors");
-    } else if (worker.draining) {
-      f.warn("worker " + key, "draining: it gets no new work",
-             "`holdfast workers resume " + key + "` when you are done");
-    }
-    if (breaker.tripped()) {
-      const std::int64_t left = breaker.open_until_us() - f.facts.now_us;
-      f.warn("worker " + key,
-             "breaker open after " + std::to_string(breaker.failures()) + " failures in a row" +
-                 (left > 0 ? ", tries again in " + seconds(left) : ", one try at a time"),
-             "see its log for the reason; `holdfast workers resume " + key + "` tries at once");
-    }
-  }
+  for (const auto& [peer, worker] : f.machine.workers()) look_at_worker(f, worker);
   for (const ProcessFacts::Child& child : f.facts.children) {
     if (child.restarts < 5) continue;
     f.warn(child.role + " " + child.name,

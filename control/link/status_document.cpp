@@ -122,6 +122,19 @@ std::int64_t reserved_by(const core::Machine& machine, const core::Worker& worke
   return reserved;
 }
 
+void add_pools(DeviceGroup& group, const core::Machine& machine, const core::Worker& worker) {
+  std::int64_t tightest = core::kUnknownMemory;
+  for (const MemoryPool& reported : worker.hello.memory.pools) {
+    const auto pool = machine.pools().find(reported.key);
+    if (pool == machine.pools().end()) continue;
+    group.stall = std::max<std::int64_t>(group.stall, pool->second.last.stall);
+    group.pressed = group.pressed || pool->second.pressed_since_us != 0;
+    if (reported.part || reported.total >= tightest) continue;
+    tightest = reported.total;  // the memory that reservable_bytes counts
+    group.reserved = machine.reserved_in(reported.key);
+  }
+}
+
 void add_memory(DeviceGroup& group, const core::Machine& machine, const core::Worker& worker) {
   const wire::Hello& h = worker.hello;
   group.host = h.host;
@@ -131,16 +144,7 @@ void add_memory(DeviceGroup& group, const core::Machine& machine, const core::Wo
   group.used += h.memory.rss;
   ++group.workers;
   if (h.memory.pools.empty()) group.reserved += reserved_by(machine, worker);
-  std::int64_t tightest = core::kUnknownMemory;
-  for (const MemoryPool& reported : h.memory.pools) {
-    const auto pool = machine.pools().find(reported.key);
-    if (pool == machine.pools().end()) continue;
-    group.stall = std::max<std::int64_t>(group.stall, pool->second.last.stall);
-    group.pressed = group.pressed || pool->second.pressed_since_us != 0;
-    if (reported.part || reported.total >= tightest) continue;
-    tightest = reported.total;  // the memory that reservable_bytes counts
-    group.reserved = machine.reserved_in(reported.key);
-  }
+  add_pools(group, machine, worker);
   const core::MemoryHeadroom headroom = machine.memory_headroom(worker);
   const bool measured = headroom.may_give < core::kUnknownMemory;
   group.reservable = measured ? headroom.may_give : 0;

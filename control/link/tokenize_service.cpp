@@ -67,6 +67,12 @@ bool read_flag(const json& args, const char* name, bool otherwise) {
   return found != args.end() && found->is_boolean() ? found->get<bool>() : otherwise;
 }
 
+/// A text of the arguments; empty if there is none of that name.
+std::string text_member(const json& args, const char* name) {
+  const auto found = args.find(name);
+  return found != args.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
 /// Adds the bytes of each token; packed: all bytes in base64, and the offset where each ends.
 void add_token_bytes(const text::DetokenizerTable& detokenizer,
                      const std::vector<wire::TokenId>& ids, bool packed, json& document) {
@@ -149,31 +155,10 @@ bool TokenizeService::charge(core::PeerId peer, const wire::Op& op, const json& 
   return true;
 }
 
-void TokenizeService::ask(core::PeerId peer, const wire::Op& op, const core::Machine& machine,
-                          std::int64_t now_us) {
-  const json args = try_parse_json<json>(op.args);
-  std::string wrong = "arguments are not a JSON object";
-  wire::Prompt prompt;
-  if (!args.is_object() || !read_prompt(op.verb, args, &prompt, &wrong)) {
-    return refuse(peer, op.tag, Errc::kInvalidRequest, op.verb + ": " + wrong);
-  }
-  const std::string name =
-      args.contains("model") && args["model"].is_string() ? args["model"] : json("");
-  const core::ModelRow* model = find_model(machine, name);
-  if (model == nullptr && name.empty()) {
-    return refuse(peer, op.tag, Errc::kInvalidRequest,
-                  "'model' is required: there is not exactly one model");
-  }
-  if (model == nullptr) {
-    return refuse(peer, op.tag, Errc::kModelNotFound, "model '" + name + "' is not registered");
-  }
-  const std::string tenant =
-      args.contains("tenant") && args["tenant"].is_string() ? args["tenant"] : json("");
-  if (questions_.size() >= kQuestionsMax && !make_way(tenant)) {
-    return refuse(peer, op.tag, Errc::kRateLimited,
-                  op.verb + ": " + std::to_string(kQuestionsMax) + " are being answered already");
-  }
-  if (!charge(peer, op, args, now_us)) return;
+/// The job that a helper does for the question; without the prompt.
+TokenizeService::Question TokenizeService::question_of(core::PeerId peer, const wire::Op& op,
+                                                       const json& args,
+                                                       const core::ModelRow& model) {
   Question question;
   question.peer = peer;
   question.tag = op.tag;
@@ -182,20 +167,46 @@ void TokenizeService::ask(core::PeerId peer, const wire::Op& op, const core::Mac
   question.packed = read_flag(args, "packed", false);
   question.packed_ids = read_flag(args, "packed_ids", false);
   question.tokens_max = question.with_token_bytes ? kTokensWithBytesMax : kTokensMax;
-  question.empty = nothing_in(prompt);
-  question.model = model->name;
-  question.context = model->context;
-  question.deadline_us = now_us + machine.config().ingress_timeout_ms * 1000;
-  question.tries_max = machine.config().ingress_tries;
+  question.model = model.name;
+  question.context = model.context;
   question.job.job = ++last_job_ | kTokenizeJobBit;
-  question.job.model_sha = model->sha;
-  question.job.prompts = {std::move(prompt)};
+  question.job.model_sha = model.sha;
   question.job.add_special = read_flag(args, "add_special", true);
   question.job.parse_special = read_flag(args, "parse_special", true);
   question.job.echo = question.job.names = op.verb == "models.detokenize";
-  question.tenant = tenant;
+  question.tenant = text_member(args, "tenant");
   question.bytes = static_cast<std::int64_t>(op.args.size()) + kQuestionBytes;
-  line_.push(tenant, question.job.job, question.bytes);
+  return question;
+}
+
+void TokenizeService::ask(core::PeerId peer, const wire::Op& op, const core::Machine& machine,
+                          std::int64_t now_us) {
+  const json args = try_parse_json<json>(op.args);
+  std::string wrong = "arguments are not a JSON object";
+  wire::Prompt prompt;
+  if (!args.is_object() || !read_prompt(op.verb, args, &prompt, &wrong)) {
+    return refuse(peer, op.tag, Errc::kInvalidRequest, op.verb + ": " + wrong);
+  }
+  const std::string name = text_member(args, "model");
+  const core::ModelRow* model = find_model(machine, name);
+  if (model == nullptr && name.empty()) {
+    return refuse(peer, op.tag, Errc::kInvalidRequest,
+                  "'model' is required: there is not exactly one model");
+  }
+  if (model == nullptr) {
+    return refuse(peer, op.tag, Errc::kModelNotFound, "model '" + name + "' is not registered");
+  }
+  if (questions_.size() >= kQuestionsMax && !make_way(text_member(args, "tenant"))) {
+    return refuse(peer, op.tag, Errc::kRateLimited,
+                  op.verb + ": " + std::to_string(kQuestionsMax) + " are being answered already");
+  }
+  if (!charge(peer, op, args, now_us)) return;
+  Question question = question_of(peer, op, args, *model);
+  question.deadline_us = now_us + machine.config().ingress_timeout_ms * 1000;
+  question.tries_max = machine.config().ingress_tries;
+  question.empty = nothing_in(prompt);
+  question.job.prompts = {std::move(prompt)};
+  line_.push(question.tenant, question.job.job, question.bytes);
   questions_.emplace(question.job.job, std::move(question));
   assign();
 }
@@ -266,7 +277,11 @@ void TokenizeService::answer(const Question& question, const wire::Prepared& pre
     return send_(question.peer, wire::OpResult{question.tag, true, {}, document.dump(), {}});
   }
   const std::vector<wire::TokenId> none;
-  const auto& ids = prepared.ids.empty() ? none : prepared.ids[0];
+  answer_ids(question, prepared.ids.empty() ? none : prepared.ids[0], detokenizer, document);
+}
+
+void TokenizeService::answer_ids(const Question& question, const std::vector<wire::TokenId>& ids,
+                                 const text::DetokenizerTable* detokenizer, json& document) {
   if (std::ssize(ids) > question.tokens_max) return refuse_long(question, std::ssize(ids));
   if (question.with_token_bytes && detokenizer != nullptr) {
     add_token_bytes(*detokenizer, ids, question.packed, document);

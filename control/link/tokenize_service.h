@@ -66,11 +66,15 @@ class TokenizeService {
   using Questions = std::map<std::uint64_t, Question>;
   bool charge(core::PeerId peer, const wire::Op& op, const nlohmann::json& args,
               std::int64_t now_us);
+  Question question_of(core::PeerId peer, const wire::Op& op, const nlohmann::json& args,
+                       const core::ModelRow& model);
   void assign();
   bool make_way(const std::string& tenant);
   void refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::string message);
   void refuse_long(const Question& question, std::int64_t tokens);
   void answer(const Question& question, const wire::Prepared& prepared);
+  void answer_ids(const Question& question, const std::vector<wire::TokenId>& ids,
+                  const text::DetokenizerTable* detokenizer, nlohmann::json& document);
 
   DetokenizerCache& detokenizers_;
   Send send_;

@@ -89,6 +89,21 @@ core::WorkerHealth WorkerWatch::health_of(core::PeerId peer, const Watched& watc
   return health;
 }
 
+/// Counts the silence of a worker; notes a ping if it is quiet, and its health if that is not well.
+void WorkerWatch::look_at(core::PeerId peer, Watched& watched, const Span& span, Look& look) {
+  if (watched.ended) return;
+  count(watched, span.counted_us, span.now_us);
+  const bool quiet = span.now_us - watched.last_received_us >= span.heartbeat_us;
+  if (quiet && span.now_us - watched.pinged_us >= kPingAgainUs) {
+    if (watched.pinged_us == 0 && watched.process) watched.process->begin_count(span.now_us);
+    watched.pinged_us = span.now_us;
+    look.to_ping.push_back(peer);
+  }
+  const bool well = watched.silent_us == 0 && watched.stopped_since_us == 0;
+  if (!well || watched.told) look.health.push_back(health_of(peer, watched, span.now_us));
+  watched.told = !well;
+}
+
 WorkerWatch::Look WorkerWatch::look(const core::Config& config, bool busy, std::int64_t now_us) {
   Look look;
   const std::int64_t period_us = busy ? kBusyLookUs : kIdleLookUs;
@@ -106,19 +121,8 @@ WorkerWatch::Look WorkerWatch::look(const core::Config& config, bool busy, std::
   looked_us_ = now_us;
   next_us_ = now_us + period_us;
   if (config.link_worker_heartbeat_ms == 0) return look;
-  for (auto& [peer, watched] : watched_) {
-    if (watched.ended) continue;
-    count(watched, counted_us, now_us);
-    const bool quiet = now_us - watched.last_received_us >= config.link_worker_heartbeat_ms * 1000;
-    if (quiet && now_us - watched.pinged_us >= kPingAgainUs) {
-      if (watched.pinged_us == 0 && watched.process) watched.process->begin_count(now_us);
-      watched.pinged_us = now_us;
-      look.to_ping.push_back(peer);
-    }
-    const bool well = watched.silent_us == 0 && watched.stopped_since_us == 0;
-    if (!well || watched.told) look.health.push_back(health_of(peer, watched, now_us));
-    watched.told = !well;
-  }
+  const Span span{counted_us, now_us, config.link_worker_heartbeat_ms * 1000};
+  for (auto& [peer, watched] : watched_) look_at(peer, watched, span, look);
   return look;
 }
 

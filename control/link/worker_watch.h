@@ -49,7 +49,14 @@ class WorkerWatch {
     std::int64_t unexcused_us = 0;
     std::int64_t stopped_since_us = 0;  // 0: it is not stopped
   };
+  /// Times of a look.
+  struct Span {
+    std::int64_t counted_us;  // since the look before, as far as a worker could have been heard
+    std::int64_t now_us;
+    std::int64_t heartbeat_us;
+  };
   static bool has_ended(Watched& watched);
+  static void look_at(core::PeerId peer, Watched& watched, const Span& span, Look& look);
   static void count(Watched& watched, std::int64_t counted_us, std::int64_t now_us);
   static core::WorkerHealth health_of(core::PeerId peer, const Watched& watched,
                                       std::int64_t now_us);
