@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -77,22 +78,20 @@ Result<Arguments> read_arguments(int argc, char** argv) {
   std::string file;
   const char* state = std::getenv("HOLDFAST_STATE");
   options.state_dir = state != nullptr ? state : "./holdfast-state";
+  const std::map<std::string_view, std::string*> texts = {{"--state", &options.state_dir},
+                                                          {"--config-file", &file},
+                                                          {"--op", &arguments.op.verb},
+                                                          {"--args", &arguments.op.args}};
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
-    if (name != "--state" && name != "--config" && name != "--op" && name != "--args" &&
-        name != "--config-file") {
+    const auto text = texts.find(name);
+    if (text == texts.end() && name != "--config") {
       return Error{Errc::kUsage, "unknown argument \"" + std::string(name) + "\""};
     }
     if (i + 1 == argc) return Error{Errc::kUsage, std::string(name) + ": expected a value"};
     const char* value = argv[++i];
-    if (name == "--state") {
-      options.state_dir = value;
-    } else if (name == "--config-file") {
-      file = value;
-    } else if (name == "--op") {
-      arguments.op.verb = value;
-    } else if (name == "--args") {
-      arguments.op.args = value;
+    if (text != texts.end()) {
+      *text->second = value;
     } else {
       assignments.emplace_back(value);
     }
@@ -145,37 +144,22 @@ int fail(const Error& error) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  holdfast::open_standard_files();
-  if (holdfast::printed_version(argc, argv, "holdfastd")) return 0;
-  bool serves = true;
+namespace {
+
+bool has_argument(int argc, char** argv, std::string_view name) {
   for (int i = 1; i < argc; ++i) {
-    if (std::string_view(argv[i]) == "--help") {
-      std::fputs(kUsage, stdout);
-      return 0;
-    }
-    if (std::string_view(argv[i]) == "--op") serves = false;
+    if (argv[i] == name) return true;
   }
-  if (serves) holdfast::arm_crash_points("daemon");
-  umask(077);  // prompts and answers are for the owner alone
-  holdfast::log::init("holdfastd", isatty(STDERR_FILENO) == 0);
-  signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk, no reason to die
-  if (sodium_init() < 0) return fail({Errc::kInternal, "start: libsodium does not start"});
-  auto options = read_arguments(argc, argv);
-  if (!options) {
-    std::fputs(kUsage, stderr);
-    return fail(options.error());
-  }
-  if (!options->op.verb.empty()) {
-    holdfast::sandbox::confine(holdfast::sandbox::daemon_policy());
-    return operate(*options);
-  }
-  if (const auto ready = holdfast::link::prepare_state_dir(options->daemon.state_dir); !ready) {
+  return false;
+}
+
+int serve(holdfast::link::DaemonOptions options) {
+  if (const auto ready = holdfast::link::prepare_state_dir(options.state_dir); !ready) {
     return fail(ready.error());
   }
   holdfast::sandbox::confine_and_report(holdfast::sandbox::daemon_policy(),
-                                        options->daemon.state_dir + "/run");
-  auto daemon = holdfast::link::Daemon::start(std::move(options->daemon), holdfast::system_clock());
+                                        options.state_dir + "/run");
+  auto daemon = holdfast::link::Daemon::start(std::move(options), holdfast::system_clock());
   if (!daemon) return fail(daemon.error());
   g_daemon = daemon->get();
   struct sigaction action {};
@@ -187,4 +171,28 @@ int main(int argc, char** argv) {
   // After a failed sync nothing may run any more, not even destructors that write.
   if (!ended) _exit(fail(ended.error()));
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  holdfast::open_standard_files();
+  if (holdfast::printed_version(argc, argv, "holdfastd")) return 0;
+  if (has_argument(argc, argv, "--help")) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  if (!has_argument(argc, argv, "--op")) holdfast::arm_crash_points("daemon");
+  umask(077);  // prompts and answers are for the owner alone
+  holdfast::log::init("holdfastd", isatty(STDERR_FILENO) == 0);
+  signal(SIGXFSZ, SIG_IGN);  // a file at its size limit is a full disk, no reason to die
+  if (sodium_init() < 0) return fail({Errc::kInternal, "start: libsodium does not start"});
+  auto options = read_arguments(argc, argv);
+  if (!options) {
+    std::fputs(kUsage, stderr);
+    return fail(options.error());
+  }
+  if (options->op.verb.empty()) return serve(std::move(options->daemon));
+  holdfast::sandbox::confine(holdfast::sandbox::daemon_policy());
+  return operate(*options);
 }

@@ -80,37 +80,48 @@ std::shared_ptr<holdfast::StepJournal> open_journal(const std::string& path) {
   return nullptr;
 }
 
-/// Sets one option. False after a message on stderr.
-bool set_option(holdfast::worker::LinkOptions& o, LoadSettings& settings, const std::string& name,
-                const std::string& value) {
-  if (name == "--fake-device" && set_fake_device(o, settings.fake, value)) return true;
-  if (name == "--state") {
-    const std::string state = std::filesystem::absolute(value).string();
-    const std::string run = state + "/run";
-    settings.run_dir = run;
-    settings.cache_dir = state + "/cache/opencl";
-    if (o.endpoint.empty()) o.endpoint = "ipc://" + run + "/workers.sock";
-    o.weight_cache_path = run + "/images.sock";
-    return true;
-  }
+void set_state(holdfast::worker::LinkOptions& o, LoadSettings& settings, const std::string& value) {
+  const std::string state = std::filesystem::absolute(value).string();
+  const std::string run = state + "/run";
+  settings.run_dir = run;
+  settings.cache_dir = state + "/cache/opencl";
+  if (o.endpoint.empty()) o.endpoint = "ipc://" + run + "/workers.sock";
+  o.weight_cache_path = run + "/images.sock";
+}
+
+/// Sets an option whose value is a text. Returns false if it is none.
+bool set_text(holdfast::worker::LinkOptions& o, LoadSettings& settings, const std::string& name,
+              const std::string& value) {
+  if (name == "--state") return set_state(o, settings, value), true;
   if (name == "--device") return o.device = value, true;
   if (name == "--kernels") return o.kernels = settings.kernels = value, true;
   if (name == "--key") return o.worker_key = value, true;
   if (name == "--endpoint") return o.endpoint = value, true;
   if (name == "--step-journal") return o.journal = open_journal(value), true;
-  if (name == "--engine" && (value == "model" || value == "fake")) return o.engine = value, true;
+  const bool engine = name == "--engine" && (value == "model" || value == "fake");
+  if (engine) o.engine = value;
+  return engine;
+}
+
+/// Sets an option whose value is a number. Returns false if it is none.
+bool set_number(holdfast::worker::LinkOptions& o, const std::string& name, std::int64_t number) {
+  if (name == "--threads") return o.threads = static_cast<std::int32_t>(number), true;
+  if (name == "--ring") return o.ring_tokens = static_cast<std::size_t>(number), true;
+  if (name == "--orphan-ms") return o.orphan_ms = number, true;
+  if (name == "--drain-ms") return o.drain_ms = number, true;
+  if (name == "--step-watchdog-ms") return o.step_watchdog_ms = number, true;
+  if (name != "--heartbeat-timeout-ms") return false;
+  o.heartbeat_timeout_ms = static_cast<int>(number);
+  return true;
+}
+
+/// Sets one option. False after a message on stderr.
+bool set_option(holdfast::worker::LinkOptions& o, LoadSettings& settings, const std::string& name,
+                const std::string& value) {
+  if (name == "--fake-device" && set_fake_device(o, settings.fake, value)) return true;
+  if (set_text(o, settings, name, value)) return true;
   const std::optional<std::int64_t> number = parse_number(value);
-  if (number.has_value()) {
-    if (name == "--threads") return o.threads = static_cast<std::int32_t>(*number), true;
-    if (name == "--ring") return o.ring_tokens = static_cast<std::size_t>(*number), true;
-    if (name == "--orphan-ms") return o.orphan_ms = *number, true;
-    if (name == "--drain-ms") return o.drain_ms = *number, true;
-    if (name == "--step-watchdog-ms") return o.step_watchdog_ms = *number, true;
-    if (name == "--heartbeat-timeout-ms") {
-      o.heartbeat_timeout_ms = static_cast<int>(*number);
-      return true;
-    }
-  }
+  if (number.has_value() && set_number(o, name, *number)) return true;
   std::fprintf(stderr, "holdfast-worker: %s %s: unknown option or value out of range\n%s",
                name.c_str(), value.c_str(), kUsage);
   return false;
@@ -185,6 +196,22 @@ holdfast::Result<std::unique_ptr<holdfast::engine::Engine>> open_engine(
   return engine;
 }
 
+void describe_opencl(holdfast::worker::LinkOptions& o, const LoadSettings& settings) {
+  const auto found = holdfast::opencl::find_device(o.device, settings.cache_dir);
+  if (!found) {
+    holdfast::log::warn("no device", {{"device", o.device}, {"reason", found.error().what}});
+    return;
+  }
+  o.device = found->device;
+  o.kernels = (settings.kernels.empty() ? found->tier : settings.kernels) + " on " + found->name +
+              ", driver " + found->driver + " (" + found->why + ")";
+  o.device_memory_bytes = static_cast<std::int64_t>(found->memory_bytes);
+  for (const holdfast::opencl::FoundMemory& memory : found->memories) {
+    o.device_memories.push_back(
+        {memory.key, static_cast<std::int64_t>(memory.bytes), memory.of_host});
+  }
+}
+
 /// Fills in HELLO's description of the device: the family that runs, for an OpenCL device also the
 /// reason, and its own memory. A missing device is reported by the loads, which fail with the
 /// reason.
@@ -197,20 +224,21 @@ void describe_device(holdfast::worker::LinkOptions& o, const LoadSettings& setti
     const std::vector<std::string> families = holdfast::backend::cpu_families();
     if (!families.empty()) o.kernels = families.front();
   } else if (o.device.rfind("opencl", 0) == 0) {
-    const auto found = holdfast::opencl::find_device(o.device, settings.cache_dir);
-    if (!found) {
-      holdfast::log::warn("no device", {{"device", o.device}, {"reason", found.error().what}});
-      return;
-    }
-    o.device = found->device;
-    o.kernels = (settings.kernels.empty() ? found->tier : settings.kernels) + " on " + found->name +
-                ", driver " + found->driver + " (" + found->why + ")";
-    o.device_memory_bytes = static_cast<std::int64_t>(found->memory_bytes);
-    for (const holdfast::opencl::FoundMemory& memory : found->memories) {
-      o.device_memories.push_back(
-          {memory.key, static_cast<std::int64_t>(memory.bytes), memory.of_host});
-    }
+    describe_opencl(o, settings);
   }
+}
+
+/// Reads the command line. Returns false after a message on stderr.
+bool read_options(int argc, char** argv, holdfast::worker::LinkOptions& options,
+                  LoadSettings& settings) {
+  options.ring_tokens = 4096;
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 == argc || std::string(argv[i]) == "--help") return std::fputs(kUsage, stderr), false;
+    if (!set_option(options, settings, argv[i], argv[i + 1])) return false;
+  }
+  const bool whole = !options.endpoint.empty() && options.threads >= 1 && options.ring_tokens >= 1;
+  if (!whole) std::fputs(kUsage, stderr);
+  return whole;
 }
 
 }  // namespace
@@ -222,14 +250,7 @@ int main(int argc, char** argv) {
   holdfast::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);
   holdfast::worker::LinkOptions options;
   LoadSettings settings;
-  options.ring_tokens = 4096;
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc || std::string(argv[i]) == "--help") return std::fputs(kUsage, stderr), 2;
-    if (!set_option(options, settings, argv[i], argv[i + 1])) return 2;
-  }
-  if (options.endpoint.empty() || options.threads < 1 || options.ring_tokens < 1) {
-    return std::fputs(kUsage, stderr), 2;
-  }
+  if (!read_options(argc, argv, options, settings)) return 2;
   holdfast::worker::Claims claims;  // its file is opened while that is allowed
   confine(options, settings);
   describe_device(options, settings);

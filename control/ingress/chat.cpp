@@ -75,12 +75,7 @@ class Renderer {
     }
     const auto extra = root.find("chat_template_kwargs");
     if (extra != root.end() && extra->is_object()) input_.extra_json = extra->dump();
-    const auto generation = root.find("add_generation_prompt");
-    if (generation != root.end() && generation->is_boolean()) {
-      input_.add_generation_prompt = generation->get<bool>();
-    }
-    if (root.value("continue_final_message", json(false)) == true)
-      input_.add_generation_prompt = false;
+    read_generation_prompt(root);
     if (tokenizer.bos() >= 0) input_.bos_token = tokenizer.token_bytes(tokenizer.bos(), true);
     if (tokenizer.eos() >= 0) input_.eos_token = tokenizer.token_bytes(tokenizer.eos(), true);
     input_.date = date;
@@ -122,12 +117,12 @@ class Renderer {
 
   /// Renders the messages in these forms.
   Result<PlainMarks::Text> render(const json& messages, std::uint32_t forms = 0) {
-    const json said = forms == 0 ? messages : in_forms(messages, forms);
+    const json said = in_forms(messages, forms);
     const bool in_text = prefill_ && *prefill_ != chat::Prefill::kThinking;
     json list = marked(said);
     if (in_text) list.back()["content"].get_ref<std::string&>() += marks_.position_mark();
     input_.messages_json = list.dump();
-    if (!has_tools_) input_.tools_json = (forms & kToolsEmpty) != 0 ? "[]" : "";
+    if (!has_tools_) input_.tools_json = no_tools(forms);
     HOLDFAST_TRY(std::string text, chat_.render(input_));
     if (prefill_ == chat::Prefill::kThinking) think(text);
     if (in_text) HOLDFAST_CHECKED(cut(text));
@@ -141,6 +136,19 @@ class Renderer {
   }
 
  private:
+  void read_generation_prompt(const json& root) {
+    const auto generation = root.find("add_generation_prompt");
+    if (generation != root.end() && generation->is_boolean()) {
+      input_.add_generation_prompt = generation->get<bool>();
+    }
+    if (root.value("continue_final_message", json(false)) == true)
+      input_.add_generation_prompt = false;
+  }
+
+  static const char* no_tools(std::uint32_t forms) {
+    return (forms & kToolsEmpty) != 0 ? "[]" : "";
+  }
+
   json marked(json list) const {
     if (!parse_special_) marks_.add(list);
     return list;
@@ -228,7 +236,7 @@ Result<Trial> try_forms(Renderer& renderer, const json& messages) {
   const std::size_t most = std::max<std::size_t>(kTrialBytes / (messages.dump().size() + 1), 4);
   std::optional<Trial> best;
   std::optional<Error> refused;
-  for (std::size_t i = 0; i < trials.size() && i < most; ++i) {
+  for (std::size_t i = 0; i < std::min(trials.size(), most); ++i) {
     auto text = renderer.render(messages, trials[i]);
     if (!text) {
       if (!refused) refused = text.error();

@@ -141,16 +141,21 @@ json move_systems(const json& messages) {
   return out;
 }
 
+/// True if the message goes on with what the one before it says.
+bool joins(const json& before, const json& message) {
+  const std::string role = role_of(message);
+  return role_of(before) == role && (role == "user" || role == "assistant") &&
+         !before.contains("tool_calls");
+}
+
 json join_turns(const json& messages) {
   json out = json::array();
   for (const json& message : messages) {
-    const std::string role = role_of(message);
     const bool is_first_turn = out.empty() || is_system(out.back());
-    if (is_first_turn && role == "assistant") out.push_back({{"role", "user"}, {"content", ""}});
-    const bool joins = !out.empty() && role_of(out.back()) == role &&
-                       (role == "user" || role == "assistant") &&
-                       !out.back().contains("tool_calls");
-    if (!joins) {
+    if (is_first_turn && role_of(message) == "assistant") {
+      out.push_back({{"role", "user"}, {"content", ""}});
+    }
+    if (out.empty() || !joins(out.back(), message)) {
       out.push_back(message);
       continue;
     }
@@ -192,23 +197,27 @@ std::string values_of(const json& arguments) {
 
 }  // namespace
 
+/// Forms that calls may be written in.
+static std::uint32_t forms_of_calls(const json& calls) {
+  std::uint32_t forms = kCallsAsText;
+  for (const json& call : calls) {
+    if (!is_short_id(call.value("id", ""))) forms |= kShortIds;
+    const bool is_object = call["function"]["arguments"].is_object();
+    forms |= is_object ? kArgumentsAsText : kArgumentsAsObjects;
+  }
+  return forms;
+}
+
 std::uint32_t applicable_forms(const json& messages, bool has_tools) {
   std::uint32_t forms = kTurnsJoined | (has_tools ? 0U : kToolsEmpty);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const json& message = messages[i];
     if (is_system(message)) forms |= kSystemInUser | (i > 0 ? kSystemsJoined : 0U);
-    if (role_of(message) == "tool") forms |= kCallsAsText;
-    if (role_of(message) == "tool" && !is_short_id(message.value("tool_call_id", ""))) {
-      forms |= kShortIds;
+    if (role_of(message) == "tool") {
+      forms |= kCallsAsText;
+      if (!is_short_id(message.value("tool_call_id", ""))) forms |= kShortIds;
     }
-    const json* calls = calls_of(message);
-    if (calls == nullptr) continue;
-    forms |= kCallsAsText;
-    for (const json& call : *calls) {
-      if (!is_short_id(call.value("id", ""))) forms |= kShortIds;
-      const bool is_object = call["function"]["arguments"].is_object();
-      forms |= is_object ? kArgumentsAsText : kArgumentsAsObjects;
-    }
+    if (const json* calls = calls_of(message)) forms |= forms_of_calls(*calls);
   }
   return forms;
 }
@@ -225,56 +234,80 @@ std::vector<std::uint32_t> form_trials(std::uint32_t applicable) {
   return trials;
 }
 
+static void make_text(json& arguments) {
+  if (!arguments.is_string()) arguments = arguments.dump();
+}
+
+static void make_object(json& arguments) {
+  if (!arguments.is_object()) arguments = json{{"input", arguments}};
+}
+
 json in_forms(json messages, std::uint32_t forms) {
   if ((forms & kSystemsJoined) != 0) messages = join_systems(messages);
   if ((forms & kShortIds) != 0) shorten_ids(messages);
-  if ((forms & kArgumentsAsText) != 0) {
-    change_arguments(messages, [](json& a) {
-      if (!a.is_string()) a = a.dump();
-    });
-  }
-  if ((forms & kArgumentsAsObjects) != 0) {
-    change_arguments(messages, [](json& a) {
-      if (!a.is_object()) a = json{{"input", a}};
-    });
-  }
+  if ((forms & kArgumentsAsText) != 0) change_arguments(messages, make_text);
+  if ((forms & kArgumentsAsObjects) != 0) change_arguments(messages, make_object);
   if ((forms & kCallsAsText) != 0) write_calls(messages);
   if ((forms & kSystemInUser) != 0) messages = move_systems(messages);
   if ((forms & kTurnsJoined) != 0) messages = join_turns(messages);
   return messages;
 }
 
+namespace {
+
+/// Looks for words in a prompt, in the order of its messages.
+class WordSearch {
+ public:
+  explicit WordSearch(std::string_view prompt) : prompt_(prompt) {}
+
+  bool has(std::string_view word) const {
+    return word.empty() || prompt_.find(word) != std::string_view::npos;
+  }
+  bool has_ahead(std::string_view word) const {
+    return word.empty() || prompt_.find(word, cursor_) != std::string_view::npos;
+  }
+  /// Goes behind the word. Returns false if it is not ahead.
+  bool go_to(std::string_view word) {
+    if (word.empty()) return true;
+    const std::size_t at = prompt_.find(word, cursor_);
+    if (at == std::string_view::npos) return false;
+    cursor_ = at + word.size();
+    return true;
+  }
+
+ private:
+  std::string_view prompt_;
+  std::size_t cursor_ = 0;
+};
+
+bool finds_calls(WordSearch& search, const json& calls) {
+  bool found = true;
+  for (const json& call : calls) {
+    const std::string name = call["function"].value("name", "");
+    const std::string values = values_of(call["function"]["arguments"]);
+    // Templates write the name or the arguments first.
+    found = search.has_ahead(longest_word(values)) && found;
+    found = search.go_to(longest_word(name)) && found;
+  }
+  return found;
+}
+
+bool finds(WordSearch& search, const json& message) {
+  const std::string content = content_of(message);
+  if (is_system(message)) return search.has(longest_word(content));
+  if (const json* calls = calls_of(message)) return finds_calls(search, *calls);
+  const std::string role = role_of(message);
+  if (role == "user" || role == "tool") return search.go_to(longest_word(content));
+  return true;
+}
+
+}  // namespace
+
 std::vector<std::size_t> lost_messages(const json& messages, std::string_view prompt) {
   std::vector<std::size_t> lost;
-  std::size_t cursor = 0;
-  const auto find_next = [&](std::string_view word) {
-    if (word.empty()) return true;
-    const std::size_t at = prompt.find(word, cursor);
-    if (at == std::string_view::npos) return false;
-    cursor = at + word.size();
-    return true;
-  };
+  WordSearch search(prompt);
   for (std::size_t i = 0; i < messages.size(); ++i) {
-    const json& message = messages[i];
-    const std::string content = content_of(message);
-    const std::string role = role_of(message);
-    bool found = true;
-    if (is_system(message)) {
-      const std::string_view word = longest_word(content);
-      found = word.empty() || prompt.find(word) != std::string_view::npos;
-    } else if (const json* calls = calls_of(message)) {
-      for (const json& call : *calls) {
-        const std::string name = call["function"].value("name", "");
-        const std::string values = values_of(call["function"]["arguments"]);
-        const std::string_view value = longest_word(values);
-        // Templates write the name or the arguments first.
-        found = (value.empty() || prompt.find(value, cursor) != std::string_view::npos) && found;
-        found = find_next(longest_word(name)) && found;
-      }
-    } else if (role == "user" || role == "tool") {
-      found = find_next(longest_word(content));
-    }
-    if (!found) lost.push_back(i);
+    if (!finds(search, messages[i])) lost.push_back(i);
   }
   return lost;
 }

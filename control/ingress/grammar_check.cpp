@@ -7,6 +7,26 @@
 
 namespace holdfast::ingress {
 
+namespace {
+
+/// Compiles the grammar, and finds out whether the model's tokens can write it.
+Result<void> check_grammar(const grammar::GrammarRequest& request, bool mirostat,
+                           const text::Tokenizer* tokenizer) {
+  if (tokenizer == nullptr) {
+    return Error{Errc::kUnsupported,
+                 "grammar: the model's file holds no tokenizer; leave the grammar out"};
+  }
+  if (request.finish && mirostat) {
+    return Error{Errc::kUnsupported,
+                 "grammar: 'finish' cannot be honoured with mirostat; leave one of them out"};
+  }
+  HOLDFAST_TRY(const grammar::GrammarPtr compiled, grammar::compile(request));
+  HOLDFAST_CHECKED(grammar::check_coverage(*compiled, grammar::single_bytes(*tokenizer)));
+  return {};
+}
+
+}  // namespace
+
 Result<bool> GrammarCheck::check(const std::string& model_sha, const text::Tokenizer* tokenizer,
                                  const std::string& extra) {
   if (extra.empty()) return false;
@@ -24,16 +44,7 @@ Result<bool> GrammarCheck::check(const std::string& model_sha, const text::Token
   }
   HOLDFAST_TRY(const auto request, grammar::read_extra(extra));
   if (!request) return sampling_extra.embedding.has_value();
-  if (tokenizer == nullptr) {
-    return Error{Errc::kUnsupported,
-                 "grammar: the model's file holds no tokenizer; leave the grammar out"};
-  }
-  if (request->finish && sampling_extra.mirostat != 0) {
-    return Error{Errc::kUnsupported,
-                 "grammar: 'finish' cannot be honoured with mirostat; leave one of them out"};
-  }
-  HOLDFAST_TRY(const grammar::GrammarPtr compiled, grammar::compile(*request));
-  HOLDFAST_CHECKED(grammar::check_coverage(*compiled, grammar::single_bytes(*tokenizer)));
+  HOLDFAST_CHECKED(check_grammar(*request, sampling_extra.mirostat != 0, tokenizer));
   if (key.size() > kKeyBytesMax) return false;
   good_.push_front(std::move(key));
   if (good_.size() > kEntriesMax) good_.pop_back();

@@ -141,6 +141,16 @@ void PlainMarks::add(json& list) const {
   }
 }
 
+namespace {
+
+std::size_t begin_of_last_character(std::string_view text) {
+  std::size_t begin = text.size() - 1;
+  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xc0) == 0x80) --begin;
+  return begin;
+}
+
+}  // namespace
+
 PlainMarks::Text PlainMarks::take(std::string_view rendered) const {
   Text out;
   out.text.reserve(rendered.size());
@@ -157,8 +167,7 @@ PlainMarks::Text PlainMarks::take(std::string_view rendered) const {
     }
     at += mark;
     if (out.text.empty()) continue;
-    std::size_t begin = out.text.size() - 1;
-    while (begin > 0 && (static_cast<unsigned char>(out.text[begin]) & 0xc0) == 0x80) --begin;
+    const std::size_t begin = begin_of_last_character(out.text);
     if (out.plain.empty() || out.plain.back() < begin) out.plain.push_back(begin);
   }
   return out;

@@ -31,6 +31,22 @@ Error name_prompt(Error error, std::size_t i, std::size_t prompts) {
   return error;
 }
 
+/// End of the well-formed text from `good` on, at `middle` or up to three bytes before; `good` if
+/// there is none.
+std::size_t good_end(std::string_view text, std::size_t good, std::size_t middle) {
+  std::size_t cut = middle;
+  while (cut > good && middle - cut < 4 && !is_valid_utf8(text.substr(good, cut - good))) --cut;
+  return cut > good && is_valid_utf8(text.substr(good, cut - good)) ? cut : good;
+}
+
+/// Bytes of the character at `at`; 0 if none is there.
+std::size_t character_size(std::string_view text, std::size_t at) {
+  for (std::size_t n = 1; n <= 4 && at + n <= text.size(); ++n) {
+    if (is_valid_utf8(text.substr(at, n))) return n;
+  }
+  return 0;
+}
+
 /// Offset of the first byte that is not part of well-formed UTF-8. Bisected over prefixes, as a
 /// prefix of good text may end inside a sequence of at most 4 bytes.
 std::size_t first_bad_byte(std::string_view text) {
@@ -38,18 +54,16 @@ std::size_t first_bad_byte(std::string_view text) {
   std::size_t bad = text.size();
   while (bad - good > 4) {
     const std::size_t middle = good + (bad - good) / 2;
-    std::size_t cut = middle;
-    while (cut > good && middle - cut < 4 && !is_valid_utf8(text.substr(good, cut - good))) --cut;
-    if (cut > good && is_valid_utf8(text.substr(good, cut - good))) {
-      good = cut;
+    const std::size_t end = good_end(text, good, middle);
+    if (end > good) {
+      good = end;
     } else {
       bad = middle;
     }
   }
   while (good < text.size()) {
-    std::size_t n = 1;
-    while (n <= 4 && good + n <= text.size() && !is_valid_utf8(text.substr(good, n))) ++n;
-    if (n > 4 || good + n > text.size()) return good;
+    const std::size_t n = character_size(text, good);
+    if (n == 0) return good;
     good += n;
   }
   return good;

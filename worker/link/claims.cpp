@@ -98,6 +98,13 @@ bool Claims::lock() const {
   return false;
 }
 
+/// Bytes of the pool that loads of others are about to take.
+static std::int64_t claimed_of(const std::vector<Claim>& claims, const std::string& pool) {
+  std::int64_t bytes = 0;
+  for (const Claim& c : claims) bytes += c.pool == pool ? c.bytes : 0;
+  return bytes;
+}
+
 Result<void> Claims::claim(std::int64_t bytes, const std::vector<MemoryPool>& pools) {
   if (bytes <= 0 || !lock()) return {};
   std::vector<Claim> claims = read_claims(fd_);
@@ -106,8 +113,7 @@ Result<void> Claims::claim(std::int64_t bytes, const std::vector<MemoryPool>& po
   Result<void> granted;
   for (const MemoryPool& pool : pools) {
     if (pool.available < 0 || pool.part) continue;
-    std::int64_t others = 0;
-    for (const Claim& c : claims) others += c.pool == pool.key ? c.bytes : 0;
+    const std::int64_t others = claimed_of(claims, pool.key);
     if (bytes + others <= pool.available) continue;
     granted =
         Error{Errc::kMemoryExhausted,

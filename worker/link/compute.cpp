@@ -252,6 +252,25 @@ void Compute::run_loader() {
   }
 }
 
+/// Describes a load that is ready. `bytes_before`: of the process, before the load.
+static wire::LoadedModel ready_state(const wire::Load& load, engine::Engine& engine,
+                                     std::int64_t bytes_before) {
+  wire::LoadedModel model = engine.describe();
+  malloc_trim(0);  // frees what only the load needed
+  // A fake engine reports the memory that it pretends to take.
+  if (model.memory.taken == 0) {
+    model.memory.taken = std::max<std::int64_t>(process_bytes() - bytes_before, 0);
+  }
+  model.load_id = load.load_id;
+  model.model_sha = load.model_sha;
+  model.state = "ready";
+  model.progress = 1;
+  // The file was read whole and found as registered (worker/main.cpp); the next load need not
+  // hash it.
+  if (const auto stamp = huggingface::stamp_of(load.path)) model.identity = stamp->identity;
+  return model;
+}
+
 void Compute::load_one(const wire::Load& load) {
   emit(LoadChanged{model_state(load, "loading", "")});
   double reported = 0;
@@ -267,19 +286,7 @@ void Compute::load_one(const wire::Load& load) {
   crash_point(CrashPoint::kWorkerLoadOpened);
   wire::LoadedModel model;
   if (opened.has_value()) {
-    model = opened.value()->describe();
-    malloc_trim(0);  // frees what only the load needed
-    // A fake engine reports the memory that it pretends to take.
-    if (model.memory.taken == 0) {
-      model.memory.taken = std::max<std::int64_t>(process_bytes() - before, 0);
-    }
-    model.load_id = load.load_id;
-    model.model_sha = load.model_sha;
-    model.state = "ready";
-    model.progress = 1;
-    // The file was read whole and found as registered (worker/main.cpp); the next load need not
-    // hash it.
-    if (const auto stamp = huggingface::stamp_of(load.path)) model.identity = stamp->identity;
+    model = ready_state(load, *opened.value(), before);
   } else {
     const Error& error = opened.error();
     log::warn("load failed", {{"load", load.load_id}, {"reason", error.what}});

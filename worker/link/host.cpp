@@ -91,21 +91,28 @@ std::string random_incarnation() {
   return to_hex(bytes);
 }
 
+/// Compares size and time of the file with those that were registered.
+static Result<void> check_stamp(const wire::Load& load, const huggingface::Stamp& stamp) {
+  const std::string what = "load " + load.path + ": ";
+  if (load.size != 0 && stamp.size != load.size) {
+    return Error{Errc::kFileInvalid, what + "has " + std::to_string(stamp.size) +
+                                         " bytes, registered were " + std::to_string(load.size) +
+                                         "; add the model again"};
+  }
+  if (load.mtime_ns != 0 && stamp.mtime_ns != load.mtime_ns) {
+    return Error{Errc::kFileInvalid,
+                 what + "was changed since it was registered; add the model again"};
+  }
+  return {};
+}
+
 Result<huggingface::Stamp> check_model_file(const wire::Load& load) {
   if (load.path.empty()) return huggingface::Stamp{};
   const std::string what = "load " + load.path + ": ";
   const auto stamp = huggingface::stamp_of(load.path);
   if (!stamp) return Error{stamp.error().code, "load " + stamp.error().what};
   if (access(load.path.c_str(), R_OK) != 0) return Error{Errc::kIo, what + std::strerror(errno)};
-  if (load.size != 0 && stamp->size != load.size) {
-    return Error{Errc::kFileInvalid, what + "has " + std::to_string(stamp->size) +
-                                         " bytes, registered were " + std::to_string(load.size) +
-                                         "; add the model again"};
-  }
-  if (load.mtime_ns != 0 && stamp->mtime_ns != load.mtime_ns) {
-    return Error{Errc::kFileInvalid,
-                 what + "was changed since it was registered; add the model again"};
-  }
+  HOLDFAST_CHECKED(check_stamp(load, *stamp));
   if (load.size == 0 || load.model_sha.size() != kShaHex) return *stamp;  // not a registered file
   if (!load.identity.empty() && stamp->identity == load.identity) return *stamp;
   // Moved, copied, or touched since: only its content decides.

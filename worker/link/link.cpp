@@ -145,15 +145,19 @@ void Link::on_message(const wire::Message& message, std::int64_t now_us) {
   } else if (phase_ != Phase::kWelcome) {
     // Meant for the connection before, or from a daemon that was not accepted.
     log::debug("message before WELCOME ignored", {{"type", wire::message_name(message)}});
-  } else if (const auto* ack = std::get_if<wire::Ack>(&message)) {
-    crash_point(CrashPoint::kWorkerAckRead);
-    for (const wire::AckItem& item : ack->items) table_.ack(item);
+  } else {
+    on_order(message, now_us);
+  }
+}
+
+/// Does what the daemon that has accepted this worker wants.
+void Link::on_order(const wire::Message& message, std::int64_t now_us) {
+  if (const auto* ack = std::get_if<wire::Ack>(&message)) {
+    on_ack(*ack);
   } else if (const auto* dispatch = std::get_if<wire::Dispatch>(&message)) {
     on_dispatch(*dispatch, now_us);
   } else if (const auto* adopt = std::get_if<wire::Adopt>(&message)) {
-    crash_point(CrashPoint::kWorkerAdoptRead);
-    if (!is_stale(adopt->fence)) table_.adopt(*adopt);
-    crash_point(CrashPoint::kWorkerAdopted);
+    on_adopt(*adopt);
   } else if (const auto* drop = std::get_if<wire::Drop>(&message)) {
     table_.drop(*drop);
   } else if (const auto* cancel = std::get_if<wire::CancelWork>(&message)) {
@@ -167,6 +171,17 @@ void Link::on_message(const wire::Message& message, std::int64_t now_us) {
     daemon_drains_us_ = !drain->resume;
     drained_sent_ = false;
   }
+}
+
+void Link::on_ack(const wire::Ack& ack) {
+  crash_point(CrashPoint::kWorkerAckRead);
+  for (const wire::AckItem& item : ack.items) table_.ack(item);
+}
+
+void Link::on_adopt(const wire::Adopt& adopt) {
+  crash_point(CrashPoint::kWorkerAdoptRead);
+  if (!is_stale(adopt.fence)) table_.adopt(adopt);
+  crash_point(CrashPoint::kWorkerAdopted);
 }
 
 void Link::on_welcome(const wire::Welcome& welcome, std::int64_t now_us) {
@@ -293,16 +308,24 @@ void Link::flush() {
   for (wire::Returned& item : table_.take_returned()) returned_unsent_.push_back(std::move(item));
   if (phase_ != Phase::kWelcome) return;
   flush_tokens();  // before RETURNED: tokens that were produced count
+  flush_returned();
+  flush_states();
+  const bool draining = stop_.load() || daemon_drains_us_;
+  if (stop_.load() && !drain_announced_) drain_announced_ = send(wire::Drain{});
+  if (draining && table_.empty() && !drained_sent_) drained_sent_ = send(wire::Drained{});
+}
+
+void Link::flush_returned() {
   while (!returned_unsent_.empty() && send(returned_unsent_.front())) {
     returned_unsent_.erase(returned_unsent_.begin());
   }
+}
+
+void Link::flush_states() {
   while (!states_unsent_.empty() && send(wire::StateReport{states_unsent_.begin()->second})) {
     states_unsent_.erase(states_unsent_.begin());
     crash_point(CrashPoint::kWorkerLoadReported);
   }
-  const bool draining = stop_.load() || daemon_drains_us_;
-  if (stop_.load() && !drain_announced_) drain_announced_ = send(wire::Drain{});
-  if (draining && table_.empty() && !drained_sent_) drained_sent_ = send(wire::Drained{});
 }
 
 void Link::flush_tokens() {

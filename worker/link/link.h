@@ -53,6 +53,9 @@ class Link {
   Result<void> open();
   void drain_link_events(std::int64_t now_us);
   void drain_messages(std::int64_t now_us);
+  void on_order(const wire::Message& message, std::int64_t now_us);
+  void on_ack(const wire::Ack& ack);
+  void on_adopt(const wire::Adopt& adopt);
   void on_message(const wire::Message& message, std::int64_t now_us);
   void forget_connection();
   void on_welcome(const wire::Welcome& welcome, std::int64_t now_us);
@@ -64,6 +67,8 @@ class Link {
   void send_hello(std::int64_t now_us);
   void flush();
   void flush_tokens();
+  void flush_returned();
+  void flush_states();
   void on_tick(std::int64_t now_us);
   void send_stats();
   void watch_step(std::int64_t now_us);

@@ -129,14 +129,7 @@ void WorkTable::produced(const engine::Produced& produced) {
   Item& item = items_.at(name->second);
   CHECK_MSG(produced.start == item.next(), "an engine left out or repeated a token");
   CHECK(produced.extra.empty() || produced.extra.size() == produced.ids.size());
-  if (!produced.embedding.empty()) {
-    item.ids.push_back(wire::kVectorToken);
-    item.extra.push_back(wire::vector_text(produced.embedding));
-  }
-  if (item.extra.empty() && !produced.extra.empty()) item.extra.resize(item.ids.size());
-  item.ids.insert(item.ids.end(), produced.ids.begin(), produced.ids.end());
-  item.extra.insert(item.extra.end(), produced.extra.begin(), produced.extra.end());
-  if (!item.extra.empty()) item.extra.resize(item.ids.size());
+  add_tokens(item, produced);
   item.finish = produced.finish;
   item.error = produced.error;
   if (produced.cached_tokens) item.cached_tokens = produced.cached_tokens;
@@ -146,6 +139,17 @@ void WorkTable::produced(const engine::Produced& produced) {
     item.paused = true;
     orders_.push_back({Order::Kind::kPause, item.load_id, item.key, {}});
   }
+}
+
+void WorkTable::add_tokens(Item& item, const engine::Produced& produced) {
+  if (!produced.embedding.empty()) {
+    item.ids.push_back(wire::kVectorToken);
+    item.extra.push_back(wire::vector_text(produced.embedding));
+  }
+  if (item.extra.empty() && !produced.extra.empty()) item.extra.resize(item.ids.size());
+  item.ids.insert(item.ids.end(), produced.ids.begin(), produced.ids.end());
+  item.extra.insert(item.extra.end(), produced.extra.begin(), produced.extra.end());
+  if (!item.extra.empty()) item.extra.resize(item.ids.size());
 }
 
 void WorkTable::add_failed(engine::SequenceKey key, const Error& error) {
@@ -199,6 +203,32 @@ void WorkTable::forget(std::map<Name, Item>::iterator it) {
   items_.erase(it);
 }
 
+/// Up to `most` of the tokens that were not sent, and the end if they are the last.
+wire::TokenEvent WorkTable::event_of(const Name& name, const Item& item, std::int64_t most) {
+  wire::TokenEvent event;
+  event.request_id = name.first;
+  event.choice = name.second;
+  event.fence = item.fence;
+  event.start = item.sent_upto;
+  event.cached_tokens = item.cached_tokens;
+  const std::int64_t skip = item.sent_upto - item.base;
+  const std::int64_t n = std::min(item.next() - item.sent_upto, most);
+  const auto first = item.ids.begin() + skip;
+  event.ids.assign(first, first + n);
+  if (!item.extra.empty()) {
+    const auto extra = item.extra.begin() + skip;
+    event.extra.assign(extra, extra + n);
+  }
+  if (item.sent_upto + n == item.next() && item.finished()) {
+    event.finish = item.finish;
+    if (item.finish == wire::FinishReason::kError) {
+      event.error_code = errc_name(item.error.code);
+      event.error = item.error.what;
+    }
+  }
+  return event;
+}
+
 wire::Tokens WorkTable::unsent(std::size_t tokens_max) const {
   wire::Tokens out;
   std::size_t tokens = 0;
@@ -206,29 +236,8 @@ wire::Tokens WorkTable::unsent(std::size_t tokens_max) const {
   for (const auto& [name, item] : items_) {
     if (!item.adopted || tokens >= tokens_max || extra_bytes >= kExtraBytesMax) continue;
     if (item.sent_upto == item.next() && (!item.finished() || item.finish_sent)) continue;
-    wire::TokenEvent event;
-    event.request_id = name.first;
-    event.choice = name.second;
-    event.fence = item.fence;
-    event.start = item.sent_upto;
-    event.cached_tokens = item.cached_tokens;
-    const std::int64_t skip = item.sent_upto - item.base;
-    const std::int64_t n =
-        std::min(item.next() - item.sent_upto, static_cast<std::int64_t>(tokens_max - tokens));
-    const auto first = item.ids.begin() + skip;
-    event.ids.assign(first, first + n);
-    if (!item.extra.empty()) {
-      const auto extra = item.extra.begin() + skip;
-      event.extra.assign(extra, extra + n);
-      for (const std::string& text : event.extra) extra_bytes += text.size();
-    }
-    if (item.sent_upto + n == item.next() && item.finished()) {
-      event.finish = item.finish;
-      if (item.finish == wire::FinishReason::kError) {
-        event.error_code = errc_name(item.error.code);
-        event.error = item.error.what;
-      }
-    }
+    wire::TokenEvent event = event_of(name, item, static_cast<std::int64_t>(tokens_max - tokens));
+    for (const std::string& text : event.extra) extra_bytes += text.size();
     tokens += event.ids.size();
     out.events.push_back(std::move(event));
   }

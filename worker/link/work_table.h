@@ -89,6 +89,8 @@ class WorkTable {
   bool restamp(Item& item, const wire::Fence& fence, std::int64_t committed);
   void trim(Item& item, std::int64_t upto);
   void end_in_engine(Item& item);
+  static void add_tokens(Item& item, const engine::Produced& produced);
+  static wire::TokenEvent event_of(const Name& name, const Item& item, std::int64_t most);
   void forget(std::map<Name, Item>::iterator it);
   void give_back(const Name& name, const Item& item, const std::string& reason);
 

@@ -21,23 +21,22 @@ class Builder {
     HOLDFAST_CHECKED(embed());
     HOLDFAST_CHECKED(ropes());
     if (s_.layer_input > 0) HOLDFAST_CHECKED(layer_inputs());
-    for (std::int32_t layer = 0; layer < s_.layers; ++layer) {
-      layer_ = layer;
-      if (f_.parallel) {
-        HOLDFAST_CHECKED(parallel_blocks());
-        continue;
-      }
-      HOLDFAST_CHECKED(s_.latent > 0                   ? latent_attention()
-                       : plan::is_recurrent(s_, layer) ? delta()
-                                                       : attention());
-      HOLDFAST_CHECKED(s_.experts > 0 && layer >= s_.dense_layers ? experts() : feed_forward());
-      if (s_.layer_input > 0) HOLDFAST_CHECKED(layer_input());
-      if (p_.details.layer_scale) HOLDFAST_CHECKED(layer_scale());
-    }
+    for (layer_ = 0; layer_ < s_.layers; ++layer_) HOLDFAST_CHECKED(layer());
     layer_ = -1;
     HOLDFAST_CHECKED(logits());
     HOLDFAST_CHECKED(take_.all_taken(s_));
     return std::move(p_);
+  }
+
+  Result<void> layer() {
+    if (f_.parallel) return parallel_blocks();
+    HOLDFAST_CHECKED(s_.latent > 0                    ? latent_attention()
+                     : plan::is_recurrent(s_, layer_) ? delta()
+                                                      : attention());
+    HOLDFAST_CHECKED(s_.experts > 0 && layer_ >= s_.dense_layers ? experts() : feed_forward());
+    if (s_.layer_input > 0) HOLDFAST_CHECKED(layer_input());
+    if (p_.details.layer_scale) HOLDFAST_CHECKED(layer_scale());
+    return {};
   }
 
  private:
@@ -163,6 +162,20 @@ class Builder {
     return {};
   }
 
+  /// Takes the three matrices; layers that share others' pages have the first alone.
+  Result<void> separate_qkv(Op& op, std::int64_t q_rows, std::int64_t kv_rows) {
+    const char* names[] = {"attn_q", "attn_k", "attn_v"};
+    const bool writes_kv = plan::has_kv_pages(s_, layer_);
+    for (int i = 0; i < 3; ++i) {
+      if (i > 0 && !writes_kv) continue;
+      if (i == 2 && plan::has_keys_for_values(p_.details, layer_)) continue;
+      const std::int64_t rows = i > 0 ? kv_rows : f_.gated_heads ? 2 * q_rows : q_rows;
+      HOLDFAST_TRY(op.w[1 + i], matrix(names[i], rows, s_.width));
+      HOLDFAST_CHECKED(bias(op, 1 + i, names[i], s_.qkv_bias));
+    }
+    return {};
+  }
+
   Result<void> qkv() {
     Op op = make(OpKind::kNormQkv);
     op.rope = rope_of_layer();
@@ -171,20 +184,9 @@ class Builder {
     op.value_norm = f_.value_norm;
     const plan::KvHeads heads = plan::heads_of_layer(s_, p_.details, layer_);
     const std::int64_t q_rows = s_.heads * heads.head_dim, kv_rows = heads.heads * heads.head_dim;
-    const bool writes_kv = plan::has_kv_pages(s_, layer_);
     if (f_.pre_norm) HOLDFAST_CHECKED(norm(op, "attn_norm"));
-    if (p_.details.fused_qkv) {
-      HOLDFAST_CHECKED(fused_qkv(op, q_rows, kv_rows));
-    } else {
-      const char* names[] = {"attn_q", "attn_k", "attn_v"};
-      for (int i = 0; i < 3; ++i) {
-        if (i > 0 && !writes_kv) continue;
-        if (i == 2 && plan::has_keys_for_values(p_.details, layer_)) continue;
-        const std::int64_t rows = i > 0 ? kv_rows : f_.gated_heads ? 2 * q_rows : q_rows;
-        HOLDFAST_TRY(op.w[1 + i], matrix(names[i], rows, s_.width));
-        HOLDFAST_CHECKED(bias(op, 1 + i, names[i], s_.qkv_bias));
-      }
-    }
+    HOLDFAST_CHECKED(p_.details.fused_qkv ? fused_qkv(op, q_rows, kv_rows)
+                                          : separate_qkv(op, q_rows, kv_rows));
     Op rows = make(OpKind::kQkNorm);
     rows.rope = op.rope;
     Op& normed = op.row_norm ? rows : op;
@@ -192,7 +194,7 @@ class Builder {
       const std::int64_t q = op.row_norm ? q_rows : heads.head_dim;
       const std::int64_t k = op.row_norm ? kv_rows : heads.head_dim;
       HOLDFAST_TRY(normed.w[4], take_.vector(named("attn_q_norm") + ".weight", q));
-      if (writes_kv) {
+      if (plan::has_kv_pages(s_, layer_)) {
         HOLDFAST_TRY(normed.w[5], take_.vector(named("attn_k_norm") + ".weight", k));
       }
     }

@@ -80,23 +80,23 @@ void divide(std::vector<double>& frequencies, const std::vector<float>& by) {
 
 }  // namespace
 
-Result<Rope> make_rope(Taker& take, const plan::ModelShape& shape, const plan::RopeSpec& spec) {
+namespace {
+
+/// Factors of queries by position: the logarithm grows by steps of the original context.
+std::vector<double> query_steps(const plan::RopeSpec& spec) {
+  constexpr std::int64_t kPositions = 1 << 22, kStepsMost = 1 << 16;
+  const std::int64_t steps = std::min(kPositions / spec.original_context + 2, kStepsMost);
+  std::vector<double> all;
+  for (std::int64_t i = 1; i <= steps; ++i) {
+    all.push_back(1 + spec.temperature * exact_log(static_cast<double>(i)));
+  }
+  return all;
+}
+
+/// Stretches frequencies by the formula, or by the numbers of the file.
+Result<void> scale(Rope& rope, Taker& take, const plan::ModelShape& shape,
+                   const plan::RopeSpec& spec) {
   const std::int64_t pairs = spec.dims / 2;
-  Rope rope;
-  rope.magnitude = spec.magnitude;
-  const double log_base = exact_log(spec.base);
-  for (std::int64_t i = 0; i < pairs; ++i) {
-    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(spec.dims);
-    rope.inv_freq.push_back(exact_exp(exponent * log_base));
-  }
-  if (spec.temperature > 0) {
-    constexpr std::int64_t kPositions = 1 << 22, kStepsMost = 1 << 16;
-    rope.step_length = spec.original_context;
-    const std::int64_t steps = std::min(kPositions / rope.step_length + 2, kStepsMost);
-    for (std::int64_t i = 1; i <= steps; ++i) {
-      rope.query_steps.push_back(1 + spec.temperature * exact_log(static_cast<double>(i)));
-    }
-  }
   std::vector<double>& f = rope.inv_freq;
   if (spec.scaling == plan::RopeScaling::kLongrope) {
     rope.inv_freq_long = f;
@@ -114,11 +114,29 @@ Result<Rope> make_rope(Taker& take, const plan::ModelShape& shape, const plan::R
     for (double& x : f) x /= spec.factor;
   } else if (spec.scaling == plan::RopeScaling::kYarn) {
     const Yarn yarn(spec, spec.dims);
-    for (std::int64_t i = 0; i < pairs; ++i) {
-      double& x = f[static_cast<std::size_t>(i)];
-      x = yarn.stretch(x, i);
+    for (std::size_t i = 0; i < f.size(); ++i) {
+      f[i] = yarn.stretch(f[i], static_cast<std::int64_t>(i));
     }
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Rope> make_rope(Taker& take, const plan::ModelShape& shape, const plan::RopeSpec& spec) {
+  const std::int64_t pairs = spec.dims / 2;
+  Rope rope;
+  rope.magnitude = spec.magnitude;
+  const double log_base = exact_log(spec.base);
+  for (std::int64_t i = 0; i < pairs; ++i) {
+    const double exponent = -2.0 * static_cast<double>(i) / static_cast<double>(spec.dims);
+    rope.inv_freq.push_back(exact_exp(exponent * log_base));
+  }
+  if (spec.temperature > 0) {
+    rope.step_length = spec.original_context;
+    rope.query_steps = query_steps(spec);
+  }
+  HOLDFAST_CHECKED(scale(rope, take, shape, spec));
   return rope;
 }
 
