@@ -74,36 +74,38 @@ void Access::read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any) 
   query.from = from;
   query.limit = 1000;
   const auto self = shared_from_this();
-  object_store_.list(
-      client::AllTenants::local(), query,
-      [self, keys, any](client::Answer<ObjectStore::Page> answer) {
-        const auto* page = std::get_if<ObjectStore::Page>(&answer);
-        if (page == nullptr) return self->end_read(false);
-        for (const StoredObject& stored : page->objects) {
-          const auto body = try_parse_json<nlohmann::json>(stored.body);
-          if (!body.is_object() || body.value("revoked_ms", std::int64_t{0}) > 0) continue;
-          Key key;
-          key.principal = {
-              {body.value("tenant", "default"), stored.id, role_of(body.value("role", ""))},
-              api_key(stored.id, body)};
-          if (body.value("priority", "") == "interactive") key.principal.may_be_interactive = true;
-          key.expires_ms = body.value("expires_ms", std::int64_t{0});
-          (*keys)[body.value("hash", "")] = std::move(key);
-        }
-        const bool some = any || !page->objects.empty();
-        if (page->more) return self->read_page(keys, page->objects.back().seq, some);
-        {
-          const std::lock_guard lock(self->mutex_);
-          if (!self->keys_loaded_ && !some) {
-            log::info(
-                "no API key exists: this user and root may do everything at a loopback address",
-                {{"loopback", self->loopback_ ? "yes" : "no"}});
-          }
-          self->keys_ = std::move(*keys);
-          self->any_ = some;
-        }
-        self->end_read(true);
-      });
+  object_store_.list(client::AllTenants::local(), query,
+                     [self, keys, any](client::Answer<ObjectStore::Page> answer) {
+                       const auto* page = std::get_if<ObjectStore::Page>(&answer);
+                       if (page == nullptr) return self->end_read(false);
+                       for (const StoredObject& stored : page->objects) add_key(stored, *keys);
+                       const bool some = any || !page->objects.empty();
+                       if (page->more) return self->read_page(keys, page->objects.back().seq, some);
+                       self->replace_keys(std::move(*keys), some);
+                       self->end_read(true);
+                     });
+}
+
+/// Adds a stored key unless it was revoked.
+void Access::add_key(const StoredObject& stored, Keys& keys) {
+  const auto body = try_parse_json<nlohmann::json>(stored.body);
+  if (!body.is_object() || body.value("revoked_ms", std::int64_t{0}) > 0) return;
+  Key key;
+  key.principal = {{body.value("tenant", "default"), stored.id, role_of(body.value("role", ""))},
+                   api_key(stored.id, body)};
+  if (body.value("priority", "") == "interactive") key.principal.may_be_interactive = true;
+  key.expires_ms = body.value("expires_ms", std::int64_t{0});
+  keys[body.value("hash", "")] = std::move(key);
+}
+
+void Access::replace_keys(Keys keys, bool any) {
+  const std::lock_guard lock(mutex_);
+  if (!keys_loaded_ && !any) {
+    log::info("no API key exists: this user and root may do everything at a loopback address",
+              {{"loopback", loopback_ ? "yes" : "no"}});
+  }
+  keys_ = std::move(keys);
+  any_ = any;
 }
 
 void Access::end_read(bool read) {
@@ -193,16 +195,18 @@ std::variant<Principal, Response> Access::check(const Request& request) {
     refusal.retry_after_ms = 1000;
     return error_response(refusal);
   }
-  if (!any_ && loopback_) {
-    lock.unlock();
-    if (auto refused = refuse_peer(request)) return std::move(*refused);
-    return Principal::local();
-  }
-  if (!any_) {
+  if (any_) return check_key(hash);
+  if (!loopback_) {
     return unauthorized(
         "this address is open to other machines and no key exists; make one with `holdfast keys "
         "create NAME`");
   }
+  lock.unlock();
+  if (auto refused = refuse_peer(request)) return std::move(*refused);
+  return Principal::local();
+}
+
+std::variant<Principal, Response> Access::check_key(const std::string& hash) const {
   if (hash.empty()) {
     return unauthorized("a key is wanted: Authorization: Bearer KEY (or x-api-key: KEY)");
   }

@@ -54,6 +54,9 @@ class Access : public std::enable_shared_from_this<Access> {
   void begin_read();
   void end_read(bool read);
   void read_page(std::shared_ptr<Keys> keys, std::int64_t from, bool any);
+  static void add_key(const StoredObject& stored, Keys& keys);
+  void replace_keys(Keys keys, bool any);
+  std::variant<Principal, Response> check_key(const std::string& hash) const;
 
   ObjectStore& object_store_;
   const bool loopback_;

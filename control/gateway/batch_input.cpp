@@ -109,6 +109,25 @@ BatchError BatchReader::read_large(std::string_view text, BatchLine* out) {
   return {};
 }
 
+namespace {
+
+/// The fault in method, path or body of a line; its code is empty if there is none.
+BatchError fault_of_call(const json& line, const std::string& endpoint) {
+  if (line.value("method", json()) != "POST") {
+    return {"invalid_method", "method: must be \"POST\"", 0};
+  }
+  if (line.value("url", json()) != json(endpoint)) {
+    return {"mismatched_endpoint", "url: must be \"" + endpoint + "\"", 0};
+  }
+  const auto body = line.find("body");
+  if (body == line.end() || !body->is_object()) {
+    return {"missing_required_parameter", "body: an object is required", 0};
+  }
+  return {};
+}
+
+}  // namespace
+
 /// Reads a line. Returns the fault that fails the whole batch, if any; its code is empty otherwise.
 BatchError BatchReader::read_line(std::string_view text, BatchLine* out) {
   json line;
@@ -131,17 +150,7 @@ BatchError BatchReader::read_line(std::string_view text, BatchLine* out) {
   if (!custom_ids_.insert(out->custom_id).second) {
     return {"duplicate_custom_id", "custom_id \"" + out->custom_id + "\" is there twice", 0};
   }
-  if (line.value("method", json()) != "POST") {
-    return {"invalid_method", "method: must be \"POST\"", 0};
-  }
-  if (line.value("url", json()) != json(endpoint_)) {
-    return {"mismatched_endpoint", "url: must be \"" + endpoint_ + "\"", 0};
-  }
-  const auto body = line.find("body");
-  if (body == line.end() || !body->is_object()) {
-    return {"missing_required_parameter", "body: an object is required", 0};
-  }
-  return {};
+  return fault_of_call(line, endpoint_);
 }
 
 }  // namespace holdfast::gateway

@@ -68,6 +68,12 @@ class BatchWork {
     std::int64_t next = 0;   // next line of the batch, as far as this file tells
     std::int64_t lines = 0;  // lines that it has
   };
+  /// Results that are next in order and go to the same file.
+  struct Run {
+    std::string text;
+    bool to_errors = false;
+    std::size_t end = 0;  // one past the last line
+  };
   /// Receives the answers of calls in flight; it outlives this object.
   struct Inbox {
     std::mutex mutex;
@@ -76,14 +82,20 @@ class BatchWork {
   };
 
   bool lease(bool first);
+  bool is_free();
   bool refresh();
   bool save();
   bool read_input();
+  std::optional<std::string> input_part(std::int64_t at);
+  void process_input();
   std::optional<std::string> line_text(const BatchLine& line);
   bool gives_up(Line& line, const OfflineAnswer& answer) const;
   bool open_sink(Sink& sink, const char* member);
   bool work();
   bool pump();
+  bool refresh_if_due();
+  void end_begun_lines();
+  void start_lines();
   void start(std::size_t number);
   void submit(std::size_t number, const std::string& text);
   std::function<void(OfflineAnswer)> answer_to(std::size_t number);
@@ -91,10 +103,14 @@ class BatchWork {
   void cancel_older();
   void collect();
   bool flush();
+  Run next_run();
   bool append(Sink& sink, const std::string& lines, std::int64_t count, std::int64_t next);
   void count();
   std::string result_of(std::size_t number, bool* failed) const;
   bool finish();
+  bool report_unstarted();
+  std::string end_status() const;
+  bool close();
   bool fail(const std::vector<BatchError>& errors);
   bool close_sink(Sink& sink, const char* member);
   std::string request_id(std::size_t number) const;
@@ -104,6 +120,7 @@ class BatchWork {
   client::Principal owner() const { return client::Principal::on_behalf_of(stored_batch_.owner); }
   bool cancelling() const { return batch_.value("status", "") == "cancelling"; }
   bool expired() const;
+  std::string status() const { return batch_.value("status", std::string()); }
 
   Context& context_;
   const std::string id_;
@@ -149,18 +166,7 @@ bool BatchWork::expired() const {
 /// Takes the lease, or prolongs it. Returns false if another worker has it.
 bool BatchWork::lease(bool first) {
   if (!first && now_ms() < leased_until_ms_ - limits_.lease_ms / 2) return true;
-  if (first) {
-    const auto found = await<ObjectStore::Found>([&](auto done) {
-      context_.object_store->get(kAllTenants, kOpenBatchKind, id_, std::move(done));
-    });
-    const auto* open = std::get_if<ObjectStore::Found>(&found);
-    if (open == nullptr || !*open) return false;
-    const auto body = try_parse_json<json>((*open)->body);
-    const bool taken = body.is_object() && body.value("until_ms", std::int64_t{0}) > now_ms() &&
-                       body.value("worker", "") != worker_;
-    if (taken) return false;
-    lease_version_ = (*open)->version;
-  }
+  if (first && !is_free()) return false;
   const std::int64_t until = now_ms() + limits_.lease_ms;
   ObjectChange change;
   change.kind = kOpenBatchKind;
@@ -174,6 +180,22 @@ bool BatchWork::lease(bool first) {
   lease_version_ = done->version;
   leased_until_ms_ = until;
   last_answer_ms_ = now_ms();
+  return true;
+}
+
+/// Reads the lease as it is stored. Returns false if another worker has it, or the batch is not
+/// open.
+bool BatchWork::is_free() {
+  const auto found = await<ObjectStore::Found>([&](auto done) {
+    context_.object_store->get(kAllTenants, kOpenBatchKind, id_, std::move(done));
+  });
+  const auto* open = std::get_if<ObjectStore::Found>(&found);
+  if (open == nullptr || !*open) return false;
+  const auto body = try_parse_json<json>((*open)->body);
+  const bool taken = body.is_object() && body.value("until_ms", std::int64_t{0}) > now_ms() &&
+                     body.value("worker", "") != worker_;
+  if (taken) return false;
+  lease_version_ = (*open)->version;
   return true;
 }
 
@@ -207,6 +229,17 @@ bool BatchWork::save() {
   return true;
 }
 
+/// Reads bytes of the input file from `at` on; nullopt if that cannot be done now.
+std::optional<std::string> BatchWork::input_part(std::int64_t at) {
+  auto chunk = await<std::string>([&](auto done) {
+    context_.object_store->read(owner(), kFileKind, batch_.value("input_file_id", ""), at,
+                                std::move(done));
+  });
+  auto* part = std::get_if<std::string>(&chunk);
+  if (part == nullptr || part->empty() || stopping_()) return std::nullopt;
+  return std::move(*part);
+}
+
 bool BatchWork::read_input() {
   const std::string file = batch_.value("input_file_id", "");
   const auto found = await<ObjectStore::Found>(
@@ -224,11 +257,8 @@ bool BatchWork::read_input() {
   };
   BatchReader reader(batch_.value("endpoint", ""), context_.params.body_bytes, guard);
   for (std::int64_t at = 0; at < bytes && !reader.is_hopeless();) {
-    const auto chunk = await<std::string>([&](auto done) {
-      context_.object_store->read(owner(), kFileKind, file, at, std::move(done));
-    });
-    const auto* part = std::get_if<std::string>(&chunk);
-    if (part == nullptr || part->empty() || stopping_() || !lease(false)) return false;
+    const auto part = input_part(at);
+    if (!part || !lease(false)) return false;
     reader.feed(*part);
     at += static_cast<std::int64_t>(part->size());
   }
@@ -250,12 +280,8 @@ std::optional<std::string> BatchWork::line_text(const BatchLine& line) {
   }
   const std::int64_t line_end = line.from + static_cast<std::int64_t>(line.bytes);
   while (end() < line_end) {
-    const auto chunk = await<std::string>([&](auto done) {
-      context_.object_store->read(owner(), kFileKind, batch_.value("input_file_id", ""), end(),
-                                  std::move(done));
-    });
-    const auto* part = std::get_if<std::string>(&chunk);
-    if (part == nullptr || part->empty() || stopping_()) return std::nullopt;
+    const auto part = input_part(end());
+    if (!part) return std::nullopt;
     window_ += *part;
   }
   return window_.substr(static_cast<std::size_t>(line.from - window_from_), line.bytes);
@@ -441,27 +467,30 @@ std::string BatchWork::result_of(std::size_t number, bool* failed_line) const {
 /// taken the files over.
 bool BatchWork::flush() {
   while (next_ < lines_.size()) {
-    std::string run;  // lines for the same file
-    bool to_errors = false;
-    std::size_t end = next_;
-    for (; end < lines_.size() && run.size() < kFlushBytes; ++end) {
-      const auto it = open_.find(end);
-      if (it == open_.end() || !it->second.ended) break;
-      bool bad = false;
-      const std::string text = result_of(end, &bad);
-      if (end > next_ && bad != to_errors) break;
-      cut_ = cut_ || (bad && told_to_end_);
-      to_errors = bad;
-      run += text;
-    }
-    if (end == next_) return true;
-    Sink& sink = to_errors ? errors_ : output_;
-    const auto lines = static_cast<std::int64_t>(end - next_);
-    if (!append(sink, run, lines, static_cast<std::int64_t>(end))) return false;
-    open_.erase(open_.begin(), open_.lower_bound(end));
-    next_ = end;
+    const Run run = next_run();
+    if (run.end == next_) return true;
+    Sink& sink = run.to_errors ? errors_ : output_;
+    const auto lines = static_cast<std::int64_t>(run.end - next_);
+    if (!append(sink, run.text, lines, static_cast<std::int64_t>(run.end))) return false;
+    open_.erase(open_.begin(), open_.lower_bound(run.end));
+    next_ = run.end;
   }
   return true;
+}
+
+BatchWork::Run BatchWork::next_run() {
+  Run run;
+  for (run.end = next_; run.end < lines_.size() && run.text.size() < kFlushBytes; ++run.end) {
+    const auto it = open_.find(run.end);
+    if (it == open_.end() || !it->second.ended) break;
+    bool bad = false;
+    const std::string text = result_of(run.end, &bad);
+    if (run.end > next_ && bad != run.to_errors) break;
+    cut_ = cut_ || (bad && told_to_end_);
+    run.to_errors = bad;
+    run.text += text;
+  }
+  return run;
 }
 
 /// Cancels the lines that a dead worker had started: no one waits for them any more.
@@ -478,33 +507,44 @@ void BatchWork::cancel(std::size_t number) {
 /// Starts lines within the limit and takes answers. Returns false if the work ends here, for now.
 bool BatchWork::pump() {
   if (stopping_() || !lease(false)) return false;
-  if (now_ms() - refreshed_ms_ > kRefreshMs) {
-    if (!refresh()) return false;
-    const json before = batch_["request_counts"];
-    count();
-    if (batch_["request_counts"] != before && !save()) refreshed_ms_ = 0;  // changed just now
-  }
-  if (!told_to_end_ && (cancelling() || expired())) {
-    told_to_end_ = true;
-    for (auto& [number, line] : open_) {
-      if (line.ended) continue;
-      cancel(number);
-      if (line.started) continue;
-      line.ended = true;  // it waited for another try
-      line.answer.response = error_response(503, "not accepted");
-    }
-    if (open_.empty()) cancel_older();
-  }
-  for (auto& [number, line] : open_) {
-    const bool again = !line.started && !line.ended && now_ms() >= line.again_ms;
-    if (again && !told_to_end_) start(number);
-  }
-  while (!told_to_end_ && begun_ < lines_.size() &&
-         begun_ - next_ < static_cast<std::size_t>(limits_.lines)) {
-    start(begun_++);
-  }
+  if (!refresh_if_due()) return false;
+  if (!told_to_end_ && (cancelling() || expired())) end_begun_lines();
+  if (!told_to_end_) start_lines();
   collect();
   return flush();
+}
+
+/// Reads the batch and stores its counts now and then. Returns false if it cannot be read.
+bool BatchWork::refresh_if_due() {
+  if (now_ms() - refreshed_ms_ <= kRefreshMs) return true;
+  if (!refresh()) return false;
+  const json before = batch_["request_counts"];
+  count();
+  if (batch_["request_counts"] != before && !save()) refreshed_ms_ = 0;  // changed just now
+  return true;
+}
+
+/// Cancels everything in flight.
+void BatchWork::end_begun_lines() {
+  told_to_end_ = true;
+  for (auto& [number, line] : open_) {
+    if (line.ended) continue;
+    cancel(number);
+    if (line.started) continue;
+    line.ended = true;  // it waited for another try
+    line.answer.response = error_response(503, "not accepted");
+  }
+  if (open_.empty()) cancel_older();
+}
+
+/// Starts lines whose next try is due, and new ones within the limit.
+void BatchWork::start_lines() {
+  for (auto& [number, line] : open_) {
+    if (!line.started && !line.ended && now_ms() >= line.again_ms) start(number);
+  }
+  while (begun_ < lines_.size() && begun_ - next_ < static_cast<std::size_t>(limits_.lines)) {
+    start(begun_++);
+  }
 }
 
 bool BatchWork::work() {
@@ -520,28 +560,37 @@ bool BatchWork::work() {
 /// ends as cancelled even if all of its lines had been started.
 bool BatchWork::finish() {
   const bool begun = next_ == lines_.size();
-  if (!begun && !cancelling()) {  // expired: report each line that was not started
-    cut_ = true;
-    std::string rest;
-    std::int64_t lines = 0;
-    for (std::size_t i = next_; i < lines_.size(); ++i) {
-      ++lines;
-      rest += batch_error_line(request_id(i), lines_[i].custom_id, kExpired,
-                               "the batch expired before this request was begun");
-      if (rest.size() < kFlushBytes && i + 1 < lines_.size()) continue;
-      const auto next = static_cast<std::int64_t>(i + 1);
-      if (!lease(false) || !append(errors_, rest, std::exchange(lines, 0), next)) return false;
-      rest.clear();
-    }
-  }
+  if (!begun && !cancelling() && !report_unstarted()) return false;  // expired
   if (!refresh()) return false;
   count();
-  const std::string end = cancelling() ? "cancelled" : cut_ ? "expired" : "completed";
+  const std::string end = end_status();
   if (end == "completed") set_batch_status(batch_, "finalizing", now_ms());
   if (!close_sink(output_, "output_file_id") || !close_sink(errors_, "error_file_id")) return false;
   crash_point(CrashPoint::kGatewayBatchClosed);
   set_batch_status(batch_, end, now_ms());
   return save();
+}
+
+std::string BatchWork::end_status() const {
+  if (cancelling()) return "cancelled";
+  return cut_ ? "expired" : "completed";
+}
+
+/// Reports each line that was not started as expired.
+bool BatchWork::report_unstarted() {
+  cut_ = true;
+  std::string rest;
+  std::int64_t lines = 0;
+  for (std::size_t i = next_; i < lines_.size(); ++i) {
+    ++lines;
+    rest += batch_error_line(request_id(i), lines_[i].custom_id, kExpired,
+                             "the batch expired before this request was begun");
+    if (rest.size() < kFlushBytes && i + 1 < lines_.size()) continue;
+    const auto next = static_cast<std::int64_t>(i + 1);
+    if (!lease(false) || !append(errors_, rest, std::exchange(lines, 0), next)) return false;
+    rest.clear();
+  }
+  return true;
 }
 
 bool BatchWork::fail(const std::vector<BatchError>& errors) {
@@ -569,17 +618,24 @@ bool BatchWork::run() {
     // two.
     return false;
   }
-  const auto status = [&] { return batch_.value("status", std::string()); };
   if (!batch_ended(status())) {
-    if (read_input()) {
-      batch_["request_counts"]["total"] = lines_.size();
-      if (status() == "validating") set_batch_status(batch_, "in_progress", now_ms());
-      if (save()) work();
-    }
+    process_input();
     if (!refresh()) return false;
   }
-  if (!batch_ended(status())) return false;
-  // The batch stays open until here, so the next worker repeats this after a death.
+  return batch_ended(status()) && close();
+}
+
+/// Reads the input and works on its lines.
+void BatchWork::process_input() {
+  if (!read_input()) return;
+  batch_["request_counts"]["total"] = lines_.size();
+  if (status() == "validating") set_batch_status(batch_, "in_progress", now_ms());
+  if (save()) work();
+}
+
+/// Tells webhooks of the end and removes the batch from the open ones. The batch stays open until
+/// here, so the next worker repeats this after a death.
+bool BatchWork::close() {
   const json at = batch_.value(status() + "_at", json());
   const std::int64_t ended_s = at.is_number_integer() ? at.get<std::int64_t>() : 0;
   if (!put_deliveries(*context_.object_store,

@@ -358,16 +358,8 @@ void Connection::read() {
 void Connection::on_read(const error_code& ec, std::size_t n) {
   reading_ = false;
   if (closed_) return;
-  if (ec) {
-    // A client that has closed its side still gets the rest of a complete answer.
-    if (ec != net::error::eof || !answered_ || pending_bytes() == 0) return close();
-    close_after_ = true;
-    return;
-  }
-  if (lingering_) {
-    discarded_ += n;
-    return discarded_ > kLingerBytesMax ? close() : read();
-  }
+  if (ec) return on_read_error(ec);
+  if (lingering_) return discard(n);
   shared_->stats->bytes_received += n;
   in_.append(read_buffer_.data(), n);
   if (raw_.take && !answered_) return take_raw();
@@ -378,6 +370,18 @@ void Connection::on_read(const error_code& ec, std::size_t n) {
     return;
   }
   parse();
+}
+
+void Connection::discard(std::size_t n) {
+  discarded_ += n;
+  if (discarded_ > kLingerBytesMax) return close();
+  read();
+}
+
+/// A client that has closed its side still gets the rest of a complete answer.
+void Connection::on_read_error(const error_code& ec) {
+  if (ec != net::error::eof || !answered_ || pending_bytes() == 0) return close();
+  close_after_ = true;
 }
 
 void Connection::become_raw(Raw raw) {
@@ -394,35 +398,47 @@ void Connection::take_raw() {
 }
 
 void Connection::parse() {
-  const ServerLimits& limits = shared_->limits;
-  if (!begun_ && !in_.empty()) {
-    begun_ = true;
-    read_due_ = std::min(
-        read_due_, Clock::now() + (stranger_ ? limits.stranger_header_time : limits.header_time));
-  }
+  begin_head();
   const std::size_t used = parser_.feed(in_);
   in_.erase(0, used);
   upload_bytes_ += used;
   if (parser_.state() == State::kFailed) {
     return refuse(parser_.failure_status(), parser_.failure());
   }
-  if (parser_.state() != State::kHead && !looked_) {
-    if (!looking_) {
-      parser_.request().arrived_us = system_clock().monotonic_us();
-      parser_.request().ends = ends_of(socket_);
-    }
-    if (!look()) return;
-  }
+  if (!judge_head()) return;
   if (parser_.state() == State::kDone) return dispatch();
   if (parser_.state() == State::kBody && !std::exchange(body_begun_, true)) begin_body();
   if (waits_for_slot_ || answered_) return;
-  if (parser_.state() == State::kBody && parser_.request().expects_continue && !continued_ &&
-      in_.empty()) {
-    continued_ = true;
-    send("HTTP/1.1 100 Continue\r\n\r\n");
-  }
+  invite_body();
   arm();
   read();
+}
+
+/// Bounds the time of a head from its first byte on.
+void Connection::begin_head() {
+  if (begun_ || in_.empty()) return;
+  begun_ = true;
+  const ServerLimits& limits = shared_->limits;
+  read_due_ = std::min(
+      read_due_, Clock::now() + (stranger_ ? limits.stranger_header_time : limits.header_time));
+}
+
+/// Lets the gate look at a head that is complete. Returns false as look() does.
+bool Connection::judge_head() {
+  if (parser_.state() == State::kHead || looked_) return true;
+  if (!looking_) {
+    parser_.request().arrived_us = system_clock().monotonic_us();
+    parser_.request().ends = ends_of(socket_);
+  }
+  return look();
+}
+
+/// Tells a client that waits with its body to send it.
+void Connection::invite_body() {
+  const bool waits = parser_.state() == State::kBody && parser_.request().expects_continue;
+  if (!waits || continued_ || !in_.empty()) return;
+  continued_ = true;
+  send("HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 /// Asks the gate about a complete head: the caller decides whether more of the request is read.
@@ -697,28 +713,37 @@ void Connection::on_timer() {
     waits_for_slot_ = false;
     return refuse(503, "too many files are being uploaded; try again later");
   }
-  if (now >= read_due_ && !upload_comes_on(now)) {
-    if (lingering_ || !begun_) return close();
-    return refuse(408, parser_.state() == State::kHead ? "the request head took too long"
-                                                       : "the request body took too long");
-  }
-  if (now >= next_due()) {
-    // The socket takes more only when a good part of its buffer is free. A reader may be slower
-    // than that and still take bytes, which the kernel's queue shows.
-    const int queued = kernel_queue();
-    if (pending_bytes() > 0 && queued < queued_) {
-      queued_ = queued;
-      write_progress_ = now;
-    } else if (pending_bytes() > 0) {
-      ++shared_->stats->readers_cut_off;
-      log::info("client takes no bytes: closed",
-                {{"pending", static_cast<std::int64_t>(pending_bytes())}});
-      return close();
-    } else {
-      send(keep_alive_);
-    }
-  }
+  if (now >= read_due_ && !upload_comes_on(now)) return on_read_overdue();
+  if (now >= next_due() && !on_write_due(now)) return;
   arm();
+}
+
+void Connection::on_read_overdue() {
+  if (lingering_ || !begun_) return close();
+  refuse(408, parser_.state() == State::kHead ? "the request head took too long"
+                                              : "the request body took too long");
+}
+
+/// Keeps an idle answer alive, or closes a connection whose client takes no bytes. Returns false if
+/// it was closed.
+bool Connection::on_write_due(Time now) {
+  // The socket takes more only when a good part of its buffer is free. A reader may be slower
+  // than that and still take bytes, which the kernel's queue shows.
+  const int queued = kernel_queue();
+  if (pending_bytes() == 0) {
+    send(keep_alive_);
+    return true;
+  }
+  if (queued < queued_) {
+    queued_ = queued;
+    write_progress_ = now;
+    return true;
+  }
+  ++shared_->stats->readers_cut_off;
+  log::info("client takes no bytes: closed",
+            {{"pending", static_cast<std::int64_t>(pending_bytes())}});
+  close();
+  return false;
 }
 
 }  // namespace holdfast::gateway

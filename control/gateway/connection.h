@@ -89,8 +89,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void start_tls();
   void read();
   void on_read(const boost::system::error_code& ec, std::size_t n);
+  void discard(std::size_t n);
+  void on_read_error(const boost::system::error_code& ec);
   void take_raw();
   void parse();
+  void begin_head();
+  bool judge_head();
+  void invite_body();
   bool look();
   bool become_authenticated(const std::string& tenant);
   void become_stranger();
@@ -106,6 +111,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void close();
   void arm();
   void on_timer();
+  void on_read_overdue();
+  bool on_write_due(Time now);
   int kernel_queue();
   Time next_due() const;
 

@@ -15,27 +15,27 @@ constexpr const char* kExposed =
     "X-Request-Id, Retry-After, X-Holdfast-Duplicate, X-Holdfast-Ignored, "
     "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests";
 
+constexpr std::string_view kOriginCharacters = "abcdefghijklmnopqrstuvwxyz0123456789.-:[]_+";
+constexpr std::string_view kHeaderListCharacters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_, ";
+
+bool consists_of(std::string_view text, std::string_view characters) {
+  return text.find_first_not_of(characters) == std::string_view::npos;
+}
+
 /// True for an origin as browsers send it: scheme://host[:port], in lower case, without a path.
 bool is_origin(std::string_view text) {
   const std::size_t scheme = text.find("://");
   if (scheme == std::string_view::npos || scheme == 0) return false;
   const std::string_view host = text.substr(scheme + 3);
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' || c == '-' || c == ':' ||
-           c == '[' || c == ']' || c == '_' || c == '+';
-  };
   return !host.empty() && host.front() != ':' && host.back() != ':' &&
-         std::all_of(host.begin(), host.end(), plain) &&
-         std::all_of(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(scheme), plain);
+         consists_of(host, kOriginCharacters) &&
+         consists_of(text.substr(0, scheme), kOriginCharacters);
 }
 
 /// True for names of headers with commas and spaces between them.
 bool is_header_list(std::string_view text) {
-  return text.size() <= kRequestedHeadersBytesMax &&
-         std::all_of(text.begin(), text.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '-' || c == '_' || c == ',' || c == ' ';
-         });
+  return text.size() <= kRequestedHeadersBytesMax && consists_of(text, kHeaderListCharacters);
 }
 
 }  // namespace

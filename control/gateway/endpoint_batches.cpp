@@ -41,6 +41,11 @@ std::int64_t window_seconds(const std::string& text) {
   return text.ends_with('h') && hours > 0 && hours <= kHoursMax ? hours * kHour : 0;
 }
 
+bool is_long_pair(const std::string& name, const json& value) {
+  return name.size() > kMetadataNameBytesMax ||
+         (value.is_string() && value.get_ref<const std::string&>().size() > kMetadataTextBytesMax);
+}
+
 void read_metadata(Fields& fields, json* batch) {
   const json* metadata = fields.take("metadata");
   (*batch)["metadata"] = metadata == nullptr ? json() : *metadata;
@@ -50,8 +55,7 @@ void read_metadata(Fields& fields, json* batch) {
   }
   for (const auto& [name, value] : metadata->items()) {
     if (!value.is_string()) fields.fail("metadata", "must be an object of at most 16 texts");
-    if (name.size() > kMetadataNameBytesMax ||
-        (value.is_string() && value.get_ref<const std::string&>().size() > kMetadataTextBytesMax)) {
+    if (is_long_pair(name, value)) {
       fields.fail("metadata", "may have names of 64 and texts of 512 characters");
     }
   }

@@ -145,6 +145,19 @@ void get_console_history(Context& context, ExchangePtr exchange, const Captures&
       context.history == nullptr ? empty_history_document() : context.history->document(since)));
 }
 
+namespace {
+
+Response verb_response(client::Answer<std::string> answer) {
+  const auto* failure = std::get_if<client::Failure>(&answer);
+  if (failure == nullptr) return document_response(std::get<std::string>(std::move(answer)));
+  Response response = error_response(*failure);
+  // The caller was let in; the verb itself is refused.
+  if (failure->code == Errc::kUnauthorized) response.status = 403;
+  return response;
+}
+
+}  // namespace
+
 void post_console_verb(Context& context, ExchangePtr exchange, const Captures& captures) {
   if (auto refused = refuse_console(exchange->request())) {
     return exchange->respond(std::move(*refused));
@@ -173,13 +186,7 @@ void post_console_verb(Context& context, ExchangePtr exchange, const Captures& c
       *all, captures[0], args, [exchange, open](client::Answer<std::string> answer) {
         exchange->post([exchange, open, answer = std::move(answer)]() mutable {
           if (!std::exchange(*open, false)) return;
-          if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-            Response response = error_response(*failure);
-            // The caller was let in; the verb itself is refused.
-            if (failure->code == Errc::kUnauthorized) response.status = 403;
-            return exchange->respond(std::move(response));
-          }
-          exchange->respond(document_response(std::get<std::string>(std::move(answer))));
+          exchange->respond(verb_response(std::move(answer)));
         });
       });
 }

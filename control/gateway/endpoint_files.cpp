@@ -58,15 +58,19 @@ bool read_expiry(const std::vector<FormPart>& parts, std::int64_t* ttl_ms, Field
   return true;
 }
 
+/// The last part of that name; nullptr if there is none.
+const FormPart* last_part(const std::vector<FormPart>& parts, std::string_view name) {
+  const auto found = std::find_if(parts.rbegin(), parts.rend(),
+                                  [&](const FormPart& part) { return part.name == name; });
+  return found == parts.rend() ? nullptr : &*found;
+}
+
 bool read_upload(const Request& request, Upload* out, FieldError* error) {
   const std::string* type = request.header("Content-Type");
   std::vector<FormPart> parts;
   if (!parse_form(type == nullptr ? "" : *type, request.body, &parts, error)) return false;
-  const FormPart* file = nullptr;
-  for (const FormPart& part : parts) {
-    if (part.name == "purpose") out->facts.purpose = part.data;
-    if (part.name == "file") file = &part;
-  }
+  if (const FormPart* purpose = last_part(parts, "purpose")) out->facts.purpose = purpose->data;
+  const FormPart* file = last_part(parts, "file");
   const bool recognised = std::find(std::begin(kPurposes), std::end(kPurposes),
                                     out->facts.purpose) != std::end(kPurposes);
   if (!recognised) {

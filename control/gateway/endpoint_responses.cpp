@@ -205,17 +205,23 @@ void show_now(const TurnPtr& turn, const wire::RequestInfo& info, std::vector<He
   turn->exchange->respond(std::move(response));
 }
 
+/// Cancels a response whose client left before it was accepted, if its headers want that. No client
+/// is attached, so no disconnect would be noticed.
+void cancel_unattended(const TurnPtr& turn, const wire::Accepted& accepted) {
+  const bool ends = turn->headers.on_disconnect == wire::OnDisconnect::kCancel;
+  if (!ends || turn->request.background || accepted.duplicate) return;
+  turn->context.client.cancel_async(turn->from(), accepted.info.request_id,
+                                    [](const client::Answer<wire::RequestInfo>&) {});
+}
+
+/// The event that the client saw last; -1 if it saw none.
+std::int64_t last_sent(const PostHeaders& headers) {
+  return headers.resume && !headers.resume->sent.empty() ? headers.resume->sent[0] : -1;
+}
+
 void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
   const bool background = turn->request.background;
-  if (turn->exchange->closed()) {
-    // No client is attached, so no disconnect would be noticed.
-    const bool ends = turn->headers.on_disconnect == wire::OnDisconnect::kCancel;
-    if (ends && !background && !accepted.duplicate) {
-      turn->context.client.cancel_async(turn->from(), accepted.info.request_id,
-                                        [](const client::Answer<wire::RequestInfo>&) {});
-    }
-    return;
-  }
+  if (turn->exchange->closed()) return cancel_unattended(turn, accepted);
   std::vector<Header> headers =
       answer_headers(turn->generation.ignored, accepted.duplicate, accepted.key, accepted.notes);
   const bool for_good = !background && leaves_for_good(turn->headers, turn->request.stream);
@@ -226,10 +232,7 @@ void on_accepted(const TurnPtr& turn, const wire::Accepted& accepted) {
     attachment->on_output([turn](const json& output) { remember(turn, output); });
   }
   if (turn->request.stream) {
-    const std::int64_t after = turn->headers.resume && !turn->headers.resume->sent.empty()
-                                   ? turn->headers.resume->sent[0]
-                                   : -1;
-    return attachment->stream(accepted.info, after, std::move(headers));
+    return attachment->stream(accepted.info, last_sent(turn->headers), std::move(headers));
   }
   if (background) return show_now(turn, accepted.info, std::move(headers));
   attachment->whole(accepted.info, std::move(headers));

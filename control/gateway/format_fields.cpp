@@ -172,10 +172,7 @@ class FormatReader {
   void typed(const std::string& name, const json& format) {
     const json kind = format.is_object() ? format.value("type", json()) : json();
     if (kind == "text") return;
-    if (kind == "json_object" || kind == "json") {
-      const json* given = member(format, {"schema", "value"});
-      return given == nullptr ? set_grammar(name, "json_object", "") : schema(name, *given);
-    }
+    if (kind == "json_object" || kind == "json") return json_object(name, format);
     if (kind == "json_schema") {
       const json* given = schema_of(format);
       if (given == nullptr) return fields_.fail(name, "lacks 'json_schema.schema', a JSON schema");
@@ -190,6 +187,13 @@ class FormatReader {
     fields_.fail(name,
                  "must have the type \"text\", \"json_object\", \"json_schema\", \"regex\" or "
                  "\"grammar\"");
+  }
+
+  /// Any object, or one by the schema that comes with it.
+  void json_object(const std::string& name, const json& format) {
+    const json* given = member(format, {"schema", "value"});
+    if (given != nullptr) return schema(name, *given);
+    set_grammar(name, "json_object", "");
   }
 
   void of_ollama(const std::string& name, const json& format) {

@@ -107,18 +107,33 @@ std::optional<Reading> read_metrics(const std::string& document) {
   }
 }
 
+namespace {
+
+/// The part of a bucket with the counts (below, upto] that lies under the rank.
+double part_below(double rank, double below, double upto) {
+  return upto > below ? (rank - below) / (upto - below) : 1;
+}
+
+/// Counts of all buckets since `before`; as they are if the two cannot be compared.
+std::vector<double> counts_since(const Reading::Times* before, const Reading::Times& now) {
+  std::vector<double> counts = now.counts;
+  if (before == nullptr || before->counts.size() != now.counts.size()) return counts;
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] -= before->counts[i];
+  return counts;
+}
+
+}  // namespace
+
 std::optional<double> quantile_ms(const Reading::Times* before, const Reading::Times& now,
                                   double q) {
-  const bool comparable = before != nullptr && before->counts.size() == now.counts.size();
-  std::vector<double> counts = now.counts;
-  for (std::size_t i = 0; comparable && i < counts.size(); ++i) counts[i] -= before->counts[i];
+  const std::vector<double> counts = counts_since(before, now);
   if (counts.empty() || counts.back() <= 0) return std::nullopt;
   const double rank = q * counts.back();
   for (std::size_t i = 0; i < now.bounds_s.size(); ++i) {
     if (counts[i] < rank || counts[i] <= 0) continue;
     const double low = i == 0 ? 0 : now.bounds_s[i - 1];
     const double below = i == 0 ? 0 : counts[i - 1];
-    const double within = counts[i] > below ? (rank - below) / (counts[i] - below) : 1;
+    const double within = part_below(rank, below, counts[i]);
     return 1000 * (low + (now.bounds_s[i] - low) * std::clamp(within, 0.0, 1.0));
   }
   return now.bounds_s.empty() ? std::nullopt : std::optional(1000 * now.bounds_s.back());

@@ -18,20 +18,57 @@ struct Scan {
   std::string_view problem;
 };
 
+/// Says what is wrong with the byte at `i`; empty if nothing is.
+std::string_view problem_at(std::string_view bytes, std::size_t i) {
+  const auto c = static_cast<unsigned char>(bytes[i]);
+  const char before = i == 0 ? '\0' : bytes[i - 1];
+  switch (c) {
+    case '\n':
+      return before != '\r' ? "a line ends in LF without CR" : "";
+    case '\r':
+      return i + 1 < bytes.size() && bytes[i + 1] != '\n' ? "CR without LF" : "";
+    case ' ':
+    case '\t':
+      return before == '\n' ? "a header line begins with a space (folded header)" : "";
+    default:
+      return c < 0x20 || c == 0x7f ? "a control character in the head" : "";
+  }
+}
+
+/// Bytes of empty lines before a request, which are allowed (RFC 9112, 2.2); some clients end a
+/// body with one.
+std::size_t empty_lines(std::string_view bytes) {
+  std::size_t size = 0;
+  while (size < kEmptyLineBytesMax && bytes.substr(size).starts_with("\r\n")) size += 2;
+  return size;
+}
+
+/// True if the first line names a version of HTTP, be it one that is not spoken here.
+bool names_version(std::string_view head) {
+  return head.substr(0, head.find('\r')).find(" HTTP/") != std::string_view::npos;
+}
+
+struct HeadFault {
+  int status;
+  std::string text;
+};
+
+HeadFault head_fault(const boost::system::error_code& ec, std::string_view head,
+                     std::uint64_t body_limit) {
+  if (ec == http::error::body_limit) {
+    return {413, "the body is longer than " + std::to_string(body_limit) + " bytes"};
+  }
+  if (ec == http::error::bad_version && names_version(head)) {
+    return {505, "this server speaks HTTP/1.1 and HTTP/1.0"};
+  }
+  return {400, "malformed request head: " + ec.message()};
+}
+
 /// Scans bytes from `from` on for the end of the head and for what must not be in a head.
 Scan scan_head(std::string_view bytes, std::size_t from) {
   for (std::size_t i = from; i < bytes.size(); ++i) {
-    const auto c = static_cast<unsigned char>(bytes[i]);
-    if (c == '\n') {
-      if (i == 0 || bytes[i - 1] != '\r') return {0, "a line ends in LF without CR"};
-      if (i >= 3 && bytes[i - 2] == '\n') return {i + 1, {}};
-    } else if (c == '\r') {
-      if (i + 1 < bytes.size() && bytes[i + 1] != '\n') return {0, "CR without LF"};
-    } else if ((c < 0x20 && c != '\t') || c == 0x7f) {
-      return {0, "a control character in the head"};
-    } else if ((c == ' ' || c == '\t') && i > 0 && bytes[i - 1] == '\n') {
-      return {0, "a header line begins with a space (folded header)"};
-    }
+    if (const auto problem = problem_at(bytes, i); !problem.empty()) return {0, problem};
+    if (bytes[i] == '\n' && i >= 3 && bytes[i - 2] == '\n') return {i + 1, {}};
   }
   return {};
 }
@@ -70,12 +107,8 @@ std::size_t RequestParser::feed(std::string_view bytes) {
 }
 
 std::size_t RequestParser::feed_head(std::string_view bytes) {
-  // Empty lines before a request are allowed (RFC 9112, 2.2); some clients end a body with one.
-  std::size_t skipped = 0;
-  while (scanned_ == 0 && skipped < kEmptyLineBytesMax && bytes.starts_with("\r\n")) {
-    bytes.remove_prefix(2);
-    skipped += 2;
-  }
+  const std::size_t skipped = scanned_ == 0 ? empty_lines(bytes) : 0;
+  bytes.remove_prefix(skipped);
   const Scan scan = scan_head(bytes, scanned_);
   if (!scan.problem.empty()) {
     fail(400, "malformed request head: " + std::string(scan.problem));
@@ -106,14 +139,10 @@ void RequestParser::parse_head(std::string_view head) {
   request_.body_limit = body_limit_;
   boost::system::error_code ec;
   parser.put(boost::asio::const_buffer(head.data(), head.size()), ec);
-  if (ec == http::error::body_limit) {
-    return fail(413, "the body is longer than " + std::to_string(body_limit_) + " bytes");
+  if (ec) {
+    const HeadFault fault = head_fault(ec, head, body_limit_);
+    return fail(fault.status, fault.text);
   }
-  if (ec == http::error::bad_version &&
-      head.substr(0, head.find('\r')).find(" HTTP/") != std::string_view::npos) {
-    return fail(505, "this server speaks HTTP/1.1 and HTTP/1.0");
-  }
-  if (ec) return fail(400, "malformed request head: " + ec.message());
   const auto& message = parser.get();
   request_.method = std::string(message.method_string());
   request_.http11 = message.version() == 11;
@@ -128,35 +157,44 @@ void RequestParser::parse_head(std::string_view head) {
 }
 
 bool RequestParser::check_framing() {
-  int hosts = 0;
-  bool length = false;
-  bool transfer = false;
+  Framing framing;
   for (const Header& h : request_.headers) {
-    if (equal_ignoring_case(h.first, "host")) ++hosts;
-    if (equal_ignoring_case(h.first, "content-length")) length = true;
-    if (equal_ignoring_case(h.first, "transfer-encoding")) {
-      transfer = true;
-      if (!equal_ignoring_case(h.second, "chunked")) {
-        fail(501, "Transfer-Encoding: only \"chunked\" is understood");
-        return false;
-      }
-    }
-    if (equal_ignoring_case(h.first, "expect")) {
-      if (!equal_ignoring_case(h.second, "100-continue")) {
-        fail(417, "Expect: only \"100-continue\" is understood");
-        return false;
-      }
-      request_.expects_continue = request_.http11;
-    }
+    if (!read_framing(h, framing)) return false;
   }
-  if (length && transfer) {
-    fail(400, "Content-Length and Transfer-Encoding in one request");
-  } else if (transfer && !request_.http11) {
-    fail(400, "Transfer-Encoding in an HTTP/1.0 request");
-  } else if (hosts > 1 || (hosts == 0 && request_.http11)) {
-    fail(400, "HTTP/1.1 wants exactly one Host header");
-  }
+  const char* fault = fault_of(framing, request_.http11);
+  if (fault != nullptr) fail(400, fault);
   return state_ != State::kFailed;
+}
+
+const char* RequestParser::fault_of(const Framing& framing, bool http11) {
+  if (framing.length && framing.transfer) {
+    return "Content-Length and Transfer-Encoding in one request";
+  }
+  if (framing.transfer && !http11) return "Transfer-Encoding in an HTTP/1.0 request";
+  if (framing.hosts > 1 || (framing.hosts == 0 && http11)) {
+    return "HTTP/1.1 wants exactly one Host header";
+  }
+  return nullptr;
+}
+
+bool RequestParser::read_framing(const Header& h, Framing& framing) {
+  if (equal_ignoring_case(h.first, "host")) ++framing.hosts;
+  if (equal_ignoring_case(h.first, "content-length")) framing.length = true;
+  if (equal_ignoring_case(h.first, "transfer-encoding")) {
+    framing.transfer = true;
+    if (!equal_ignoring_case(h.second, "chunked")) {
+      fail(501, "Transfer-Encoding: only \"chunked\" is understood");
+      return false;
+    }
+  }
+  if (equal_ignoring_case(h.first, "expect")) {
+    if (!equal_ignoring_case(h.second, "100-continue")) {
+      fail(417, "Expect: only \"100-continue\" is understood");
+      return false;
+    }
+    request_.expects_continue = request_.http11;
+  }
+  return true;
 }
 
 bool RequestParser::split_target(std::string_view target) {
@@ -172,7 +210,10 @@ bool RequestParser::split_target(std::string_view target) {
   }
   const std::size_t mark = target.find('?');
   request_.path = std::string(target.substr(0, mark));
-  std::string_view rest = mark == std::string_view::npos ? "" : target.substr(mark + 1);
+  return mark == std::string_view::npos || read_query(target.substr(mark + 1));
+}
+
+bool RequestParser::read_query(std::string_view rest) {
   while (!rest.empty()) {
     const std::size_t amp = rest.find('&');
     const std::string_view pair = rest.substr(0, amp);

@@ -49,8 +49,17 @@ class RequestParser {
   std::size_t feed_head(std::string_view bytes);
   std::size_t feed_body(std::string_view bytes);
   void parse_head(std::string_view head);
+  /// The headers that say where the request ends.
+  struct Framing {
+    int hosts = 0;
+    bool length = false;
+    bool transfer = false;
+  };
   bool check_framing();
+  bool read_framing(const Header& h, Framing& framing);
+  static const char* fault_of(const Framing& framing, bool http11);
   bool split_target(std::string_view target);
+  bool read_query(std::string_view rest);
   void finish();
 
   ParseLimits limits_;

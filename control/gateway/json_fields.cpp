@@ -89,28 +89,37 @@ bool Fields::boolean(std::string_view name, bool* out) {
   return true;
 }
 
+namespace {
+
+/// True for a floating-point number that stands for an integer: some languages print 16.0 for 16.
+bool is_whole(double d) {
+  return d == std::floor(d) && std::abs(d) < 9e15;
+}
+
+/// The value of a whole number; nullopt if it is too large.
+std::optional<std::int64_t> int64_of(const json& number) {
+  if (number.is_number_float()) return static_cast<std::int64_t>(number.get<double>());
+  if (!number.is_number_unsigned()) return number.get<std::int64_t>();
+  const auto big = number.get<std::uint64_t>();
+  if (big > static_cast<std::uint64_t>(INT64_MAX)) return std::nullopt;
+  return static_cast<std::int64_t>(big);
+}
+
+}  // namespace
+
 bool Fields::integer(std::string_view name, std::int64_t low, std::int64_t high,
                      std::int64_t* out) {
   const json* value = take(name);
   if (value == nullptr) return false;
-  std::optional<std::int64_t> read;
-  if (value->is_number_unsigned()) {
-    const auto big = value->get<std::uint64_t>();
-    if (big <= static_cast<std::uint64_t>(INT64_MAX)) read = static_cast<std::int64_t>(big);
-  } else if (value->is_number_integer()) {
-    read = value->get<std::int64_t>();
-  } else if (value->is_number_float()) {
-    const double d = value->get<double>();  // some languages print 16.0 for 16
-    if (d == std::floor(d) && std::abs(d) < 9e15) {
-      read = static_cast<std::int64_t>(d);
-    } else {
-      fail(name, "must be an integer");
-      return false;
-    }
-  } else {
+  if (!value->is_number()) {
     fail(name, "must be an integer, it is a " + json_kind(*value));
     return false;
   }
+  if (value->is_number_float() && !is_whole(value->get<double>())) {
+    fail(name, "must be an integer");
+    return false;
+  }
+  const auto read = int64_of(*value);
   if (!read || *read < low || *read > high) {
     fail(name, "must be between " + std::to_string(low) + " and " + std::to_string(high));
     return false;

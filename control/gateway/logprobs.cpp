@@ -24,18 +24,23 @@ json bytes_of(const std::string& text) {
   return out;
 }
 
+/// Returns the bytes of an alternative, [id, log-probability, bytes]; without bytes a name for it.
+std::string bytes_of_alternative(const json& entry) {
+  std::string bytes;
+  for (const json& byte : entry.size() == 3 ? entry[2] : json::array()) {
+    if (byte.is_number_integer()) bytes.push_back(static_cast<char>(byte.get<int>()));
+  }
+  if (bytes.empty()) bytes = "token_id:" + std::to_string(entry[0].get<std::int64_t>());
+  return bytes;
+}
+
 /// Returns the alternatives of a token: bytes and log-probability.
 std::vector<std::pair<std::string, json>> top_of(const json& extra) {
   std::vector<std::pair<std::string, json>> out;
   if (!extra.is_object() || !extra.contains("top") || !extra["top"].is_array()) return out;
   for (const json& entry : extra["top"]) {
     if (!entry.is_array() || entry.size() < 2 || !entry[0].is_number_integer()) continue;
-    std::string bytes;
-    for (const json& byte : entry.size() == 3 ? entry[2] : json::array()) {
-      if (byte.is_number_integer()) bytes.push_back(static_cast<char>(byte.get<int>()));
-    }
-    if (bytes.empty()) bytes = "token_id:" + std::to_string(entry[0].get<std::int64_t>());
-    out.emplace_back(std::move(bytes), entry[1]);
+    out.emplace_back(bytes_of_alternative(entry), entry[1]);
   }
   return out;
 }
@@ -131,6 +136,17 @@ double mean_logprob(const std::vector<TokenLog>& logs) {
                       : sum / static_cast<double>(logs.size());
 }
 
+namespace {
+
+/// The bytes of a token as they are at the beginning of `rest`: SentencePiece puts a space in front
+/// of a text.
+std::string_view bytes_in_text(std::string_view bytes, std::string_view rest) {
+  if (bytes.starts_with(' ') && !rest.starts_with(bytes)) bytes.remove_prefix(1);
+  return bytes;
+}
+
+}  // namespace
+
 std::vector<std::int64_t> prompt_offsets(std::string_view text, const wire::PromptScores& scores) {
   constexpr std::size_t kFar = 64;  // most bytes of text between two found tokens
   std::vector<std::int64_t> offsets;
@@ -143,9 +159,9 @@ std::vector<std::int64_t> prompt_offsets(std::string_view text, const wire::Prom
   for (const wire::TokenId id : scores.ids) {
     const auto entry = scores.token_bytes.find(id);
     std::string_view bytes;
-    if (entry != scores.token_bytes.end()) bytes = entry->second.bytes;
-    // SentencePiece puts a space in front of a text.
-    if (bytes.starts_with(' ') && !text.substr(at).starts_with(bytes)) bytes.remove_prefix(1);
+    if (entry != scores.token_bytes.end()) {
+      bytes = bytes_in_text(entry->second.bytes, text.substr(at));
+    }
     const bool whole = text.substr(at).starts_with(bytes);
     const std::size_t found = whole ? at : text.substr(0, at + kFar + bytes.size()).find(bytes, at);
     const bool control = entry != scores.token_bytes.end() && entry->second.control;

@@ -23,20 +23,31 @@ void add_line(std::string* text, const std::string& line) {
   *text += line;
 }
 
+bool text_of_document(const json& block, std::string* out) {
+  const bool text = block.contains("source") && block["source"].is_object() &&
+                    text_member(block["source"], "type") == "text";
+  if (!text) return false;
+  add_line(out, text_member(block, "title"));
+  add_line(out, text_member(block["source"], "data"));
+  return true;
+}
+
+bool text_of_search_result(const json& block, std::string* out) {
+  if (!block.contains("content") || !block["content"].is_array()) return false;
+  add_line(out, text_member(block, "title"));
+  for (const json& part : block["content"]) {
+    if (part.is_object()) add_line(out, text_member(part, "text"));
+  }
+  return true;
+}
+
 /// Takes the text of a block. Returns false if the block has none.
 bool text_of_block(const json& block, std::string* out) {
   const std::string kind = text_member(block, "type");
+  if (kind == "document") return text_of_document(block, out);
+  if (kind == "search_result") return text_of_search_result(block, out);
   if (kind == "text") {
     add_line(out, text_member(block, "text"));
-  } else if (kind == "document" && block.contains("source") && block["source"].is_object() &&
-             text_member(block["source"], "type") == "text") {
-    add_line(out, text_member(block, "title"));
-    add_line(out, text_member(block["source"], "data"));
-  } else if (kind == "search_result" && block.contains("content") && block["content"].is_array()) {
-    add_line(out, text_member(block, "title"));
-    for (const json& part : block["content"]) {
-      if (part.is_object()) add_line(out, text_member(part, "text"));
-    }
   } else if (kind == "tool_reference") {
     add_line(out, text_member(block, "tool_name"));
   } else {
@@ -86,32 +97,42 @@ struct Blocks {
   json calls = json::array();
 
   bool add(const std::string& at, const json& block) {
-    const std::string kind = block.is_object() ? text_member(block, "type") : std::string();
-    if (block.is_object() && text_of_block(block, &text)) return true;
+    if (!block.is_object()) return refuse(at, block);
+    if (text_of_block(block, &text)) return true;
+    const std::string kind = text_member(block, "type");
     if (kind == "tool_use" && role == "assistant") {
-      calls.push_back({{"id", text_member(block, "id")},
-                       {"type", "function"},
-                       {"function",
-                        {{"name", block.value("name", json(""))},
-                         {"arguments", block.value("input", json())}}}});
+      add_call(block);
     } else if (kind == "tool_result" && role == "user") {
-      std::string result;
-      const std::string name = at + ".content";
-      const json content = without_pictures(name, block.value("content", json()), &chat);
-      if (!read_text(fields, name, content, &result)) return false;
-      end();  // ends the message before it
-      messages.push_back({{"role", "tool"},
-                          {"tool_call_id", text_member(block, "tool_use_id")},
-                          {"content", result}});
+      return add_result(at + ".content", block);
     } else if (kind == "thinking") {
       add_line(&thinking, text_member(block, "thinking"));
     } else if (is_of_server_tool(kind)) {
       chat[at + ":" + kind] = true;
-    } else if (kind != "redacted_thinking") {
-      fields.fail(at + ".type", kind_of(block) + " is not read by this server: " +
-                                    "blocks here may be text, thinking, tool_use or tool_result");
-      return false;
+    } else {
+      return kind == "redacted_thinking" || refuse(at, block);
     }
+    return true;
+  }
+  bool refuse(const std::string& at, const json& block) {
+    fields.fail(at + ".type", kind_of(block) + " is not read by this server: " +
+                                  "blocks here may be text, thinking, tool_use or tool_result");
+    return false;
+  }
+  void add_call(const json& block) {
+    calls.push_back(
+        {{"id", text_member(block, "id")},
+         {"type", "function"},
+         {"function",
+          {{"name", block.value("name", json(""))}, {"arguments", block.value("input", json())}}}});
+  }
+  bool add_result(const std::string& name, const json& block) {
+    std::string result;
+    const json content = without_pictures(name, block.value("content", json()), &chat);
+    if (!read_text(fields, name, content, &result)) return false;
+    end();  // ends the message before it
+    messages.push_back({{"role", "tool"},
+                        {"tool_call_id", text_member(block, "tool_use_id")},
+                        {"content", result}});
     return true;
   }
 
@@ -175,6 +196,26 @@ void read_prefill(Fields& fields, std::size_t at, json* chat) {
   (*chat)["continue_final_message"] = true;
 }
 
+/// Adds the messages that a message of the body stands for.
+bool read_message(Fields& fields, const std::string& name, const json& message, json* chat,
+                  json* messages) {
+  const json role = message.is_object() ? message.value("role", json()) : json();
+  if (role != "user" && role != "assistant" && role != "system") {
+    fields.fail(name + ".role", "must be \"user\" or \"assistant\"");
+    return false;
+  }
+  const json content = message.value("content", json());
+  if (content.is_string()) {
+    messages->push_back({{"role", role}, {"content", content}});
+    return true;
+  }
+  if (!content.is_array()) {
+    fields.fail(name + ".content", "must be a text or a list of blocks");
+    return false;
+  }
+  return read_blocks(fields, name + ".content", role.get<std::string>(), content, chat, messages);
+}
+
 void read_messages(Fields& fields, json* chat) {
   json messages = json::array();
   if (const json* system = fields.take("system")) {
@@ -187,21 +228,8 @@ void read_messages(Fields& fields, json* chat) {
     return fields.fail("messages", "is required: an array of at least one message");
   }
   for (std::size_t i = 0; i < given->size(); ++i) {
-    const json& message = (*given)[i];
     const std::string name = "messages[" + std::to_string(i) + "]";
-    const json role = message.is_object() ? message.value("role", json()) : json();
-    if (role != "user" && role != "assistant" && role != "system") {
-      return fields.fail(name + ".role", "must be \"user\" or \"assistant\"");
-    }
-    const json content = message.value("content", json());
-    if (content.is_string()) {
-      messages.push_back({{"role", role}, {"content", content}});
-    } else if (!content.is_array()) {
-      return fields.fail(name + ".content", "must be a text or a list of blocks");
-    } else if (!read_blocks(fields, name + ".content", role.get<std::string>(), content, chat,
-                            &messages)) {
-      return;
-    }
+    if (!read_message(fields, name, (*given)[i], chat, &messages)) return;
   }
   (*chat)["messages"] = std::move(messages);
   if (given->back()["role"] == "assistant") read_prefill(fields, given->size() - 1, chat);
@@ -240,13 +268,7 @@ json plain_tool(const json& tool) {
   return plain;
 }
 
-void read_tools(Fields& fields, json* chat) {
-  if (const json* tools = fields.take("tools")) {
-    if (!tools->is_array()) return fields.fail("tools", "must be an array");
-    json list = json::array();
-    for (const json& tool : *tools) list.push_back(plain_tool(tool));
-    (*chat)["tools"] = std::move(list);
-  }
+void read_tool_choice(Fields& fields, json* chat) {
   const json* choice = fields.take("tool_choice");
   if (choice == nullptr) return;
   const json kind = choice->is_object() ? choice->value("type", json()) : json();
@@ -265,6 +287,22 @@ void read_tools(Fields& fields, json* chat) {
   }
 }
 
+void read_tools(Fields& fields, json* chat) {
+  if (const json* tools = fields.take("tools")) {
+    if (!tools->is_array()) return fields.fail("tools", "must be an array");
+    json list = json::array();
+    for (const json& tool : *tools) list.push_back(plain_tool(tool));
+    (*chat)["tools"] = std::move(list);
+  }
+  read_tool_choice(fields, chat);
+}
+
+void read_user(Fields& fields, json* chat) {
+  const json* metadata = fields.take("metadata");
+  if (metadata == nullptr || !metadata->is_object() || !metadata->contains("user_id")) return;
+  (*chat)["user"] = (*metadata)["user_id"];
+}
+
 }  // namespace
 
 bool parse_message(const json& body, const ParamLimits& limits, Generation* out,
@@ -279,9 +317,7 @@ bool parse_message(const json& body, const ParamLimits& limits, Generation* out,
   }
   chat["max_tokens"] = tokens;
   if (const json* stops = fields.take("stop_sequences")) chat["stop"] = *stops;
-  if (const json* metadata = fields.take("metadata"); metadata && metadata->is_object()) {
-    if (metadata->contains("user_id")) chat["user"] = (*metadata)["user_id"];
-  }
+  read_user(fields, &chat);
   for (const std::string& name : fields.unknown()) chat[name] = body[name];
   if (fields.error()) {
     *error = *fields.error();

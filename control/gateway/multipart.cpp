@@ -12,6 +12,19 @@ constexpr std::size_t kPartsMax = 64;
 constexpr std::size_t kHeadBytesMax = 4096;
 constexpr std::size_t kBoundaryBytesMax = 70;  // RFC 2046
 
+/// Reads a value in quotes, which begins at the first byte. `used`: where its last quote is; there
+/// is no value without one.
+std::optional<std::string> quoted_value(std::string_view rest, std::size_t* used) {
+  std::string value;
+  std::size_t at = 1;
+  for (; at < rest.size() && rest[at] != '"'; ++at) {
+    if (rest[at] == '\\' && at + 1 < rest.size()) ++at;
+    value.push_back(rest[at]);
+  }
+  *used = at;
+  return at == rest.size() ? std::nullopt : std::optional(std::move(value));
+}
+
 /// Returns the value of a header's parameter: `name=value` or `name="va\"lue"`.
 std::optional<std::string> parameter(std::string_view header, std::string_view name) {
   std::size_t at = header.find(';');
@@ -21,14 +34,11 @@ std::optional<std::string> parameter(std::string_view header, std::string_view n
     if (equals == std::string_view::npos) return std::nullopt;
     const std::string_view key = trimmed(header.substr(0, equals));
     std::string_view rest = header.substr(equals + 1);
-    std::string value;
+    std::optional<std::string> value;
     std::size_t used = 0;
-    if (!rest.empty() && rest.front() == '"') {
-      for (used = 1; used < rest.size() && rest[used] != '"'; ++used) {
-        if (rest[used] == '\\' && used + 1 < rest.size()) ++used;
-        value.push_back(rest[used]);
-      }
-      if (used == rest.size()) return std::nullopt;  // no closing quote
+    if (rest.starts_with('"')) {
+      value = quoted_value(rest, &used);
+      if (!value) return std::nullopt;
     } else {
       used = std::min(rest.find(';'), rest.size());
       value = trimmed(rest.substr(0, used));
@@ -65,6 +75,29 @@ bool read_head(std::string_view head, FormPart* part, FieldError* error) {
 
 }  // namespace
 
+namespace {
+
+/// Takes a part and the boundary behind it from the body. `next`: that boundary.
+bool read_part(std::string_view& body, std::string_view next, std::vector<FormPart>* out,
+               FieldError* error) {
+  if (!body.starts_with("\r\n")) return fail(error, "has a line behind its boundary");
+  if (out->size() == kPartsMax) return fail(error, "has more than 64 parts");
+  body.remove_prefix(2);
+  const std::size_t head = body.substr(0, kHeadBytesMax).find("\r\n\r\n");
+  if (head == std::string_view::npos) return fail(error, "has a part without an end of its head");
+  FormPart part;
+  if (!read_head(body.substr(0, head), &part, error)) return false;
+  body.remove_prefix(head + 4);
+  const std::size_t end = body.find(next);
+  if (end == std::string_view::npos) return fail(error, "ends inside a part");
+  part.data = body.substr(0, end);
+  out->push_back(std::move(part));
+  body.remove_prefix(end + next.size());
+  return true;
+}
+
+}  // namespace
+
 bool parse_form(std::string_view content_type, std::string_view body, std::vector<FormPart>* out,
                 FieldError* error) {
   const std::string_view kind = content_type.substr(0, content_type.find(';'));
@@ -80,19 +113,7 @@ bool parse_form(std::string_view content_type, std::string_view body, std::vecto
   if (!body.starts_with(mark)) return fail(error, "does not begin with its boundary");
   body.remove_prefix(mark.size());
   while (!body.starts_with("--")) {
-    if (!body.starts_with("\r\n")) return fail(error, "has a line behind its boundary");
-    if (out->size() == kPartsMax) return fail(error, "has more than 64 parts");
-    body.remove_prefix(2);
-    const std::size_t head = body.substr(0, kHeadBytesMax).find("\r\n\r\n");
-    if (head == std::string_view::npos) return fail(error, "has a part without an end of its head");
-    FormPart part;
-    if (!read_head(body.substr(0, head), &part, error)) return false;
-    body.remove_prefix(head + 4);
-    const std::size_t end = body.find(next);
-    if (end == std::string_view::npos) return fail(error, "ends inside a part");
-    part.data = body.substr(0, end);
-    out->push_back(std::move(part));
-    body.remove_prefix(end + next.size());
+    if (!read_part(body, next, out, error)) return false;
   }
   return true;
 }

@@ -76,23 +76,27 @@ PeerUsers::~PeerUsers() {
 std::optional<uid_t> PeerUsers::find(const TcpEnds& ends) {
   const std::lock_guard lock(mutex_);
   auto first = ask(ends);
-  const auto second = first ? ask(ends) : std::nullopt;
-  if (first && second) {
-    if (first->inode == 0 || second->inode != first->inode) return std::nullopt;
-    return first->user;
-  }
+  auto second = first ? ask(ends) : std::nullopt;
+  if (first && second) return user_of(*first, *second);
   first = read(ends);
-  const auto again = first ? read(ends) : std::nullopt;
-  if (!first || !again || first->inode == 0 || again->inode != first->inode) return std::nullopt;
-  return first->user;
+  second = first ? read(ends) : std::nullopt;
+  return first && second ? user_of(*first, *second) : std::nullopt;
 }
 
-std::optional<PeerUsers::Holder> PeerUsers::ask(const TcpEnds& ends) {
-  if (diag_ < 0) return std::nullopt;
-  struct {
-    nlmsghdr head;
-    inet_diag_req_v2 body;
-  } question = {};
+std::optional<uid_t> PeerUsers::user_of(const Holder& first, const Holder& second) {
+  if (first.inode == 0 || second.inode != first.inode) return std::nullopt;
+  return first.user;
+}
+
+namespace {
+
+struct DiagQuestion {
+  nlmsghdr head;
+  inet_diag_req_v2 body;
+};
+
+DiagQuestion question_about(const TcpEnds& ends) {
+  DiagQuestion question = {};
   question.head.nlmsg_len = sizeof question;
   question.head.nlmsg_type = SOCK_DIAG_BY_FAMILY;
   question.head.nlmsg_flags = NLM_F_REQUEST;
@@ -106,6 +110,14 @@ std::optional<PeerUsers::Holder> PeerUsers::ask(const TcpEnds& ends) {
   std::memcpy(id.idiag_src, ends.client.address.data(), bytes);
   std::memcpy(id.idiag_dst, ends.server.address.data(), bytes);
   id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  return question;
+}
+
+}  // namespace
+
+std::optional<PeerUsers::Holder> PeerUsers::ask(const TcpEnds& ends) {
+  if (diag_ < 0) return std::nullopt;
+  const DiagQuestion question = question_about(ends);
   if (send(diag_, &question, sizeof question, 0) != static_cast<ssize_t>(sizeof question)) {
     return std::nullopt;
   }
@@ -117,6 +129,7 @@ std::optional<PeerUsers::Holder> PeerUsers::ask(const TcpEnds& ends) {
     return std::nullopt;
   }
   const auto* found = reinterpret_cast<const inet_diag_msg*>(NLMSG_DATA(head));
+  const inet_diag_sockid& id = question.body.id;
   // Without such a connection the kernel may name a listener at the client's address.
   if (!may_be_held(found->idiag_state) || found->id.idiag_sport != id.idiag_sport ||
       found->id.idiag_dport != id.idiag_dport) {

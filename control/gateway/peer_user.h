@@ -31,6 +31,7 @@ class PeerUsers {
     uid_t user = 0;
     std::uint64_t inode = 0;  // 0: no process holds it
   };
+  static std::optional<uid_t> user_of(const Holder& first, const Holder& second);
   std::optional<Holder> ask(const TcpEnds& ends);
   std::optional<Holder> read(const TcpEnds& ends);
 

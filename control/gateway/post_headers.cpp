@@ -34,18 +34,23 @@ bool read_idem_key(const Request& request, std::string* key, FieldError* error) 
   return true;
 }
 
+static bool read_disconnect_policy(const Request& request, PostHeaders* out, FieldError* error) {
+  const std::string* policy = request.header("X-On-Disconnect");
+  if (policy == nullptr) return true;
+  if (*policy != "continue" && *policy != "cancel") {
+    *error = {"X-On-Disconnect must be \"continue\" or \"cancel\"", "X-On-Disconnect"};
+    return false;
+  }
+  out->leaves_for_good = *policy == "cancel";
+  out->on_disconnect =
+      out->leaves_for_good ? wire::OnDisconnect::kCancel : wire::OnDisconnect::kContinue;
+  return true;
+}
+
 bool read_post_headers(const Request& request, PostHeaders* out, FieldError* error) {
   if (!read_idem_key(request, &out->idem_key, error)) return false;
   if (!out->idem_key.empty()) out->on_disconnect = wire::OnDisconnect::kContinue;
-  if (const std::string* disconnect_policy = request.header("X-On-Disconnect")) {
-    if (*disconnect_policy != "continue" && *disconnect_policy != "cancel") {
-      *error = {"X-On-Disconnect must be \"continue\" or \"cancel\"", "X-On-Disconnect"};
-      return false;
-    }
-    out->leaves_for_good = *disconnect_policy == "cancel";
-    out->on_disconnect =
-        out->leaves_for_good ? wire::OnDisconnect::kCancel : wire::OnDisconnect::kContinue;
-  }
+  if (!read_disconnect_policy(request, out, error)) return false;
   const std::string* last = request.header("Last-Event-ID");
   if (last != nullptr && !last->empty()) {
     out->resume = parse_event_id(*last);

@@ -300,13 +300,23 @@ std::string StreamRenderer::open() {
   return out;
 }
 
-std::string StreamRenderer::on_event(const wire::Event& event) {
+namespace {
+
+/// True if the text of the choice goes on with the event.
+bool is_in_order(const wire::Event& event, const std::vector<ChatText>& texts) {
   const auto c = static_cast<std::size_t>(event.choice);
-  if (event.choice < 0 || c >= texts_.size() || event.start > texts_[c].considered()) {
+  return event.choice >= 0 && c < texts.size() && event.start <= texts[c].considered();
+}
+
+}  // namespace
+
+std::string StreamRenderer::on_event(const wire::Event& event) {
+  if (!is_in_order(event, texts_)) {
     log::error("token event out of order",
                {{"request", event.request_id}, {"choice", event.choice}, {"start", event.start}});
     return {};
   }
+  const auto c = static_cast<std::size_t>(event.choice);
   if (resume_from_[c] == 0) take_scores(event, scores_[c]);
   ChatDelta delta = texts_[c].feed(event, true);
   const bool echoes = texts_[c].sent() > resume_from_[c] && add_echo(event.choice, delta);

@@ -39,33 +39,37 @@ constexpr std::array<Echo, 15> kEchoes = {{{"instructions", "null"},
                                            {"truncation", R"("disabled")"},
                                            {"user", "null"}}};
 
+/// The text of a part; something else if it is no part of text.
+json text_of_part(const json& part) {
+  if (!part.is_object()) return {};
+  const json kind = part.value("type", json());
+  if (kind == "refusal") return part.value("refusal", json());
+  const bool recognised = kind == "input_text" || kind == "output_text" || kind == "text";
+  return recognised ? part.value("text", json()) : json();
+}
+
 /// Reads the text of a message or of a tool's result; its parts become lines.
 bool read_text(Fields& fields, const std::string& name, const json& content, std::string* out) {
-  if (content.is_string() || content.is_null()) {
-    if (content.is_string()) *out = content.get<std::string>();
+  if (content.is_null()) return true;
+  if (content.is_string()) {
+    *out = content.get<std::string>();
     return true;
   }
-  if (content.is_array()) {
-    for (std::size_t i = 0; i < content.size(); ++i) {
-      const json& part = content[i];
-      const json kind = part.is_object() ? part.value("type", json()) : json();
-      const bool refusal = kind == "refusal";
-      const json text =
-          part.is_object() ? part.value(refusal ? "refusal" : "text", json()) : json();
-      const bool recognised =
-          refusal || kind == "input_text" || kind == "output_text" || kind == "text";
-      if (!recognised || !text.is_string()) {
-        fields.fail(name + "[" + std::to_string(i) + "]",
-                    "must be a part of text: input_text, output_text or refusal");
-        return false;
-      }
-      if (!out->empty()) *out += "\n";
-      *out += text.get_ref<const std::string&>();
+  if (!content.is_array()) {
+    fields.fail(name, "must be a text or a list of text parts");
+    return false;
+  }
+  for (std::size_t i = 0; i < content.size(); ++i) {
+    const json text = text_of_part(content[i]);
+    if (!text.is_string()) {
+      fields.fail(name + "[" + std::to_string(i) + "]",
+                  "must be a part of text: input_text, output_text or refusal");
+      return false;
     }
-    return true;
+    if (!out->empty()) *out += "\n";
+    *out += text.get_ref<const std::string&>();
   }
-  fields.fail(name, "must be a text or a list of text parts");
-  return false;
+  return true;
 }
 
 std::string text_member(const json& item, const char* name) {
@@ -85,9 +89,11 @@ void add_call(const json& item, const std::string& tool, const json& arguments, 
                                    {"function", {{"name", tool}, {"arguments", arguments}}}});
 }
 
-/// Adds a call of another tool that the client runs itself. Returns false if it is no such item.
-bool add_other_call(const json& item, const std::string& kind, json* messages) {
-  if (kind == "custom_tool_call") {
+/// Adds a call of a tool that the client runs itself. Returns false if it is no such item.
+bool add_call_item(const json& item, const std::string& kind, json* messages) {
+  if (kind == "function_call") {
+    add_call(item, text_member(item, "name"), text_member(item, "arguments"), messages);
+  } else if (kind == "custom_tool_call") {
     add_call(item, text_member(item, "name"), {{"input", text_member(item, "input")}}, messages);
   } else if (kind == "local_shell_call" || kind == "shell_call") {
     add_call(item, kind.substr(0, kind.size() - 5), item.value("action", json::object()), messages);
@@ -119,6 +125,38 @@ bool add_summary(Fields& fields, const std::string& name, const json& item, json
   return true;
 }
 
+std::string kind_of_item(const json& item) {
+  return item.contains("type") ? text_member(item, "type") : "message";
+}
+
+bool is_result_of_call(const std::string& kind) {
+  return kind == "function_call_output" || kind == "custom_tool_call_output" ||
+         kind == "local_shell_call_output" || kind == "shell_call_output";
+}
+
+bool add_result(Fields& fields, const std::string& name, const json& item, json* messages,
+                json* left_out) {
+  std::string text;
+  const json output = without_pictures(name + ".output", item.value("output", json()), left_out);
+  if (!read_text(fields, name + ".output", output, &text)) return false;
+  messages->push_back(
+      {{"role", "tool"}, {"tool_call_id", text_member(item, "call_id")}, {"content", text}});
+  return true;
+}
+
+bool add_message(Fields& fields, const std::string& name, const json& item, json* messages) {
+  std::string role = text_member(item, "role");
+  if (role == "developer") role = "system";  // the word of templates
+  if (role != "user" && role != "assistant" && role != "system") {
+    fields.fail(name + ".role", "must be user, assistant, system or developer");
+    return false;
+  }
+  std::string text;
+  if (!read_text(fields, name + ".content", item.value("content", json()), &text)) return false;
+  messages->push_back({{"role", role}, {"content", text}});
+  return true;
+}
+
 /// Adds an item to the messages; what is left out is named in `left_out`.
 bool add_item(Fields& fields, const std::string& name, const json& item, json* messages,
               json* left_out) {
@@ -126,47 +164,24 @@ bool add_item(Fields& fields, const std::string& name, const json& item, json* m
     fields.fail(name, "must be an object");
     return false;
   }
-  const std::string kind = item.contains("type") ? text_member(item, "type") : "message";
+  const std::string kind = kind_of_item(item);
   if (kind == "reasoning") return true;  // models do not get their earlier reasoning
   if (is_compaction(kind)) return add_summary(fields, name, item, messages);
   if (referenced_id(item)) {
     fields.fail(name, "names an item by its id, which is not looked up here: send the item itself");
     return false;
   }
-  if (kind == "function_call") {
-    add_call(item, text_member(item, "name"), text_member(item, "arguments"), messages);
-    return true;
-  }
-  if (add_other_call(item, kind, messages)) return true;
+  if (add_call_item(item, kind, messages)) return true;
   if (is_of_hosted_tool(kind)) {
     (*left_out)[name + ":" + kind] = true;
     return true;
   }
-  std::string text;
-  if (kind == "function_call_output" || kind == "custom_tool_call_output" ||
-      kind == "local_shell_call_output" || kind == "shell_call_output") {
-    const json output = without_pictures(name + ".output", item.value("output", json()), left_out);
-    if (!read_text(fields, name + ".output", output, &text)) return false;
-    messages->push_back(
-        {{"role", "tool"}, {"tool_call_id", text_member(item, "call_id")}, {"content", text}});
-    return true;
-  }
-  if (kind != "message") {
-    fields.fail(
-        name + ".type",
-        "must be message, reasoning, function_call, custom_tool_call, local_shell_call, one "
-        "of those with _output, item_reference or compaction");
-    return false;
-  }
-  std::string role = text_member(item, "role");
-  if (role == "developer") role = "system";  // the word of templates
-  if (role != "user" && role != "assistant" && role != "system") {
-    fields.fail(name + ".role", "must be user, assistant, system or developer");
-    return false;
-  }
-  if (!read_text(fields, name + ".content", item.value("content", json()), &text)) return false;
-  messages->push_back({{"role", role}, {"content", text}});
-  return true;
+  if (is_result_of_call(kind)) return add_result(fields, name, item, messages, left_out);
+  if (kind == "message") return add_message(fields, name, item, messages);
+  fields.fail(name + ".type",
+              "must be message, reasoning, function_call, custom_tool_call, local_shell_call, one "
+              "of those with _output, item_reference or compaction");
+  return false;
 }
 
 void read_tools(Fields& fields, json* chat) {
@@ -218,6 +233,22 @@ std::string echo_of(const json& body) {
 
 }  // namespace
 
+namespace {
+
+void check_metadata(Fields& fields) {
+  const json* metadata = fields.take("metadata");
+  if (metadata && !metadata->is_object()) fields.fail("metadata", "must be an object");
+}
+
+void read_truncation(Fields& fields, json* chat) {
+  std::string text;
+  if (!fields.text("truncation", &text) || text == "disabled") return;
+  if (text != "auto") fields.fail("truncation", "must be \"auto\" or \"disabled\"");
+  (*chat)["truncation"] = text;  // named as ignored: nothing of a conversation is left out
+}
+
+}  // namespace
+
 bool parse_response(const json& body, ResponsesRequest* out, FieldError* error) {
   Fields fields(body);
   json chat = json::object();
@@ -240,13 +271,8 @@ bool parse_response(const json& body, ResponsesRequest* out, FieldError* error) 
   if (fields.integer("max_output_tokens", 1, std::int64_t{1} << 40, &tokens)) {
     chat["max_completion_tokens"] = tokens;
   }
-  if (const json* metadata = fields.take("metadata"); metadata && !metadata->is_object()) {
-    fields.fail("metadata", "must be an object");
-  }
-  if (text.clear(), fields.text("truncation", &text) && text != "disabled") {
-    if (text != "auto") fields.fail("truncation", "must be \"auto\" or \"disabled\"");
-    chat["truncation"] = text;  // named as ignored: nothing of a conversation is left out
-  }
+  check_metadata(fields);
+  read_truncation(fields, &chat);
   // Everything else is as in a chat, where unknown members are named as ignored.
   for (const std::string& name : fields.unknown()) chat[name] = body[name];
   if (fields.error()) {
@@ -341,6 +367,16 @@ std::string response_status(const wire::RequestInfo& info) {
   }
 }
 
+/// The text of all messages, as OpenAI's own clients add it.
+static std::string text_of_output(const json& output) {
+  std::string text;
+  for (const json& item : output) {
+    if (item.value("type", "") != "message") continue;
+    for (const json& part : item["content"]) text += part.value("text", "");
+  }
+  return text;
+}
+
 json response_json(const wire::RequestInfo& info, const std::string& echo_text, json output,
                    const UsageDetails& details) {
   const std::string status = response_status(info);
@@ -357,11 +393,7 @@ json response_json(const wire::RequestInfo& info, const std::string& echo_text, 
   out["incomplete_details"] = nullptr;
   if (status == "incomplete") out["incomplete_details"] = {{"reason", "max_output_tokens"}};
   out["model"] = model_name(info);
-  std::string text;  // as OpenAI's own clients add it
-  for (const json& item : output) {
-    if (item.value("type", "") != "message") continue;
-    for (const json& part : item["content"]) text += part.value("text", "");
-  }
+  const std::string text = text_of_output(output);
   out["output"] = std::move(output);
   // Only at the end: clients that join events themselves would take the empty one.
   if (wire::is_terminal(info.state)) out["output_text"] = text;

@@ -71,6 +71,14 @@ std::optional<Response> refuse_role(const Principal& principal, const Route& rou
   return std::nullopt;
 }
 
+/// Refuses a key by its role; a request without a key by where it comes from.
+std::optional<Response> refuse_principal(const Context& context, const Request& request,
+                                         const Principal& principal, const Route& route) {
+  if (!principal.key().empty()) return refuse_role(principal, route);
+  if (auto refused = refuse_foreign_host(request)) return refused;
+  return refuse_foreign_page(request, context.cors);
+}
+
 /// Sets the principal. Returns false if the request was refused and answered.
 bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
   if (context.access == nullptr) exchange->admit(Principal::local());
@@ -81,10 +89,7 @@ bool admit(Context& context, const ExchangePtr& exchange, const Route& route) {
     refused = std::move(*response);
   } else {
     auto& principal = std::get<Principal>(verdict);
-    const bool keyless = principal.key().empty();
-    if (keyless) refused = refuse_foreign_host(exchange->request());
-    if (keyless && !refused) refused = refuse_foreign_page(exchange->request(), context.cors);
-    if (!keyless) refused = refuse_role(principal, route);
+    refused = refuse_principal(context, exchange->request(), principal, route);
     if (!refused) exchange->admit(std::move(principal));
   }
   if (refused) exchange->respond(std::move(*refused));
@@ -133,35 +138,25 @@ Response not_read(const Request& request) {
   return error_response(refusal);
 }
 
-/// Answers the request. `waited`: it has waited for the keys to be read.
-void answer(Context& context, const ExchangePtr& exchange, bool waited) {
+/// Runs the endpoint of the route, or answers why not.
+void serve(Context& context, const ExchangePtr& exchange, const Route& route,
+           const Captures& captures, bool waited) {
   const Request& request = exchange->request();
-  exchange->set_headers(context.cors.headers(request));
-  if (context.access != nullptr && context.access->keyless()) {
-    if (auto refused = refuse_foreign_host(request)) return exchange->respond(std::move(*refused));
+  exchange->set_route({route.method, route.pattern});
+  if (!waited && waits_for_keys(context, exchange, route)) return;
+  if (!admit(context, exchange, route)) return;
+  if (!request.body_read && wants_key(context, route)) {
+    return exchange->respond(not_read(request));
   }
-  std::string_view method = request.method;
-  if (method == "HEAD") method = "GET";
-  std::string allow;
-  for (const Route& route : kRoutes) {
-    const auto captures = match_path(route.pattern, request.path);
-    if (!captures) continue;
-    if (route.method == method) {
-      exchange->set_route({route.method, route.pattern});
-      if (!waited && waits_for_keys(context, exchange, route)) return;
-      if (!admit(context, exchange, route)) return;
-      if (!request.body_read && wants_key(context, route)) {
-        return exchange->respond(not_read(request));
-      }
-      if (!is_encoded(request)) return route.endpoint(context, exchange, *captures);
-      return decode_body(exchange,
-                         [&context, exchange, endpoint = route.endpoint, captured = *captures] {
-                           endpoint(context, exchange, captured);
-                         });
-    }
-    exchange->set_route({"other", route.pattern});
-    allow.append(allow.empty() ? "" : ", ").append(route.method);
-  }
+  if (!is_encoded(request)) return route.endpoint(context, exchange, captures);
+  decode_body(exchange, [&context, exchange, endpoint = route.endpoint, captured = captures] {
+    endpoint(context, exchange, captured);
+  });
+}
+
+/// Answers a request that no route takes. `allow`: the methods that its path takes.
+void answer_no_route(Context& context, const ExchangePtr& exchange, const std::string& allow) {
+  const Request& request = exchange->request();
   if (allow.empty()) {
     exchange->set_route({"other", "other"});
     return exchange->respond(
@@ -176,23 +171,50 @@ void answer(Context& context, const ExchangePtr& exchange, bool waited) {
   exchange->respond(std::move(response));
 }
 
+/// Answers the request. `waited`: it has waited for the keys to be read.
+void answer(Context& context, const ExchangePtr& exchange, bool waited) {
+  const Request& request = exchange->request();
+  exchange->set_headers(context.cors.headers(request));
+  if (context.access != nullptr && context.access->keyless()) {
+    if (auto refused = refuse_foreign_host(request)) return exchange->respond(std::move(*refused));
+  }
+  std::string_view method = request.method;
+  if (method == "HEAD") method = "GET";
+  std::string allow;
+  for (const Route& route : kRoutes) {
+    const auto captures = match_path(route.pattern, request.path);
+    if (!captures) continue;
+    if (route.method == method) return serve(context, exchange, route, *captures, waited);
+    exchange->set_route({"other", route.pattern});
+    allow.append(allow.empty() ? "" : ", ").append(route.method);
+  }
+  answer_no_route(context, exchange, allow);
+}
+
 }  // namespace
 
 std::span<const Route> routes() {
   return kRoutes;
 }
 
+/// Takes what a hole at the beginning of the pattern, {} or {*}, stands for. Returns false if the
+/// path has nothing there.
+static bool take_capture(std::string_view& pattern, std::string_view& path, Captures& captures) {
+  const bool rest = pattern == "{*}";
+  const std::string_view part = rest ? path : path.substr(0, path.find('/'));
+  auto decoded = percent_decode(part, false);
+  if (part.empty() || !decoded) return false;
+  captures.push_back(std::move(*decoded));
+  path.remove_prefix(part.size());
+  pattern.remove_prefix(rest ? 3 : 2);
+  return true;
+}
+
 std::optional<Captures> match_path(std::string_view pattern, std::string_view path) {
   Captures captures;
   while (!pattern.empty()) {
     if (pattern == "{*}" || pattern.starts_with("{}")) {
-      const bool rest = pattern == "{*}";
-      const std::string_view part = rest ? path : path.substr(0, path.find('/'));
-      auto decoded = percent_decode(part, false);
-      if (part.empty() || !decoded) return std::nullopt;
-      captures.push_back(std::move(*decoded));
-      path.remove_prefix(part.size());
-      pattern.remove_prefix(rest ? 3 : 2);
+      if (!take_capture(pattern, path, captures)) return std::nullopt;
     } else {
       if (path.empty() || path.front() != pattern.front()) return std::nullopt;
       path.remove_prefix(1);

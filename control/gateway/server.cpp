@@ -34,20 +34,26 @@ std::string text_of(const tcp::endpoint& endpoint) {
   return endpoint.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
 }
 
+/// The resolver would take 99999 modulo 65536.
+bool is_port(const std::string& text) {
+  return !text.empty() && text.size() <= 5 &&
+         text.find_first_not_of("0123456789") == std::string::npos && std::stoi(text) <= 65'535;
+}
+
+std::string without_brackets(const std::string& host) {
+  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  return brackets ? host.substr(1, host.size() - 2) : host;
+}
+
 /// Resolves "HOST:PORT" or "[V6]:PORT".
 Result<tcp::endpoint> resolve(net::io_context& io, const std::string& host_port) {
   const std::size_t colon = host_port.rfind(':');
   const std::string port = colon == std::string::npos ? "" : host_port.substr(colon + 1);
-  // The resolver would take 99999 modulo 65536.
-  if (port.empty() || port.size() > 5 ||
-      port.find_first_not_of("0123456789") != std::string::npos || std::stoi(port) > 65'535) {
+  if (!is_port(port)) {
     return Error{Errc::kUsage,
                  "--http " + host_port + ": expected HOST:PORT with a port from 0 to 65535"};
   }
-  std::string host = host_port.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    host = host.substr(1, host.size() - 2);
-  }
+  const std::string host = without_brackets(host_port.substr(0, colon));
   error_code ec;
   tcp::resolver resolver(io);
   const auto found =

@@ -77,45 +77,56 @@ std::string encode_shape(const Shape& shape) {
   return json{{"gateway", out}}.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+namespace {
+
+/// Members of an object, each of its type or as if it were not there.
+struct Members {
+  const json& all;
+
+  bool flag(const char* name) const {
+    const auto found = all.find(name);
+    return found != all.end() && found->is_boolean() && found->get<bool>();
+  }
+  std::string text(const char* name) const {
+    const auto found = all.find(name);
+    return found != all.end() && found->is_string() ? found->get<std::string>() : std::string();
+  }
+  std::int64_t count(const char* name, std::int64_t otherwise) const {
+    const auto found = all.find(name);
+    return found != all.end() && found->is_number_integer() ? found->get<std::int64_t>()
+                                                            : otherwise;
+  }
+};
+
+}  // namespace
+
 Shape decode_shape(const std::string& meta) {
   Shape shape;
   const json all = try_parse_json<json>(meta);
   if (!all.is_object() || !all.contains("gateway") || !all["gateway"].is_object()) return shape;
-  const json& in = all["gateway"];
-  const auto flag = [&in](const char* name) {
-    const auto found = in.find(name);
-    return found != in.end() && found->is_boolean() && found->get<bool>();
-  };
-  const auto text = [&in](const char* name) {
-    const auto found = in.find(name);
-    return found != in.end() && found->is_string() ? found->get<std::string>() : std::string();
-  };
-  const auto count = [&in](const char* name, std::int64_t otherwise) {
-    const auto found = in.find(name);
-    return found != in.end() && found->is_number_integer() ? found->get<std::int64_t>() : otherwise;
-  };
-  shape.api = api_from_name(text("api"));
-  shape.stream = flag("stream");
-  shape.include_usage = flag("usage");
-  shape.choices = static_cast<int>(count("choices", 1));
-  shape.body_hash = text("hash");
-  shape.user = text("user");
-  shape.output = text("output");
-  shape.tools = flag("tools");
-  const json arguments = in.value("json_arguments", json::object());
+  const Members in{all["gateway"]};
+  shape.api = api_from_name(in.text("api"));
+  shape.stream = in.flag("stream");
+  shape.include_usage = in.flag("usage");
+  shape.choices = static_cast<int>(in.count("choices", 1));
+  shape.body_hash = in.text("hash");
+  shape.user = in.text("user");
+  shape.output = in.text("output");
+  shape.tools = in.flag("tools");
+  const json arguments = in.all.value("json_arguments", json::object());
   for (const auto& [function, names] : arguments.items()) {
     for (const json& name : names) {
       if (name.is_string()) shape.json_arguments[function].insert(name.get<std::string>());
     }
   }
-  shape.returned_choices = static_cast<int>(count("keep", 0));
-  shape.hide_logs = flag("hide_logs");
-  shape.prompt_logprobs = static_cast<int>(count("prompt_logprobs", -1));
-  shape.function_call = flag("function_call");
-  shape.usage_details = flag("usage_details");
-  shape.base64 = flag("base64");
-  shape.dimensions = count("dimensions", 0);
-  shape.normalize = !flag("as_computed");
+  shape.returned_choices = static_cast<int>(in.count("keep", 0));
+  shape.hide_logs = in.flag("hide_logs");
+  shape.prompt_logprobs = static_cast<int>(in.count("prompt_logprobs", -1));
+  shape.function_call = in.flag("function_call");
+  shape.usage_details = in.flag("usage_details");
+  shape.base64 = in.flag("base64");
+  shape.dimensions = in.count("dimensions", 0);
+  shape.normalize = !in.flag("as_computed");
   return shape;
 }
 

@@ -60,12 +60,16 @@ class Reader {
     if (on_) put("enable_thinking", *on_);
     if (on_) put("thinking", *on_);
     if (effort_ != nullptr && effort_->word != nullptr) put("reasoning_effort", effort_->word);
+    note_switch(kwargs);
+    if (!kwargs.empty()) (*root)["chat_template_kwargs"] = std::move(kwargs);
+  }
+  /// Notes whether the template is told to think, be it by the client's own kwargs.
+  void note_switch(const json& kwargs) const {
     for (const char* name : {"enable_thinking", "thinking"}) {
       if (kwargs.contains(name) && kwargs[name].is_boolean()) {
         out_->thinking.on = kwargs[name].get<bool>();
       }
     }
-    if (!kwargs.empty()) (*root)["chat_template_kwargs"] = std::move(kwargs);
   }
 
  private:
@@ -98,16 +102,20 @@ class Reader {
     std::int64_t tokens = -1;
     const bool bounded = inner.integer("budget_tokens", 0, kTokensMax, &tokens);
     if (inner.error()) return fields_.fail(inner.error()->param, inner.error()->message);
-    if (kind != "enabled" && kind != "disabled" && kind != "adaptive" && kind != "auto") {
-      return fields_.fail("thinking.type", "must be \"enabled\", \"disabled\" or \"adaptive\"");
-    }
     if (kind == "disabled") {
       bound("thinking", 0);
       on_ = false;
-      return;
+    } else if (is_on(kind)) {
+      turn("thinking", true);
+      if (bounded) bound_below_answer(tokens);
+    } else {
+      fields_.fail("thinking.type", "must be \"enabled\", \"disabled\" or \"adaptive\"");
     }
-    turn("thinking", true);
-    if (!bounded) return;
+  }
+  static bool is_on(const std::string& kind) {
+    return kind == "enabled" || kind == "adaptive" || kind == "auto";
+  }
+  void bound_below_answer(std::int64_t tokens) {
     bound("thinking", tokens);
     const auto& most = out_->submit.max_tokens;
     if (most && tokens >= *most) {
@@ -116,13 +124,12 @@ class Reader {
   }
   /// Reads reasoning_effort of chats and {"effort": …, "max_tokens": …, "enabled": …} elsewhere.
   void read_openai() {
-    std::string effort;
-    if (fields_.text("reasoning_effort", &effort)) take_effort("reasoning_effort", effort);
+    read_effort(fields_, "reasoning_effort", "reasoning_effort");
     const json* reasoning = fields_.take("reasoning");
     if (reasoning == nullptr) return;
     if (!reasoning->is_object()) return fields_.fail("reasoning", "must be an object");
     Fields inner(*reasoning, "reasoning.");
-    if (effort.clear(), inner.text("effort", &effort)) take_effort("reasoning.effort", effort);
+    read_effort(inner, "effort", "reasoning.effort");
     std::int64_t tokens = 0;
     if (inner.integer("max_tokens", 0, kTokensMax, &tokens)) bound("reasoning.max_tokens", tokens);
     bool enabled = true;
@@ -130,6 +137,10 @@ class Reader {
     for (const char* hint : {"summary", "generate_summary"}) (void)inner.take(hint);
     if (inner.error()) return fields_.fail(inner.error()->param, inner.error()->message);
     for (const std::string& other : inner.unknown()) out_->ignored.push_back("reasoning." + other);
+  }
+  void read_effort(Fields& fields, const char* member, const char* name) {
+    std::string effort;
+    if (fields.text(member, &effort)) take_effort(name, effort);
   }
   /// Reads {"effort": …}; the object's other members are read elsewhere.
   void read_effort(const char* holder) {

@@ -99,13 +99,15 @@ struct Choice {
   bool names_one = false;
 };
 
+bool is_mode(const json& choice) {
+  return choice == "auto" || choice == "none" || choice == "required";
+}
+
 /// Reads the choice and reduces `tools` to those that may be called.
 Choice read_choice(Fields& fields, const Words& words, json* tools) {
   const json* choice = fields.take(words.choice);
   if (choice == nullptr) return {};
-  if (*choice == "auto" || *choice == "none" || *choice == "required") {
-    return {choice->get<std::string>(), false};
-  }
+  if (is_mode(*choice)) return {choice->get<std::string>(), false};
   const json kind = choice->is_object() ? choice->value("type", json()) : json();
   const bool is_old = std::string_view(words.choice) == kOld.choice;
   if (kind == "function" || (is_old && choice->is_object())) {
@@ -134,60 +136,85 @@ std::string no_call_possible(const Words& words, const json* given,
          "' has no function that can be called here (left out: " + names + ")";
 }
 
+bool wants_call(const json* choice) {
+  return choice != nullptr && *choice != "auto" && *choice != "none";
+}
+
 /// Returns the names that the body uses; using both is an error.
 Words read_words(Fields& fields) {
   const json* tools = fields.take("tools");
   const json* functions = fields.take(kOld.tools);
   const json* call = fields.take(kOld.choice);
   if (functions == nullptr) {
-    if (call != nullptr && *call != "auto" && *call != "none") {
-      fields.fail(kOld.choice, "is only allowed with 'functions'");
-    }
+    if (wants_call(call)) fields.fail(kOld.choice, "is only allowed with 'functions'");
     return {};
   }
   if (tools != nullptr && !tools->empty()) {
     fields.fail(kOld.tools, "and 'tools' are one; send one of them");
   }
-  if (call != nullptr && fields.take("tool_choice") != nullptr) {
+  const bool names_new = fields.take("tool_choice") != nullptr;
+  if (call != nullptr && names_new) {
     fields.fail(kOld.choice, "and 'tool_choice' are one; send one of them");
   }
-  return call != nullptr || fields.take("tool_choice") == nullptr ? kOld : Words{kOld.tools};
+  return call != nullptr || !names_new ? kOld : Words{kOld.tools};
 }
 
 }  // namespace
 
-void read_tools(Fields& fields, json* root, Generation* out) {
-  const Words words = read_words(fields);
-  const bool is_old = std::string_view(words.tools) == kOld.tools;
-  const json* given = fields.take(words.tools);
-  json all = given == nullptr ? json::array() : *given;
-  if (auto fault = chat::normalize_tools(all, &out->ignored, words.tools)) {
-    return fields.fail(fault->where, fault->what);
-  }
-  json may_call = all;
-  const Choice choice = read_choice(fields, words, &may_call);
-  bool parallel = !is_old;
-  fields.boolean("parallel_tool_calls", &parallel);
-  if (may_call.empty() && choice.mode == "required") {
-    return fields.fail(words.choice, no_call_possible(words, given, out->ignored));
-  }
-  if (may_call.empty() || choice.mode == "none") return;
-  (*root)["tools"] = choice.mode == "required" ? all : may_call;
+namespace {
+
+/// Tools as a body offers them.
+struct Offer {
+  json all;
+  json may_call;
+  Choice choice;
+  bool parallel = false;
+  bool is_old = false;  // by the names of before
+};
+
+void offer_tools(const Offer& offer, json* root, Generation* out) {
+  (*root)["tools"] = offer.choice.mode == "required" ? offer.all : offer.may_call;
   out->shape.tools = true;
-  out->shape.function_call = is_old;
-  for (const json& tool : may_call) note_arguments(tool, out->shape.json_arguments);
-  if (choice.mode != "required") return;
+  out->shape.function_call = offer.is_old;
+  for (const json& tool : offer.may_call) note_arguments(tool, out->shape.json_arguments);
+}
+
+/// Has the grammar require a call of one of the tools.
+void require_call(Fields& fields, const char* name, const Offer& offer, Generation* out) {
   json must = json::array();
-  for (std::size_t i = 0; i < may_call.size(); ++i) {
-    const json& function = may_call[i]["function"];
+  for (const json& entry : offer.may_call) {
+    const json& function = entry["function"];
     json tool = {{"name", function["name"]}};
     if (function.contains("parameters")) tool["parameters"] = function["parameters"];
     must.push_back(std::move(tool));
   }
   out->must_call = must.dump();
   // The grammar that requires a call has the tools as a text within a text.
-  if (!fields.check(words.tools, out->budget.make(2 * out->must_call.size()))) return;
-  out->one_call = !parallel || choice.names_one || is_old;
+  if (!fields.check(name, out->budget.make(2 * out->must_call.size()))) return;
+  out->one_call = !offer.parallel || offer.choice.names_one || offer.is_old;
+}
+
+}  // namespace
+
+void read_tools(Fields& fields, json* root, Generation* out) {
+  const Words words = read_words(fields);
+  Offer offer;
+  offer.is_old = std::string_view(words.tools) == kOld.tools;
+  const json* given = fields.take(words.tools);
+  offer.all = given == nullptr ? json::array() : *given;
+  if (auto fault = chat::normalize_tools(offer.all, &out->ignored, words.tools)) {
+    return fields.fail(fault->where, fault->what);
+  }
+  offer.may_call = offer.all;
+  offer.choice = read_choice(fields, words, &offer.may_call);
+  offer.parallel = !offer.is_old;
+  fields.boolean("parallel_tool_calls", &offer.parallel);
+  if (offer.may_call.empty() && offer.choice.mode == "required") {
+    return fields.fail(words.choice, no_call_possible(words, given, out->ignored));
+  }
+  if (offer.may_call.empty() || offer.choice.mode == "none") return;
+  offer_tools(offer, root, out);
+  if (offer.choice.mode == "required") require_call(fields, words.tools, offer, out);
 }
 
 void bind_to_calls(Generation* generation) {

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 
 namespace holdfast::gateway {
 
@@ -13,9 +14,14 @@ using json = nlohmann::ordered_json;
 /// documents that are text.
 std::string_view name_of_kind(const json& block) {
   if (!block.is_object()) return "";
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"image", "image"},     {"input_image", "image"}, {"image_url", "image"},
+      {"input_file", "file"}, {"file", "file"},
+  };
   const json kind = block.value("type", json());
-  if (kind == "image" || kind == "input_image" || kind == "image_url") return "image";
-  if (kind == "input_file" || kind == "file") return "file";
+  for (const auto& [type, name] : kNames) {
+    if (kind == type) return name;
+  }
   if (kind != "document") return "";
   const json source = block.value("source", json::object());
   const bool text = source.is_object() && source.value("type", json()) == "text";

@@ -142,6 +142,14 @@ void WebhookSender::look_at(const StoredObject& watch) {
   });
 }
 
+/// False for a delivery that waits for its next attempt, or that another sender has.
+static bool may_be_sent(const StoredObject& due) {
+  const json body = try_parse_json<json>(due.body);
+  const std::int64_t now = now_ms();
+  return body.is_object() && body.value("next_ms", std::int64_t{0}) <= now &&
+         body.value("lease_ms", std::int64_t{0}) <= now;
+}
+
 /// Delivers what is due. New deliveries are the newest; those that wait for another attempt are
 /// anywhere, so `all` visits every page.
 void WebhookSender::deliver_due(bool all) {
@@ -152,14 +160,8 @@ void WebhookSender::deliver_due(bool all) {
     waiting += std::ssize(list);
     for (const StoredObject& due : list) {
       const auto touch_guard = touch(context_.blame, item_of(due));
-      const json body = try_parse_json<json>(due.body);
-      const std::int64_t now = now_ms();
-      if (!body.is_object() || body.value("next_ms", std::int64_t{0}) > now ||
-          body.value("lease_ms", std::int64_t{0}) > now) {
-        continue;
-      }
-      whole = whole && !stopping();
-      if (stopping()) return false;
+      if (!may_be_sent(due)) continue;
+      if (stopping()) return whole = false;
       if (!targets) targets = read_targets(*context_.object_store);
       if (!targets) return whole = false;
       deliver(due, *targets);
@@ -238,6 +240,11 @@ void WebhookSender::deliver(const StoredObject& due, const std::vector<WebhookTa
     (void)put_due(leased, body);
     return;
   }
+  note_answer(leased, std::move(body), answer);
+}
+
+void WebhookSender::note_answer(const StoredObject& leased, json body,
+                                const WebhookAnswer& answer) {
   const std::int64_t attempts = body.value("attempts", std::int64_t{0}) + 1;
   body["attempts"] = attempts;
   body["last"] = answer.status != 0 ? std::to_string(answer.status) : answer.error;
@@ -246,11 +253,11 @@ void WebhookSender::deliver(const StoredObject& due, const std::vector<WebhookTa
     return end(leased, std::move(body), "delivered");
   }
   const auto pause = webhook_pause_ms(attempts);
-  log::warn("webhook not delivered", {{"delivery", due.id},
-                                      {"webhook", webhook},
+  log::warn("webhook not delivered", {{"delivery", leased.id},
+                                      {"webhook", body.value("webhook", "")},
                                       {"attempt", attempts},
                                       {"why", body["last"].get<std::string>()}});
-  if (answer.status == kGone || !pause || now_ms() - due.created_ms > kAgeMaxMs) {
+  if (answer.status == kGone || !pause || now_ms() - leased.created_ms > kAgeMaxMs) {
     ++context_.webhooks->given_up;
     return end(leased, std::move(body), "failed");
   }

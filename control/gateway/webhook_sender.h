@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control/gateway/router.h"
+#include "control/gateway/webhook_post.h"
 #include "control/gateway/webhooks.h"
 
 namespace holdfast::gateway {
@@ -41,6 +42,8 @@ class WebhookSender {
   void deliver_due(bool all);
   void deliver(const StoredObject& due, const std::vector<WebhookTarget>& targets);
   bool put_due(const StoredObject& due, const nlohmann::ordered_json& body);
+  void note_answer(const StoredObject& leased, nlohmann::ordered_json body,
+                   const WebhookAnswer& answer);
   void end(const StoredObject& due, nlohmann::ordered_json body, const char* state);
 
   Context& context_;

@@ -103,17 +103,17 @@ std::optional<wire::Refusal> ObjectUse::refuse_client(const ObjectGrowth& growth
 
 namespace {
 
-std::optional<wire::Refusal> refuse_kept(const std::string& what, const std::string& knob,
-                                         std::int64_t needed, std::int64_t bound) {
+std::optional<wire::Refusal> refuse_above(const std::string& what, const std::string& knob,
+                                          std::int64_t needed, std::int64_t bound) {
   if (needed <= bound) return std::nullopt;
   return core::refuse_over(Errc::kStorageFull, "the tenant keeps " + what, knob, needed, bound);
 }
 
-/// As refuse_kept(), by a knob whose 0 means no bound.
+/// As refuse_above(), by a knob whose 0 means no bound.
 std::optional<wire::Refusal> refuse_by_knob(const std::string& what, const std::string& knob,
                                             std::int64_t needed, std::int64_t bound) {
   if (bound <= 0) return std::nullopt;
-  return refuse_kept(what, knob, needed, bound);
+  return refuse_above(what, knob, needed, bound);
 }
 
 /// The part of `whole` that one tenant may take.
@@ -134,7 +134,7 @@ std::optional<wire::Refusal> ObjectUse::refuse_tenant_count(const ObjectGrowth& 
     return no;
   }
   const std::int64_t share = tenant_share(config.objects_max_count, config);
-  if (auto no = refuse_kept(what, "its share of objects.max_count", count + 1, share)) return no;
+  if (auto no = refuse_above(what, "its share of objects.max_count", count + 1, share)) return no;
   if (growth.kind != kResponses) return std::nullopt;
   const std::int64_t responses = count_of(kResponses, growth.owner);
   return refuse_by_knob(std::to_string(responses) + " responses", knobs + "max_responses",
@@ -153,8 +153,8 @@ std::optional<wire::Refusal> ObjectUse::refuse_tenant(const ObjectGrowth& growth
   auto no = refuse_by_knob(what, "tenant." + std::string(growth.owner) + ".max_object_bytes",
                            needed, config.tenant(growth.owner).max_object_bytes);
   if (no) return no;
-  return refuse_kept(what, "its share of objects.max_bytes", needed,
-                     tenant_share(config.objects_max_bytes, config));
+  return refuse_above(what, "its share of objects.max_bytes", needed,
+                      tenant_share(config.objects_max_bytes, config));
 }
 
 }  // namespace holdfast::link
