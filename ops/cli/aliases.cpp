@@ -1,9 +1,12 @@
 // The verb `models alias`: names that lead to models, canaries, and the history of decisions.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
+#include <utility>
 
 #include "ops/cli/daemon.h"
 #include "ops/cli/offline.h"
@@ -145,24 +148,38 @@ int show_history(const Call& call) {
 
 }  // namespace
 
+namespace {
+
+int remove_alias(const Call& call) {
+  return operate_and_say(call, "models.alias_remove", named(call), call.text("NAME") + ": removed");
+}
+
+int roll_back(const Call& call) {
+  return change(call, "models.canary_rollback", named(call));
+}
+
+int promote(const Call& call) {
+  return change(call, "models.canary_promote", named(call));
+}
+
+constexpr std::pair<const char*, int (*)(const Call&)> kActions[] = {
+    {"to", set_targets},     {"remove", remove_alias}, {"canary", begin_canary},
+    {"rollback", roll_back}, {"promote", promote},     {"history", show_history},
+};
+
+}  // namespace
+
 int models_alias(const Call& call) {
-  const char* kActions[] = {"to", "remove", "canary", "rollback", "promote", "history"};
-  int action_count = 0;
-  for (const char* action : kActions) action_count += call.has(action);
-  if (action_count > 1 || (action_count == 1 && !call.has("NAME"))) {
+  const auto count = std::count_if(std::begin(kActions), std::end(kActions),
+                                   [&](const auto& action) { return call.has(action.first); });
+  if (count > 1 || (count == 1 && !call.has("NAME"))) {
     return report_error(call, Errc::kUsage,
                         "models alias: expected NAME and at most one of --to, --remove, --canary, "
                         "--rollback, --promote, --history");
   }
-  if (call.has("to")) return set_targets(call);
-  if (call.has("canary")) return begin_canary(call);
-  if (call.has("history")) return show_history(call);
-  if (call.has("remove")) {
-    return operate_and_say(call, "models.alias_remove", named(call),
-                           call.text("NAME") + ": removed");
+  for (const auto& [flag, act] : kActions) {
+    if (call.has(flag)) return act(call);
   }
-  if (call.has("rollback")) return change(call, "models.canary_rollback", named(call));
-  if (call.has("promote")) return change(call, "models.canary_promote", named(call));
   if (call.has("NAME")) return read_and_print(call, "models.show", named(call));
   RenderOptions options;
   options.nested["aliases"] = {"name", "stands_for", "changed_ms"};

@@ -168,7 +168,7 @@ engine::EngineOptions bench_options(const BenchCall& call) {
 
 }  // namespace
 
-Result<Bench> run_bench(const BenchCall& call) {
+static Result<void> check_call(const BenchCall& call) {
   if (call.prompt_tokens < 0 || call.decode_tokens < 0 || call.streams < 1 || call.context < 1 ||
       call.repeat < 1) {
     return Error{Errc::kUsage,
@@ -179,6 +179,11 @@ Result<Bench> run_bench(const BenchCall& call) {
                  "bench: with --assume-context no prompt is computed, so there is no prefill to "
                  "time; say --prompt-tokens 0, or leave --assume-context out"};
   }
+  return {};
+}
+
+Result<Bench> run_bench(const BenchCall& call) {
+  HOLDFAST_CHECKED(check_call(call));
   Bench out;
   const double start = seconds_now();
   HOLDFAST_TRY(const auto engine, open_chosen(call.engine, bench_options(call)));

@@ -6,6 +6,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "control/core/config.h"
 #include "ops/cli/daemon.h"
@@ -53,49 +55,66 @@ void print_workers(const Call& call) {
 
 }  // namespace
 
+namespace {
+
+// A name stands for its key where no other key has it.
+constexpr std::pair<std::string_view, const char*> kQueries[] = {
+    {"models", "SELECT name FROM models ORDER BY name"},
+    {"aliases", "SELECT name FROM aliases ORDER BY name"},
+    {"keys",
+     "SELECT id FROM objects WHERE kind = 'key' UNION ALL"
+     " SELECT body ->> 'name' FROM objects WHERE kind = 'key' GROUP BY body ->> 'name'"
+     " HAVING count(*) = 1"},
+    {"webhooks",
+     "SELECT id FROM objects WHERE kind = 'webhook' UNION ALL"
+     " SELECT body ->> 'url' FROM objects WHERE kind = 'webhook' GROUP BY body ->> 'url'"
+     " HAVING count(*) = 1"},
+    {"deliveries",
+     "SELECT id FROM objects WHERE kind IN ('webhook.due', 'webhook.done')"
+     " ORDER BY seq DESC LIMIT 50"},
+    {"requests", "SELECT id FROM requests ORDER BY seq DESC LIMIT 50"},
+    {"versions", "SELECT version FROM config_versions ORDER BY version DESC LIMIT 50"},
+};
+
+void print_lines(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines) std::printf("%s\n", line.c_str());
+}
+
+void print_knobs(const Call& /*call*/) {
+  for (const core::Knob& knob : core::knobs()) {
+    std::printf("%.*s\n", static_cast<int>(knob.name.size()), knob.name.data());
+  }
+}
+
+void print_shapes(const Call& /*call*/) {
+  std::printf("list\n");
+  print_lines(synth_shapes());
+}
+
+void print_types(const Call& /*call*/) {
+  print_lines(synth_types());
+}
+
+void print_verbs(const Call& /*call*/) {
+  for (const Verb& verb : verb_table()) {
+    if (!verb.hidden) std::printf("%s\n", verb.path);
+  }
+}
+
+constexpr std::pair<std::string_view, void (*)(const Call&)> kPrinters[] = {
+    {"workers", print_workers}, {"knobs", print_knobs}, {"shapes", print_shapes},
+    {"types", print_types},     {"verbs", print_verbs},
+};
+
+}  // namespace
+
 int complete(const Call& call) {
   const std::string what = call.text("WHAT");
-  if (what == "models") print_rows(call, "SELECT name FROM models ORDER BY name");
-  if (what == "aliases") print_rows(call, "SELECT name FROM aliases ORDER BY name");
-  // A name stands for its key where no other key has it.
-  if (what == "keys") {
-    print_rows(call,
-               "SELECT id FROM objects WHERE kind = 'key' UNION ALL"
-               " SELECT body ->> 'name' FROM objects WHERE kind = 'key' GROUP BY body ->> 'name'"
-               " HAVING count(*) = 1");
+  for (const auto& [name, sql] : kQueries) {
+    if (what == name) print_rows(call, sql);
   }
-  if (what == "webhooks") {
-    print_rows(call,
-               "SELECT id FROM objects WHERE kind = 'webhook' UNION ALL"
-               " SELECT body ->> 'url' FROM objects WHERE kind = 'webhook' GROUP BY body ->> 'url'"
-               " HAVING count(*) = 1");
-  }
-  if (what == "deliveries") {
-    print_rows(call,
-               "SELECT id FROM objects WHERE kind IN ('webhook.due', 'webhook.done')"
-               " ORDER BY seq DESC LIMIT 50");
-  }
-  if (what == "requests") print_rows(call, "SELECT id FROM requests ORDER BY seq DESC LIMIT 50");
-  if (what == "versions") {
-    print_rows(call, "SELECT version FROM config_versions ORDER BY version DESC LIMIT 50");
-  }
-  if (what == "workers") print_workers(call);
-  if (what == "knobs") {
-    for (const core::Knob& knob : core::knobs()) {
-      std::printf("%.*s\n", static_cast<int>(knob.name.size()), knob.name.data());
-    }
-  }
-  if (what == "shapes") {
-    std::printf("list\n");
-    for (const std::string& name : synth_shapes()) std::printf("%s\n", name.c_str());
-  }
-  if (what == "types") {
-    for (const std::string& name : synth_types()) std::printf("%s\n", name.c_str());
-  }
-  if (what == "verbs") {
-    for (const Verb& verb : verb_table()) {
-      if (!verb.hidden) std::printf("%s\n", verb.path);
-    }
+  for (const auto& [name, print] : kPrinters) {
+    if (what == name) print(call);
   }
   return kExitDone;
 }

@@ -77,47 +77,59 @@ std::string line(const std::string& pattern, const std::string& source) {
   return "    " + pattern + ") source='" + source + "' ;;\n";
 }
 
+/// Cases of the scripts.
+struct Tables {
+  std::string values, positions, options;
+};
+
+void add_verb(const Verb& verb, Tables& all) {
+  const std::string path = verb.path;
+  std::string flags = "--state --json --quiet --help";
+  int at = 0;
+  for (const Argument& argument : verb.arguments) {
+    if (!is_flag(argument)) {
+      const bool repeats = argument.kind == Kind::kList;
+      all.positions += line("'" + path + " " + (repeats ? "'*" : std::to_string(at) + "'"),
+                            source_name(argument));
+      ++at;
+      continue;
+    }
+    flags += " " + flag_names(argument, " ");
+    if (argument.kind == Kind::kSwitch) continue;
+    const std::string names = flag_names(argument, "' | '" + path + " ");
+    all.values += line("'" + path + " " + names + "'", source_name(argument));
+  }
+  all.options += "    '" + path + "') options='" + flags + "' ;;\n";
+}
+
+std::string subverbs_of(const std::string& group) {
+  std::string names;
+  for (const Verb& verb : verb_table()) {
+    const std::string path = verb.path;
+    if (path.starts_with(group + " ")) {
+      names += (names.empty() ? "=" : ",") + path.substr(group.size() + 1);
+    }
+  }
+  return names;
+}
+
 /// Tables of the scripts: sources of options' values and of positional arguments, options of each
 /// verb.
 std::string tables() {
-  std::string values, positions, options;
+  Tables all;
   for (const Verb& verb : verb_table()) {
-    if (verb.hidden) continue;
-    const std::string path = verb.path;
-    std::string flags = "--state --json --quiet --help";
-    int at = 0;
-    for (const Argument& argument : verb.arguments) {
-      if (!is_flag(argument)) {
-        const bool repeats = argument.kind == Kind::kList;
-        positions += line("'" + path + " " + (repeats ? "'*" : std::to_string(at) + "'"),
-                          source_name(argument));
-        ++at;
-        continue;
-      }
-      flags += " " + flag_names(argument, " ");
-      if (argument.kind == Kind::kSwitch) continue;
-      const std::string names = flag_names(argument, "' | '" + path + " ");
-      values += line("'" + path + " " + names + "'", source_name(argument));
-    }
-    options += "    '" + path + "') options='" + flags + "' ;;\n";
+    if (!verb.hidden) add_verb(verb, all);
   }
   std::string groups, subverbs;
   for (const std::string& group : verb_groups()) {
     groups += (groups.empty() ? "" : " | ") + group;
-    std::string names;
-    for (const Verb& verb : verb_table()) {
-      const std::string path = verb.path;
-      if (path.starts_with(group + " ")) {
-        names += (names.empty() ? "=" : ",") + path.substr(group.size() + 1);
-      }
-    }
-    subverbs += line(group, names);
+    subverbs += line(group, subverbs_of(group));
   }
   return "_holdfast_value() {\n  source=\n  case \"$1 $2\" in\n    *' --state') source=@dir ;;\n" +
-         values + "  esac\n}\n_holdfast_position() {\n  source=\n  case \"$1 $2\" in\n" +
-         positions +
+         all.values + "  esac\n}\n_holdfast_position() {\n  source=\n  case \"$1 $2\" in\n" +
+         all.positions +
          "  esac\n}\n_holdfast_options() {\n  options='--state --json --quiet --help'\n" +
-         "  case $1 in\n" + options + "  esac\n}\n_holdfast_subverbs() {\n  source=\n" +
+         "  case $1 in\n" + all.options + "  esac\n}\n_holdfast_subverbs() {\n  source=\n" +
          "  case $1 in\n" + subverbs + "  esac\n}\n_holdfast_is_group() {\n  case $1 in\n    " +
          groups + ") return 0 ;;\n  esac\n  return 1\n}\n";
 }

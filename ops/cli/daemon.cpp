@@ -5,12 +5,15 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
 
 #include "ops/cli/offline_change.h"
@@ -67,11 +70,15 @@ Result<std::unique_ptr<client::Client>> connect_to(const Call& call, const std::
 /// True for verbs that mean something while nothing runs. The rest needs workers or a serving
 /// daemon.
 bool works_offline(const std::string& verb) {
-  return verb.starts_with("requests.") || verb.starts_with("queue.") || verb.starts_with("db.") ||
-         verb == "models.remove" || verb == "models.unload" || verb == "models.pin" ||
-         verb == "models.unpin" || verb.starts_with("models.alias") ||
-         verb.starts_with("models.canary") || verb.starts_with("config.") ||
-         verb == "workers.resume";
+  constexpr std::string_view kFamilies[] = {
+      "requests.", "queue.", "db.", "models.alias", "models.canary", "config.",
+  };
+  constexpr std::string_view kVerbs[] = {
+      "models.remove", "models.unload", "models.pin", "models.unpin", "workers.resume",
+  };
+  return std::any_of(std::begin(kFamilies), std::end(kFamilies),
+                     [&](std::string_view family) { return verb.starts_with(family); }) ||
+         std::find(std::begin(kVerbs), std::end(kVerbs), verb) != std::end(kVerbs);
 }
 
 client::Answer<std::string> ask_daemon(const Call& call, const std::string& verb,

@@ -132,33 +132,39 @@ void check_model(Patient& p, const ModelFile& model) {
 
 }  // namespace
 
-void check_database(Patient& p) {
-  if (!has_database(p)) return p.ok("database", "none yet");
-  Reader db(database_of(p));
+namespace {
+
+constexpr const char* kRestore = "`holdfast db restore BACKUP`, or move it away";
+
+/// Returns false, after the finding, if the file is no database of this program.
+bool check_identity(Patient& p, Reader& db) {
   const std::int64_t id = db.number("PRAGMA application_id");
   const std::int64_t version = db.number("PRAGMA user_version");
   const std::string path = database_of(p);
-  const char* restore = "`holdfast db restore BACKUP`, or move it away";
   if (!db.error().empty()) {
-    p.fail("database", path + ": " + db.error(), "a database that can be read", restore);
-    return;
+    p.fail("database", path + ": " + db.error(), "a database that can be read", kRestore);
+    return false;
   }
   if (id != store::kApplicationId) {
     p.fail("database", path + " has application id " + std::to_string(id),
-           std::to_string(store::kApplicationId) + " (ours)", restore);
-    return;
+           std::to_string(store::kApplicationId) + " (ours)", kRestore);
+    return false;
   }
   if (version > kSchemaVersion) {
     p.fail("database", "version " + std::to_string(version),
            "at most " + std::to_string(kSchemaVersion),
            "it was used by a newer holdfast: install that, or restore a backup of before");
-    return;
+    return false;
   }
   if (version < kSchemaVersion) {
     p.warn("database", "version " + std::to_string(version), std::to_string(kSchemaVersion),
            p.served ? "the daemon is older than this program: restart it"
                     : "the next start brings it up; back it up before");
   }
+  return true;
+}
+
+void check_log(Patient& p, Reader& db) {
   const std::string lost = db.one("SELECT value FROM flags WHERE name='log.lost'");
   if (!lost.empty() && !p.served) {  // a daemon reports it itself
     p.fail("database log", "its end is lost (groups expected, found, time: " + lost + ")",
@@ -166,17 +172,26 @@ void check_database(Patient& p) {
            "`holdfast db restore BACKUP`, or `holdfast db accept-loss` to go on without it");
   }
   std::error_code none;
-  const auto log = std::filesystem::file_size(path + "-wal", none);
+  const auto log = std::filesystem::file_size(database_of(p) + "-wal", none);
   if (!none && static_cast<std::int64_t>(log) > kLongLogBytes) {
     p.warn("database log", human_bytes(static_cast<double>(log)), "less than 256 MiB",
            "something keeps control.db open for long: end such scripts");
   }
+}
+
+}  // namespace
+
+void check_database(Patient& p) {
+  if (!has_database(p)) return p.ok("database", "none yet");
+  Reader db(database_of(p));
+  if (!check_identity(p, db)) return;
+  check_log(p, db);
   const std::string check = p.served ? ask_for_stats(p) : db.one("PRAGMA quick_check(1)");
   if (check != "ok") {
-    p.fail("database", check.empty() ? db.error() : check, "a sound file", restore);
+    p.fail("database", check.empty() ? db.error() : check, "a sound file", kRestore);
     return;
   }
-  p.ok("database", "version " + std::to_string(version) +
+  p.ok("database", "version " + std::to_string(db.number("PRAGMA user_version")) +
                        (p.served ? ", the daemon reads it" : ", quick_check finds nothing"));
 }
 

@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "control/core/config.h"
 #include "control/link/config_import.h"
@@ -144,6 +145,11 @@ void check_state_dir(Patient& p) {
 }
 
 void check_file_system(Patient& p) {
+  constexpr std::pair<const char*, const char*> kVolatile[] = {
+      {"tmpfs", "what was accepted is lost with the power; use a disk"},
+      {"overlay", "it is lost with the container; mount a volume"},
+      {"fuse", "see that it passes fsync on to a disk"},
+  };
   struct statfs info {};
   const std::string path = p.exists ? p.state : fs::path(p.state).parent_path().string();
   if (statfs(path.c_str(), &info) != 0) {
@@ -159,12 +165,8 @@ void check_file_system(Patient& p) {
            "cannot be relied on");
     return;
   }
-  if (name == "tmpfs" || name == "overlay" || name == "fuse") {
-    p.warn("file system", name, "ext4, xfs, btrfs or zfs",
-           name == "tmpfs"     ? "what was accepted is lost with the power; use a disk"
-           : name == "overlay" ? "it is lost with the container; mount a volume"
-                               : "see that it passes fsync on to a disk");
-    return;
+  for (const auto& [kind, hint] : kVolatile) {
+    if (name == kind) return p.warn("file system", name, "ext4, xfs, btrfs or zfs", hint);
   }
   p.ok("file system", name);
 }

@@ -23,6 +23,18 @@ void drop_bounding_set() {
 
 }  // namespace
 
+/// Takes the ids of the user for good. Returns what went wrong, or nothing.
+static std::string take_ids(const std::string& name, uid_t uid, gid_t gid) {
+  // The user's own groups: devices (render, video) are reached through them.
+  if (initgroups(name.c_str(), gid) != 0) return std::string("groups: ") + std::strerror(errno);
+  if (setresgid(gid, gid, gid) != 0) return std::string("group: ") + std::strerror(errno);
+  if (setresuid(uid, uid, uid) != 0) return std::string("user: ") + std::strerror(errno);
+  if (setuid(0) == 0 || seteuid(0) == 0 || getuid() != uid || getegid() != gid) {
+    return "root could be taken back; nothing was started";
+  }
+  return {};
+}
+
 Result<void> become_user(const std::string& name) {
   const auto failed = [&](const std::string& why) {
     return Error{Errc::kUsage, "--user " + name + ": " + why};
@@ -43,14 +55,8 @@ Result<void> become_user(const std::string& name) {
   setenv("USER", name.c_str(), 1);
   setenv("LOGNAME", name.c_str(), 1);
   drop_bounding_set();
-  // The user's own groups: devices (render, video) are reached through them.
-  if (initgroups(name.c_str(), gid) != 0)
-    return failed(std::string("groups: ") + std::strerror(errno));
-  if (setresgid(gid, gid, gid) != 0) return failed(std::string("group: ") + std::strerror(errno));
-  if (setresuid(uid, uid, uid) != 0) return failed(std::string("user: ") + std::strerror(errno));
-  if (setuid(0) == 0 || seteuid(0) == 0 || getuid() != uid || getegid() != gid) {
-    return failed("root could be taken back; nothing was started");
-  }
+  const std::string wrong = take_ids(name, uid, gid);
+  if (!wrong.empty()) return failed(wrong);
   return {};
 }
 

@@ -134,29 +134,37 @@ void print_bench(const BenchCall& request, const Bench& found) {
 
 }  // namespace
 
-int logits(const Call& call) {
+namespace {
+
+/// Reads what the call wants to know; its engine aside.
+Result<LogitsCall> logits_call(const Call& call) {
   LogitsCall request;
-  request.engine = engine_choice(call);
   request.chunk = static_cast<std::int32_t>(call.integer("chunk"));
   request.neighbours = static_cast<std::int32_t>(call.integer("batch"));
   request.decode = call.has("decode");
   if (request.neighbours < 0 || request.chunk < 0) {
-    return report_error(call, Errc::kUsage, "logits: --batch and --chunk are 0 or more");
+    return Error{Errc::kUsage, "logits: --batch and --chunk are 0 or more"};
   }
-  auto tokens = ids_argument(call.text("tokens"));
-  if (!tokens) return report_error(call, tokens.error());
-  request.tokens = tokens.value();
+  HOLDFAST_TRY(request.tokens, ids_argument(call.text("tokens")));
   const std::string positions = call.text("positions", "all");
   if (positions != "all") {
-    const auto listed = ids_argument(positions);
-    if (!listed) return report_error(call, listed.error());
-    request.positions.assign(listed->begin(), listed->end());
+    HOLDFAST_TRY(const auto listed, ids_argument(positions));
+    request.positions.assign(listed.begin(), listed.end());
   }
   if (request.tokens.empty() || (positions != "all" && request.positions.empty())) {
-    return report_error(call, Errc::kUsage,
-                        "logits: expected --tokens 1,2,3 and --positions 0,5 or all");
+    return Error{Errc::kUsage, "logits: expected --tokens 1,2,3 and --positions 0,5 or all"};
   }
-  const auto text = logits_json(request);
+  return request;
+}
+
+}  // namespace
+
+int logits(const Call& call) {
+  const EngineChoice engine = engine_choice(call);
+  auto request = logits_call(call);
+  if (!request) return report_error(call, request.error());
+  request->engine = engine;
+  const auto text = logits_json(*request);
   if (!text) return report_error(call, text.error());
   std::fputs((text.value() + "\n").c_str(), stdout);
   return kExitDone;

@@ -1,5 +1,6 @@
 #include "ops/cli/folder_items.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "shared/gguf/parse.h"
@@ -140,24 +141,13 @@ class Planner {
 
   /// Adds GGUF's two tensors as the folder's one, at the position of the first part.
   Result<void> add_parts(const TensorInfo& tensor, const huggingface::Named& named) {
-    std::vector<const TensorInfo*> all(named.parts, nullptr);
-    for (const TensorInfo& other : file_.tensors()) {
-      const auto its = huggingface::to_huggingface(family_, other.name);
-      if (its && its->name == named.name) all[its->part] = &other;
-    }
-    bool plain = true;
-    for (const TensorInfo* part : all) {
-      if (part == nullptr) return invalid(tensor, "is there without its other half");
-      plain = plain && part->type == all[0]->type && is_plain(part->type);
-      for (int d = 0; d < 4; ++d) {
-        if (part->dims[d] != tensor.dims[d] || part->n_dims != tensor.n_dims) {
-          return invalid(*part, "has not the shape of its other half");
-        }
-      }
-    }
+    HOLDFAST_TRY(const std::vector<const TensorInfo*> all, parts_of(tensor, named));
     if (named.part != 0) return {};
     if (tensor.n_dims < 2) return invalid(tensor, "is no matrix");
     FolderItem item = item_of(tensor, named.name);
+    const bool plain = std::all_of(all.begin(), all.end(), [&](const TensorInfo* part) {
+      return part->type == all[0]->type && is_plain(part->type);
+    });
     if (!plain) item.type = TensorType::kF32;
     const std::uint64_t each = tensor.dims[1];
     item.shape[item.shape.size() - 2] = all.size() * each;
@@ -169,6 +159,23 @@ class Planner {
     };
     out_.items.push_back(std::move(item));
     return {};
+  }
+
+  /// All parts of the folder's tensor, which must be of one shape.
+  Result<std::vector<const TensorInfo*>> parts_of(const TensorInfo& tensor,
+                                                  const huggingface::Named& named) {
+    std::vector<const TensorInfo*> all(named.parts, nullptr);
+    for (const TensorInfo& other : file_.tensors()) {
+      const auto its = huggingface::to_huggingface(family_, other.name);
+      if (its && its->name == named.name) all[its->part] = &other;
+    }
+    for (const TensorInfo* part : all) {
+      if (part == nullptr) return invalid(tensor, "is there without its other half");
+      const bool same =
+          part->n_dims == tensor.n_dims && std::equal(part->dims, part->dims + 4, tensor.dims);
+      if (!same) return invalid(*part, "has not the shape of its other half");
+    }
+    return all;
   }
 
   const gguf::File& file_;

@@ -38,21 +38,28 @@ std::map<std::string, TypeTotal> totals_by_type(const File& file) {
   return out;
 }
 
+json first_of(const auto& list, std::size_t count) {
+  json first = json::array();
+  for (std::size_t i = 0; i < count; ++i) first.push_back(list[i]);
+  return first;
+}
+
+json first_elements(const File& file, const std::string& key, std::size_t count) {
+  if (const auto texts = file.get_strings(key)) return first_of(*texts, count);
+  if (const auto floats = file.get_floats(key)) return first_of(*floats, count);
+  if (const auto ints = file.get_ints(key)) return first_of(*ints, count);
+  return json::array();
+}
+
 /// A value as JSON; of an array its type, count and first elements: vocabularies would drown the
 /// rest.
 json value_json(const File& file, const std::string& key) {
   if (const auto element = file.array_type(key)) {
-    json first = json::array();
     const std::uint64_t size = file.array_size(key);
-    const std::size_t first_count = std::min<std::uint64_t>(size, kFirstElements);
-    if (const auto texts = file.get_strings(key)) {
-      for (std::size_t i = 0; i < first_count; ++i) first.push_back(std::string((*texts)[i]));
-    } else if (const auto floats = file.get_floats(key)) {
-      for (std::size_t i = 0; i < first_count; ++i) first.push_back((*floats)[i]);
-    } else if (const auto ints = file.get_ints(key)) {
-      for (std::size_t i = 0; i < first_count; ++i) first.push_back((*ints)[i]);
-    }
-    return {{"array_of", gguf::value_type_name(*element)}, {"count", size}, {"first", first}};
+    const std::size_t count = std::min<std::uint64_t>(size, kFirstElements);
+    return {{"array_of", gguf::value_type_name(*element)},
+            {"count", size},
+            {"first", first_elements(file, key, count)}};
   }
   const ValueType type = *file.value_type(key);
   if (type == ValueType::kString) return std::string(*file.get_string(key));

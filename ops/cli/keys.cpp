@@ -74,6 +74,18 @@ json key_row(const json& object, std::int64_t now_ms) {
                             : "valid"}};
 }
 
+/// The error where no key, or more than one, has the name.
+Error not_one_key(const char* verb, const std::string& id, const std::vector<const json*>& named) {
+  if (named.empty()) {
+    return {Errc::kNotFound,
+            std::string(verb) + ": no key " + id + "; `holdfast keys list` shows them"};
+  }
+  std::string why =
+      ": " + std::to_string(named.size()) + " keys have the name " + id + ", expected an id:";
+  for (const json* object : named) why += " " + object->at("id").get<std::string>();
+  return {Errc::kConflict, verb + why};
+}
+
 /// Finds a key by its id or by a name that no other key has (no other valid key, if any is valid);
 /// nullopt after the error was reported.
 std::optional<json> find_key(const Call& call, const char* verb, int& exit) {
@@ -90,13 +102,7 @@ std::optional<json> find_key(const Call& call, const char* verb, int& exit) {
   }
   if (!valid.empty()) named = valid;
   if (named.size() == 1) return *named[0];
-  std::string why = ": no key " + id + "; `holdfast keys list` shows them";
-  if (named.size() > 1) {
-    why = ": " + std::to_string(named.size()) + " keys have the name " + id + ", expected an id:";
-    for (const json* object : named) why += " " + object->at("id").get<std::string>();
-  }
-  const Errc code = named.empty() ? Errc::kNotFound : Errc::kConflict;
-  exit = report_error(call, Error{code, verb + why});
+  exit = report_error(call, not_one_key(verb, id, named));
   return std::nullopt;
 }
 
@@ -121,19 +127,26 @@ int put_key(const Call& call, const json& object) {
 
 }  // namespace
 
-int keys_create(const Call& call) {
+/// Checks what can be checked before anything is made.
+static Result<void> check_create(const Call& call) {
   const std::string role = call.text("role", "client");
   if (role != "client" && role != "operator" && role != "metrics") {
-    return report_error(call, Error{Errc::kUsage, "keys create: role \"" + role +
-                                                      "\": expected client, operator or metrics"});
+    return Error{Errc::kUsage,
+                 "keys create: role \"" + role + "\": expected client, operator or metrics"};
   }
   if (call.has("tenant") && call.text("tenant").empty()) {
-    return report_error(call, Error{Errc::kUsage, "keys create: tenant: expected a name"});
+    return Error{Errc::kUsage, "keys create: tenant: expected a name"};
   }
+  if (call.integer("expires", 0) < 0) {
+    return Error{Errc::kUsage, "keys create: expires: expected days from 1"};
+  }
+  return {};
+}
+
+int keys_create(const Call& call) {
+  if (const auto good = check_create(call); !good) return report_error(call, good.error());
+  const std::string role = call.text("role", "client");
   const std::int64_t days = call.integer("expires", 0);
-  if (days < 0) {
-    return report_error(call, Error{Errc::kUsage, "keys create: expires: expected days from 1"});
-  }
   const std::int64_t now_ms = system_clock().wall_ms();
   const std::string key = client::new_api_key();
   const std::string id = "key_" + client::new_request_id();

@@ -15,30 +15,36 @@
 namespace holdfast::cli {
 namespace {
 
+std::string escaped_character(char c) {
+  switch (c) {
+    case '\\':
+      return "\\e";
+    case '-':
+      return "\\-";
+    case '`':
+      return "\\(ga";
+    case '\'':
+      return "\\(aq";
+    case '^':
+      return "\\(ha";
+    case '~':
+      return "\\(ti";
+    default:
+      return std::string(1, c);
+  }
+}
+
 /// Text as roff shows it: no escape, no hyphen where a minus stands, no request at a line's start.
 std::string escaped(const std::string& text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '\\') {
-      out += "\\e";
-    } else if (c == '-') {
-      out += "\\-";
-    } else if (c == '`') {
-      out += "\\(ga";
-    } else if (c == '\'') {
-      out += "\\(aq";
-    } else if (c == '^') {
-      out += "\\(ha";
-    } else if (c == '~') {
-      out += "\\(ti";
-    } else if (text.compare(i, 3, "…") == 0) {
+    if (text.compare(i, 3, "…") == 0) {
       out += "...";
       i += 2;
-    } else if (c == '.' && (i == 0 || text[i - 1] == '\n')) {
+    } else if (text[i] == '.' && (i == 0 || text[i - 1] == '\n')) {
       out += "\\&.";
     } else {
-      out += c;
+      out += escaped_character(text[i]);
     }
   }
   return out;

@@ -53,12 +53,13 @@ int wait_until_ready(const Call& call) {
     const auto model = operate(call, "models.show", by_name(call), exit);
     if (!model) return exit;
     const std::string state = model->value("state", "");
-    if (state == "ready" || state == "failed" || state == "unloaded") clear_progress();
+    const bool gone = state == "failed" || state == "unloaded";
+    if (state == "ready" || gone) clear_progress();
     if (state == "ready") {
       print_change(call, *model, call.text("NAME") + ": ready");
       return kExitDone;
     }
-    if (state == "failed" || state == "unloaded") {
+    if (gone) {
       const std::string reason = model->value("reason", "");
       return report_error(call, Errc::kModelFailed,
                           "model " + call.text("NAME") + " is " + state + ": " + reason);

@@ -172,12 +172,16 @@ Result<json> models_show(sqlite3* db, const json& args) {
 
 }  // namespace
 
-Result<std::string> find_request(const Call& call, const std::string& named) {
-  std::string id = named;
-  // Prefixes that public_id in control/gateway/render.h adds.
+/// Takes off the prefixes that public_id in control/gateway/render.h adds.
+static std::string without_prefix(const std::string& named) {
   for (const std::string_view prefix : {"chatcmpl-", "cmpl-", "embd-", "msg_"}) {
-    if (named.starts_with(prefix)) id = named.substr(prefix.size());
+    if (named.starts_with(prefix)) return named.substr(prefix.size());
   }
+  return named;
+}
+
+Result<std::string> find_request(const Call& call, const std::string& named) {
+  const std::string id = without_prefix(named);
   const auto db = open_read_only(call);
   if (!db) return id;
   const auto rows =

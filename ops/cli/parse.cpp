@@ -34,6 +34,20 @@ void add_globals(CLI::App& app, Call& call) {
   app.add_flag("--quiet", call.quiet, "nothing but what was asked for, and errors");
 }
 
+void set_type(CLI::Option* option, const Argument& argument) {
+  if (argument.kind == Kind::kInteger) {
+    option->check(CLI::TypeValidator<std::int64_t>("INT"))->type_name("N");
+  } else if (argument.kind == Kind::kOptionalReal) {
+    option->default_str("2")->check(CLI::Number)->type_name("X");
+  } else if (argument.kind == Kind::kReal) {
+    option->check(CLI::Number)->type_name("X");
+  } else {
+    option->type_name(argument.source == Source::kFile        ? "FILE"
+                      : argument.source == Source::kDirectory ? "DIR"
+                                                              : "TEXT");
+  }
+}
+
 void add_argument(CLI::App& app, const Argument& argument, std::vector<std::string>& into) {
   const bool flag = argument.name[0] == '-';
   if (argument.kind == Kind::kSwitch) {
@@ -51,17 +65,7 @@ void add_argument(CLI::App& app, const Argument& argument, std::vector<std::stri
   }
   // A positional list takes all that follows.
   option->allow_extra_args(argument.kind == Kind::kList && !flag);
-  if (argument.kind == Kind::kInteger) {
-    option->check(CLI::TypeValidator<std::int64_t>("INT"))->type_name("N");
-  } else if (argument.kind == Kind::kOptionalReal) {
-    option->default_str("2")->check(CLI::Number)->type_name("X");
-  } else if (argument.kind == Kind::kReal) {
-    option->check(CLI::Number)->type_name("X");
-  } else {
-    option->type_name(argument.source == Source::kFile        ? "FILE"
-                      : argument.source == Source::kDirectory ? "DIR"
-                                                              : "TEXT");
-  }
+  set_type(option, argument);
   if (!argument.optional) option->required();
 }
 

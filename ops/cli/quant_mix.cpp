@@ -1,6 +1,9 @@
 #include "ops/cli/quant_mix.h"
 
 #include <charconv>
+#include <optional>
+#include <span>
+#include <string_view>
 
 #include "shared/gguf/quants.h"
 
@@ -44,22 +47,95 @@ TensorType output_type(const QuantMix& mix, std::uint64_t columns) {
   return mix.base == TensorType::kQ8_0 ? TensorType::kQ8_0 : TensorType::kQ6_K;
 }
 
-TensorType attn_v_type(const QuantMix& mix, const MixModel& model, std::int64_t layer) {
-  const std::int64_t group = model.heads / model.kv_heads;
-  TensorType type = mix.base;
-  if (mix.name == "q2_k") type = group >= 4 ? TensorType::kQ4_K : TensorType::kQ3_K;
-  if (mix.name == "q3_k_m") type = layer < 2 ? TensorType::kQ5_K : TensorType::kQ4_K;
-  if (mix.name == "q3_k_l") type = TensorType::kQ5_K;
-  if ((mix.name == "iq4_nl" || mix.name == "iq4_xs") && group >= 4) type = TensorType::kQ5_K;
-  if ((mix.name == "q4_k_m" || mix.name == "q5_k_m") && use_more_bits(layer, model.layers)) {
-    type = TensorType::kQ6_K;
+/// Where a tensor stands.
+struct Position {
+  std::int64_t layer, layers;
+  std::int64_t group;  // heads that share a key
+};
+
+/// Layers or models in which a tensor gets more bits.
+enum class When {
+  kAlways,
+  kFirstTwo,
+  kFirstFour,
+  kFirstSixteenth,
+  kFirstEighth,
+  kMoreBits,
+  kGroup
+};
+
+bool holds(When when, const Position& p) {
+  switch (when) {
+    case When::kAlways:
+      return true;
+    case When::kFirstTwo:
+      return p.layer < 2;
+    case When::kFirstFour:
+      return p.layer < 4;
+    case When::kFirstSixteenth:
+      return p.layer < p.layers / 16;
+    case When::kFirstEighth:
+      return p.layer < p.layers / 8;
+    case When::kMoreBits:
+      return use_more_bits(p.layer, p.layers);
+    case When::kGroup:
+      return p.group >= 4;
   }
-  if (mix.name == "q4_k_s" && layer < 4) type = TensorType::kQ5_K;
+  return false;
+}
+
+struct Rule {
+  std::string_view mix;
+  When when;
+  TensorType type;
+  std::optional<TensorType> otherwise = std::nullopt;  // none: that of the mix
+};
+
+constexpr Rule kAttnV[] = {
+    {"q2_k", When::kGroup, TensorType::kQ4_K, TensorType::kQ3_K},
+    {"q3_k_m", When::kFirstTwo, TensorType::kQ5_K, TensorType::kQ4_K},
+    {"q3_k_l", When::kAlways, TensorType::kQ5_K},
+    {"iq4_nl", When::kGroup, TensorType::kQ5_K},
+    {"iq4_xs", When::kGroup, TensorType::kQ5_K},
+    {"q4_k_m", When::kMoreBits, TensorType::kQ6_K},
+    {"q5_k_m", When::kMoreBits, TensorType::kQ6_K},
+    {"q4_k_s", When::kFirstFour, TensorType::kQ5_K},
+};
+
+constexpr Rule kFfnDown[] = {
+    {"q2_k", When::kAlways, TensorType::kQ3_K},
+    {"q3_k_m", When::kFirstSixteenth, TensorType::kQ5_K, TensorType::kQ4_K},
+    {"q3_k_l", When::kAlways, TensorType::kQ5_K},
+    {"q4_k_m", When::kMoreBits, TensorType::kQ6_K},
+    {"q5_k_m", When::kMoreBits, TensorType::kQ6_K},
+    {"iq4_nl", When::kFirstEighth, TensorType::kQ5_K},
+    {"iq4_xs", When::kFirstEighth, TensorType::kQ5_K},
+    {"q4_k_s", When::kFirstEighth, TensorType::kQ5_K},
+};
+
+constexpr Rule kAttnOutput[] = {
+    {"q2_k", When::kAlways, TensorType::kQ3_K},
+    {"q3_k_m", When::kAlways, TensorType::kQ4_K},
+    {"q3_k_l", When::kAlways, TensorType::kQ5_K},
+};
+
+TensorType type_by_rule(std::span<const Rule> rules, const QuantMix& mix,
+                        const Position& position) {
+  for (const Rule& rule : rules) {
+    if (rule.mix != mix.name) continue;
+    return holds(rule.when, position) ? rule.type : rule.otherwise.value_or(mix.base);
+  }
+  return mix.base;
+}
+
+TensorType attn_v_type(const QuantMix& mix, const MixModel& model, std::int64_t layer) {
+  if (model.experts == 8) return TensorType::kQ8_0;  // small next to eight experts
+  const std::int64_t group = model.heads / model.kv_heads;
+  const TensorType type = type_by_rule(kAttnV, mix, {layer, model.layers, group});
   // The 70B shape: eight heads share this small matrix, so more bits cost nothing there.
   const bool is_70b = model.layers == 80 && model.heads != model.kv_heads;
-  if (is_70b && (type == TensorType::kQ3_K || type == TensorType::kQ4_K)) type = TensorType::kQ5_K;
-  if (model.experts == 8) type = TensorType::kQ8_0;  // small next to eight experts
-  return type;
+  const bool small = type == TensorType::kQ3_K || type == TensorType::kQ4_K;
+  return is_70b && small ? TensorType::kQ5_K : type;
 }
 
 /// The type of one matrix for q, k and v.
@@ -71,16 +147,7 @@ TensorType attn_qkv_type(const QuantMix& mix) {
 }
 
 TensorType ffn_down_type(const QuantMix& mix, std::int64_t layer, std::int64_t layers) {
-  if (mix.name == "q2_k") return TensorType::kQ3_K;
-  if (mix.name == "q3_k_m") return layer < layers / 16 ? TensorType::kQ5_K : TensorType::kQ4_K;
-  if (mix.name == "q3_k_l") return TensorType::kQ5_K;
-  if (mix.name == "q4_k_m" || mix.name == "q5_k_m") {
-    return use_more_bits(layer, layers) ? TensorType::kQ6_K : mix.base;
-  }
-  const bool early = layer < layers / 8;
-  if (early && (mix.name == "iq4_nl" || mix.name == "iq4_xs")) return TensorType::kQ5_K;
-  if (early && mix.name == "q4_k_s") return TensorType::kQ5_K;
-  return mix.base;
+  return type_by_rule(kFfnDown, mix, {layer, layers, 0});
 }
 
 TensorType attn_output_type(const QuantMix& mix, const MixModel& model) {
@@ -88,10 +155,7 @@ TensorType attn_output_type(const QuantMix& mix, const MixModel& model) {
                       mix.base == TensorType::kQ4_K || mix.base == TensorType::kIQ4_NL ||
                       mix.base == TensorType::kIQ4_XS;
   if (model.experts == 8 && raised) return TensorType::kQ5_K;
-  if (mix.name == "q2_k") return TensorType::kQ3_K;
-  if (mix.name == "q3_k_m") return TensorType::kQ4_K;
-  if (mix.name == "q3_k_l") return TensorType::kQ5_K;
-  return mix.base;
+  return type_by_rule(kAttnOutput, mix, {});
 }
 
 /// A type of blocks of 32 for rows that no block of 256 fills; F16 if even those do not fit.
@@ -152,6 +216,18 @@ bool stays_unquantized(std::string_view tensor, const std::vector<std::uint64_t>
   return false;
 }
 
+static TensorType layer_type(const QuantMix& mix, const MixModel& model, std::string_view tensor) {
+  const std::int64_t layer = layer_of(tensor);
+  if (tensor.ends_with("attn_v.weight")) return attn_v_type(mix, model, layer);
+  if (tensor.ends_with("attn_k.weight") && model.experts == 8) return TensorType::kQ8_0;
+  if (tensor.ends_with("attn_qkv.weight")) return attn_qkv_type(mix);
+  if (tensor.find("ffn_down") != std::string_view::npos) {
+    return ffn_down_type(mix, layer, model.layers);
+  }
+  if (tensor.ends_with("attn_output.weight")) return attn_output_type(mix, model);
+  return mix.base;
+}
+
 TensorType preferred_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,
                           const std::vector<std::uint64_t>& dims) {
   if (stays_unquantized(tensor, dims)) return TensorType::kF32;
@@ -161,18 +237,9 @@ TensorType preferred_type(const QuantMix& mix, const MixModel& model, std::strin
     const bool experts = tensor.find("_exps.") != std::string_view::npos;
     return experts ? mix.base : TensorType::kQ8_0;
   }
-  const std::int64_t layer = layer_of(tensor);
   const bool is_output =
       tensor == "output.weight" || (model.tied_embeddings && tensor == "token_embd.weight");
-  if (is_output) return output_type(mix, dims[0]);
-  if (tensor.ends_with("attn_v.weight")) return attn_v_type(mix, model, layer);
-  if (tensor.ends_with("attn_k.weight") && model.experts == 8) return TensorType::kQ8_0;
-  if (tensor.ends_with("attn_qkv.weight")) return attn_qkv_type(mix);
-  if (tensor.find("ffn_down") != std::string_view::npos) {
-    return ffn_down_type(mix, layer, model.layers);
-  }
-  if (tensor.ends_with("attn_output.weight")) return attn_output_type(mix, model);
-  return mix.base;
+  return is_output ? output_type(mix, dims[0]) : layer_type(mix, model, tensor);
 }
 
 TensorType mixed_type(const QuantMix& mix, const MixModel& model, std::string_view tensor,

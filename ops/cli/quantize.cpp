@@ -170,6 +170,16 @@ std::string upper(std::string_view name) {
 
 }  // namespace
 
+/// Gives the tensor in the type. The arguments outlive the writer's write().
+static gguf::Writer::Producer producer(ThreadPool& pool, const TensorInfo& tensor, TensorType type,
+                                       const std::function<Result<void>()>& interrupted) {
+  return [&pool, &tensor, &interrupted, type](const gguf::Writer::Sink& sink) -> Result<void> {
+    HOLDFAST_TRY(const gguf::Held held, gguf::Held::of(tensor));
+    if (type == tensor.type) return sink(tensor.data);
+    return RowConverter(pool, tensor, type).run(sink, interrupted);
+  };
+}
+
 Result<Quantized> quantize_file(const QuantizeCall& call,
                                 const std::function<void(std::uint64_t, std::uint64_t)>& progress,
                                 const std::function<Result<void>()>& interrupted) {
@@ -199,12 +209,7 @@ Result<Quantized> quantize_file(const QuantizeCall& call,
     out.tensors[type_name(type)] += 1;
     out.weights += tensor.elements();
     out.bytes_out += *gguf::row_bytes(type, tensor.elements());
-    writer.add_tensor(tensor.name, type, dims,
-                      [&, type](const gguf::Writer::Sink& sink) -> Result<void> {
-                        HOLDFAST_TRY(const gguf::Held held, gguf::Held::of(tensor));
-                        if (type == tensor.type) return sink(tensor.data);
-                        return RowConverter(pool, tensor, type).run(sink, interrupted);
-                      });
+    writer.add_tensor(tensor.name, type, dims, producer(pool, tensor, type, interrupted));
   }
   out.warnings = fallbacks.lines();
   if (requantized > 0) {

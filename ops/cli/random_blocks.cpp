@@ -130,6 +130,17 @@ void put_scale_and_offset(std::uint8_t* at, float d, float middle) {
   put_half(at + 2, middle * get_half(at));
 }
 
+void put_scales_iq4(std::uint8_t* block, std::uint64_t random_bits) {
+  std::uint16_t high = 0;
+  for (int j = 0; j < 8; ++j) {
+    const std::uint8_t scale = signed_scale(random_bits >> (5 * j));
+    high = static_cast<std::uint16_t>(high | (scale >> 4) << (2 * j));
+    std::uint8_t& low = block[4 + j / 2];
+    low = static_cast<std::uint8_t>(j % 2 ? (low & 15) | (scale & 15) << 4 : scale & 15);
+  }
+  std::memcpy(block + 2, &high, sizeof high);
+}
+
 /// Turns a block of random bits into a valid block: sets scales, leaves quants.
 void finish(TensorType type, std::uint8_t* block, float d, FastRandom& random) {
   const std::uint64_t bits = random.next();
@@ -186,14 +197,7 @@ void finish(TensorType type, std::uint8_t* block, float d, FastRandom& random) {
       put_half(block + 208, varied(d, bits, false));
       break;
     case TensorType::kIQ4_XS: {
-      std::uint16_t high = 0;
-      for (int j = 0; j < 8; ++j) {
-        const std::uint8_t scale = signed_scale(more >> (5 * j));
-        high = static_cast<std::uint16_t>(high | (scale >> 4) << (2 * j));
-        std::uint8_t& low = block[4 + j / 2];
-        low = static_cast<std::uint8_t>(j % 2 ? (low & 15) | (scale & 15) << 4 : scale & 15);
-      }
-      std::memcpy(block + 2, &high, sizeof high);
+      put_scales_iq4(block, more);
       put_half(block, varied(d, bits, false));
       break;
     }

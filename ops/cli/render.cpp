@@ -32,28 +32,29 @@ bool is_wall_time(std::string_view key) {
          key == "at_ms" || key == "since_ms";
 }
 
+std::string text_cell(const std::string& key, std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  if (ends_with(key, "sha") && text.size() > 12) return text.substr(0, 12);
+  text = shorten(text, kCellMax);
+  return text.empty() ? "-" : text;
+}
+
+std::string number_cell(const std::string& key, std::int64_t number) {
+  if (is_bytes(key)) return number < 0 ? "-" : human_bytes(static_cast<double>(number));
+  const bool wall = is_wall_time(key) && (number == 0 || number >= kFirstWallMs);
+  return wall ? human_time(number) : std::to_string(number);
+}
+
 std::string cell_text(const std::string& key, const json& value) {
   if (value.is_null()) return "-";
-  if (value.is_string()) {
-    std::string text = value.get<std::string>();
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    if (ends_with(key, "sha") && text.size() > 12) return text.substr(0, 12);
-    text = shorten(text, kCellMax);
-    return text.empty() ? "-" : text;
-  }
+  if (value.is_string()) return text_cell(key, value.get<std::string>());
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
   if (value.is_number_float()) {
     char buffer[32];
     std::snprintf(buffer, sizeof buffer, "%.2f", value.get<double>());
     return buffer;
   }
-  if (value.is_number()) {
-    const auto number = value.get<std::int64_t>();
-    if (is_bytes(key)) return number < 0 ? "-" : human_bytes(static_cast<double>(number));
-    const bool wall = is_wall_time(key) && (number == 0 || number >= kFirstWallMs);
-    if (wall) return human_time(number);
-    return std::to_string(number);
-  }
+  if (value.is_number()) return number_cell(key, value.get<std::int64_t>());
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -87,21 +88,26 @@ bool is_table(const json& value) {
          std::all_of(value.begin(), value.end(), [](const json& e) { return e.is_object(); });
 }
 
-std::string render_table(const json& rows, const std::vector<std::string>& columns, bool colour,
-                         std::size_t width) {
+/// The columns that some row has; all of them if none was named or is there.
+std::vector<std::string> keys_of(const json& rows, const std::vector<std::string>& columns) {
   std::vector<std::string> keys;
-  for (const std::string& key : columns) {  // a column that no row has is left out
+  for (const std::string& key : columns) {
     const bool present =
         std::any_of(rows.begin(), rows.end(), [&](const json& row) { return row.contains(key); });
     if (present) keys.push_back(key);
   }
-  if (keys.empty()) {
-    for (const json& row : rows) {
-      for (const std::string& key : reading_order(row)) {
-        if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
-      }
+  if (!keys.empty()) return keys;
+  for (const json& row : rows) {
+    for (const std::string& key : reading_order(row)) {
+      if (std::find(keys.begin(), keys.end(), key) == keys.end()) keys.push_back(key);
     }
   }
+  return keys;
+}
+
+std::string render_table(const json& rows, const std::vector<std::string>& columns, bool colour,
+                         std::size_t width) {
+  const std::vector<std::string> keys = keys_of(rows, columns);
   std::vector<std::string> header;
   for (const std::string& key : keys) header.push_back(column_title(key));
   Table table(header);
@@ -140,12 +146,17 @@ std::string render_member(const std::string& key, const json& value, std::size_t
   return wrap_lines(line, width, title_width + 2);
 }
 
-std::string render_object(const json& object, const RenderOptions& options) {
-  std::size_t title_width = 0;
+/// Columns that the titles of an object's plain members take.
+std::size_t title_width_of(const json& object) {
+  std::size_t width = 0;
   for (const auto& [key, value] : object.items()) {
-    if (!value.is_object() && !is_table(value))
-      title_width = std::max(title_width, title_of(key).size());
+    if (!value.is_object() && !is_table(value)) width = std::max(width, title_of(key).size());
   }
+  return width;
+}
+
+std::string render_object(const json& object, const RenderOptions& options) {
+  const std::size_t title_width = title_width_of(object);
   std::string plain;
   std::string sections;
   const std::size_t width = inner(options.width);
@@ -169,10 +180,13 @@ std::string render_object(const json& object, const RenderOptions& options) {
 
 }  // namespace
 
+/// True for {"models": […]}: the table alone is shown.
+static bool is_list_alone(const json& value) {
+  return value.is_object() && value.size() == 1 && value.begin()->is_array();
+}
+
 std::string render_human(const json& value, const RenderOptions& options) {
-  if (value.is_object() && value.size() == 1 && value.begin()->is_array()) {
-    return render_human(*value.begin(), options);  // {"models": […]}: the table alone
-  }
+  if (is_list_alone(value)) return render_human(*value.begin(), options);
   if (value.is_array() && value.empty()) {
     if (options.when_empty.empty()) return "";
     return wrap_lines(options.when_empty + "\n", options.width);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -152,6 +153,15 @@ Result<void> check_gateway(const Plan& plan) {
   return Error{Errc::kUsage, "the gateway does not take its options, as it said"};
 }
 
+/// A number from 0 to `most`. `zero`: what 0 means, for the error.
+Result<std::int64_t> at_most(const Call& call, const char* flag, std::int64_t fallback,
+                             std::int64_t most, const char* zero = "") {
+  const std::int64_t value = call.integer(flag, fallback);
+  if (value >= 0 && value <= most) return value;
+  return Error{Errc::kUsage, std::string("--") + flag + " " + std::to_string(value) +
+                                 ": expected 0" + zero + " to " + std::to_string(most)};
+}
+
 Result<Plan> make_plan(const Call& call) {
   Plan plan;
   for (const std::string& text : call.list("model")) {
@@ -170,24 +180,13 @@ Result<Plan> make_plan(const Call& call) {
   HOLDFAST_TRY(plan.ingress, at_least(call, "ingress", 2));
   HOLDFAST_TRY(plan.step_watchdog_ms,
                at_least(call, "step-watchdog-ms", plan.step_watchdog_ms, 86'400'000));
-  plan.restart_max_ms = call.integer("restart-max-ms", plan.restart_max_ms);
-  if (plan.restart_max_ms < 0 || plan.restart_max_ms > 60'000) {
-    return Error{Errc::kUsage, "--restart-max-ms " + std::to_string(plan.restart_max_ms) +
-                                   ": expected 0 to 60000"};
-  }
+  HOLDFAST_TRY(plan.restart_max_ms, at_most(call, "restart-max-ms", plan.restart_max_ms, 60'000));
   HOLDFAST_TRY(const std::int64_t log_mib,
                at_least(call, "log-mib", plan.logs.bytes >> 20, 1 << 20));
   plan.logs.bytes = log_mib << 20;
-  plan.logs.files = call.integer("log-files", plan.logs.files);
-  if (plan.logs.files < 0 || plan.logs.files > 100) {
-    return Error{Errc::kUsage,
-                 "--log-files " + std::to_string(plan.logs.files) + ": expected 0 to 100"};
-  }
-  plan.probe_timeout_ms = call.integer("probe-timeout-ms", plan.probe_timeout_ms);
-  if (plan.probe_timeout_ms < 0 || plan.probe_timeout_ms > 3'600'000) {
-    return Error{Errc::kUsage, "--probe-timeout-ms " + std::to_string(plan.probe_timeout_ms) +
-                                   ": expected 0 (off) to 3600000"};
-  }
+  HOLDFAST_TRY(plan.logs.files, at_most(call, "log-files", plan.logs.files, 100));
+  HOLDFAST_TRY(plan.probe_timeout_ms,
+               at_most(call, "probe-timeout-ms", plan.probe_timeout_ms, 3'600'000, " (off)"));
   plan.device = call.text("device");
   plan.kernels = call.text("kernels");
   plan.verbose = call.has("verbose");
@@ -281,8 +280,13 @@ class Serve {
   bool start();
   bool step();  // false: leave with exit_
   bool on_phase(const ServeControl::Report& report);
+  bool on_daemon_up(const ServeControl::Report& report);
+  bool say_errors(const ServeControl::Report& report);
   void on_exit(const ChildExit& exit);
+  void tell_of_worker(const ChildExit& exit);
+  void give_up(const ChildExit& exit);
   bool starts_in_vain(const ChildExit& exit);
+  bool is_final(const ChildExit& exit);
   void say_keyless() const;
   void on_change();
   void bound_logs();
@@ -321,39 +325,52 @@ std::string how_it_ended(const ChildExit& exit) {
 /// True for the third death in a row of a daemon that found its database damaged, or a bug, as soon
 /// as it had read it: the next start would find the same. A kill from outside does not count.
 bool Serve::starts_in_vain(const ChildExit& exit) {
+  constexpr int kAborts[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL};
   if (exit.role != "daemon") return false;
-  const bool aborted = exit.signal == SIGABRT || exit.signal == SIGSEGV || exit.signal == SIGBUS ||
-                       exit.signal == SIGFPE || exit.signal == SIGILL;
+  const bool aborted =
+      std::find(std::begin(kAborts), std::end(kAborts), exit.signal) != std::end(kAborts);
   const bool refused = exit.signal == 0 && exit.status == kDamaged;
   const bool vain = exit.lived_ms < kSoonMs && (aborted || refused);
   vain_starts_ = vain ? vain_starts_ + 1 : 0;
   return vain_starts_ >= kStartsMax;
 }
 
-void Serve::on_exit(const ChildExit& exit) {
-  if (stopping_) return;
-  if (exit.role == "worker" && control_ != nullptr) {
-    const auto record = read_step_journal(journal_path(plan_, exit.name), exit.pid);
-    std::optional<std::vector<std::uint64_t>> step;
-    if (record.has_value() && record->complete) step = record->marks;
-    control_->worker_exited(exit, std::move(step));
-  }
+/// True for the death of a daemon that no other start would help: it says so by its status before
+/// it has served, or it keeps dying.
+bool Serve::is_final(const ChildExit& exit) {
+  if (starts_in_vain(exit)) return true;
   const bool permanent =
       exit.signal == 0 && exit.status >= kPermanentFirst && exit.status <= kPermanentLast;
   const bool starting = phase_ == ServeControl::Phase::kDaemonStarting;
-  if (starts_in_vain(exit) || (exit.role == "daemon" && starting && permanent)) {
-    const std::string log = plan_.state + "/logs/daemon.log";
-    std::string reason = plan_.verbose ? "see above" : last_log_line(log, log_offset_);
-    if (reason.empty() || exit.signal != 0) reason = how_it_ended(exit) + "; see " + log;
-    fail(Errc::kInternal, "the daemon cannot start: " + reason);
-    // Where another daemon owns the directory, or its database is damaged, nothing is ours to take.
-    const bool owned = exit.status == kOwned || exit.status == kDamaged;
-    refused_ = starting && exit.signal == 0 && !owned;
-    return;
-  }
+  return exit.role == "daemon" && starting && permanent;
+}
+
+void Serve::on_exit(const ChildExit& exit) {
+  if (stopping_) return;
+  if (exit.role == "worker" && control_ != nullptr) tell_of_worker(exit);
+  if (is_final(exit)) return give_up(exit);
   std::fprintf(
       stderr, "holdfast: %s; starting it again%s\n", how_it_ended(exit).c_str(),
       exit.restart_in_ms > 0 ? (" in " + std::to_string(exit.restart_in_ms) + " ms").c_str() : "");
+}
+
+/// Tells the daemon what a worker was doing when it ended.
+void Serve::tell_of_worker(const ChildExit& exit) {
+  const auto record = read_step_journal(journal_path(plan_, exit.name), exit.pid);
+  std::optional<std::vector<std::uint64_t>> step;
+  if (record.has_value() && record->complete) step = record->marks;
+  control_->worker_exited(exit, std::move(step));
+}
+
+void Serve::give_up(const ChildExit& exit) {
+  const std::string log = plan_.state + "/logs/daemon.log";
+  std::string reason = plan_.verbose ? "see above" : last_log_line(log, log_offset_);
+  if (reason.empty() || exit.signal != 0) reason = how_it_ended(exit) + "; see " + log;
+  fail(Errc::kInternal, "the daemon cannot start: " + reason);
+  // Where another daemon owns the directory, or its database is damaged, nothing is ours to take.
+  const bool owned = exit.status == kOwned || exit.status == kDamaged;
+  const bool starting = phase_ == ServeControl::Phase::kDaemonStarting;
+  refused_ = starting && exit.signal == 0 && !owned;
 }
 
 void Serve::on_change() {
@@ -409,21 +426,7 @@ bool Serve::on_phase(const ServeControl::Report& report) {
   using Phase = ServeControl::Phase;
   const bool daemon_came_up = phase_ == Phase::kDaemonStarting;
   phase_ = report.phase;
-  if (daemon_came_up) {
-    crash_point(CrashPoint::kSupervisorDaemonUp);
-    if (report.keyless) say_keyless();
-    // Without it workers pack again after each restart; nothing else changes.
-    auto weight_cache_server =
-        weight_cache::WeightCacheServer::start({plan_.state + "/run/images.sock"});
-    if (weight_cache_server) {
-      weight_cache_server_ = std::move(weight_cache_server).value();
-    } else {
-      std::fprintf(stderr, "holdfast: %s\n", weight_cache_server.error().what.c_str());
-    }
-    if (const auto up = start_peers(*supervisor_, plan_); !up) {
-      return fail(up.error().code, up.error().what), false;
-    }
-  }
+  if (daemon_came_up && !on_daemon_up(report)) return false;
   if (phase_ == Phase::kReady) {
     crash_point(CrashPoint::kSupervisorReady);
     std::printf("ready %s\n", plan_.service_url().c_str());
@@ -432,9 +435,32 @@ bool Serve::on_phase(const ServeControl::Report& report) {
   if (phase_ == Phase::kReady || phase_ == Phase::kDegraded) {
     manager_.ready("serving on " + plan_.service_url());
   }
-  if (phase_ != Phase::kFailed && phase_ != Phase::kDegraded) return true;
+  if (phase_ == Phase::kFailed || phase_ == Phase::kDegraded) return say_errors(report);
+  return true;
+}
+
+/// Starts what needs the daemon. Returns false after an error.
+bool Serve::on_daemon_up(const ServeControl::Report& report) {
+  crash_point(CrashPoint::kSupervisorDaemonUp);
+  if (report.keyless) say_keyless();
+  // Without it workers pack again after each restart; nothing else changes.
+  auto weight_cache_server =
+      weight_cache::WeightCacheServer::start({plan_.state + "/run/images.sock"});
+  if (weight_cache_server) {
+    weight_cache_server_ = std::move(weight_cache_server).value();
+  } else {
+    std::fprintf(stderr, "holdfast: %s\n", weight_cache_server.error().what.c_str());
+  }
+  if (const auto up = start_peers(*supervisor_, plan_); !up) {
+    return fail(up.error().code, up.error().what), false;
+  }
+  return true;
+}
+
+/// Says which models failed. Returns false if none is served.
+bool Serve::say_errors(const ServeControl::Report& report) {
   for (std::size_t i = 0; i < report.errors.size(); ++i) {
-    const bool last = phase_ == Phase::kFailed && i + 1 == report.errors.size();
+    const bool last = phase_ == ServeControl::Phase::kFailed && i + 1 == report.errors.size();
     if (last) return fail(Errc::kInternal, report.errors[i]), false;
     std::fprintf(stderr, "holdfast: %s\n", report.errors[i].c_str());
   }

@@ -143,17 +143,20 @@ struct ModelView {
   double progress = -1;
 };
 
+ModelView view_of(const json& row) {
+  ModelView view;
+  view.state = row.value("state", "");
+  if (row.contains("reason") && row["reason"].is_string()) view.reason = row["reason"];
+  if (row.contains("progress") && row["progress"].is_number()) view.progress = row["progress"];
+  return view;
+}
+
 std::map<std::string, ModelView> view_models(const json& listed) {
   std::map<std::string, ModelView> out;
   const json& rows = listed.is_object() && listed.contains("models") ? listed["models"] : listed;
   if (!rows.is_array()) return out;
   for (const json& row : rows) {
-    if (!row.is_object()) continue;
-    ModelView view;
-    view.state = row.value("state", "");
-    if (row.contains("reason") && row["reason"].is_string()) view.reason = row["reason"];
-    if (row.contains("progress") && row["progress"].is_number()) view.progress = row["progress"];
-    out[row.value("name", "")] = view;
+    if (row.is_object()) out[row.value("name", "")] = view_of(row);
   }
   return out;
 }
@@ -172,6 +175,19 @@ void draw_progress(const Shared& shared, const std::map<std::string, ModelView>&
   std::fprintf(stderr, "\r\033[K%s", line.c_str());
 }
 
+/// Takes models that are ready or have failed out of `open`; adds the reasons of the failed ones.
+void close_ended(const std::map<std::string, ModelView>& models, std::vector<ServedModel>& open,
+                 std::vector<std::string>& errors) {
+  for (auto it = open.begin(); it != open.end();) {
+    const auto view = models.find(it->name);
+    const std::string state = view == models.end() ? "" : view->second.state;
+    if (state == "failed") {
+      errors.push_back("model " + it->name + ": failed to load: " + view->second.reason);
+    }
+    it = state == "ready" || state == "failed" ? open.erase(it) : it + 1;
+  }
+}
+
 /// Waits until every model is ready or failed; returns the reasons of the failed ones.
 std::vector<std::string> watch_models(Shared& shared, client::Client& client,
                                       std::vector<ServedModel> open) {
@@ -182,14 +198,7 @@ std::vector<std::string> watch_models(Shared& shared, client::Client& client,
     if (listed) {
       const auto models = view_models(*listed);
       draw_progress(shared, models);
-      for (auto it = open.begin(); it != open.end();) {
-        const auto view = models.find(it->name);
-        const std::string state = view == models.end() ? "" : view->second.state;
-        if (state == "failed") {
-          errors.push_back("model " + it->name + ": failed to load: " + view->second.reason);
-        }
-        it = state == "ready" || state == "failed" ? open.erase(it) : it + 1;
-      }
+      close_ended(models, open, errors);
     }
     if (!open.empty()) std::this_thread::sleep_for(50ms);
   }
@@ -226,6 +235,31 @@ bool probe_http(const std::string& url) {
   return n >= 8 && answer.rfind("HTTP/1.", 0) == 0;
 }
 
+/// Registers all models and waits for them. Returns the reasons of the failed ones.
+std::vector<std::string> load_models(Shared& shared, client::Client& client) {
+  std::vector<std::string> errors;
+  std::vector<ServedModel> accepted;
+  for (const ServedModel& model : shared.options.models) {
+    const std::string error = register_model(shared, client, model);
+    if (error.empty()) {
+      accepted.push_back(model);
+    } else {
+      errors.push_back(error);
+    }
+  }
+  for (const std::string& error : watch_models(shared, client, accepted)) errors.push_back(error);
+  return errors;
+}
+
+/// Waits until the gateway answers. Returns false if the wait was ended.
+bool wait_for_http(const Shared& shared) {
+  while (!shared.options.http_url.empty() && !probe_http(shared.options.http_url)) {
+    if (shared.stopping()) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
+
 void start_models(const std::shared_ptr<Shared>& shared) {
   wait_for_daemon(*shared);
   const auto client = connect(*shared, 120s);  // a large file is hashed at registration
@@ -236,21 +270,8 @@ void start_models(const std::shared_ptr<Shared>& shared) {
   }
   shared->set_phase(ServeControl::Phase::kModelsLoading);
   if (client == nullptr) return;
-  std::vector<std::string> errors;
-  std::vector<ServedModel> accepted;
-  for (const ServedModel& model : shared->options.models) {
-    const std::string error = register_model(*shared, *client, model);
-    if (error.empty()) {
-      accepted.push_back(model);
-    } else {
-      errors.push_back(error);
-    }
-  }
-  for (const std::string& error : watch_models(*shared, *client, accepted)) errors.push_back(error);
-  while (!shared->options.http_url.empty() && !probe_http(shared->options.http_url)) {
-    if (shared->stopping()) return;
-    std::this_thread::sleep_for(20ms);
-  }
+  const std::vector<std::string> errors = load_models(*shared, *client);
+  if (!wait_for_http(*shared)) return;
   const std::lock_guard lock(shared->mutex);
   using Phase = ServeControl::Phase;
   const bool all_failed = !errors.empty() && errors.size() == shared->options.models.size();

@@ -56,18 +56,23 @@ struct HostPort {
   std::string port;
 };
 
+bool is_port(const std::string& text) {
+  return !text.empty() && text.size() <= 5 &&
+         text.find_first_not_of("0123456789") == std::string::npos && std::stoi(text) <= 65535;
+}
+
+bool is_in_brackets(const std::string& host) {
+  return host.size() >= 2 && host.front() == '[' && host.back() == ']';
+}
+
 Result<HostPort> split_address(const std::string& address) {
   HostPort out{"127.0.0.1", address};
   const std::size_t colon = address.rfind(':');
   if (colon != std::string::npos) {
     out = {address.substr(0, colon), address.substr(colon + 1)};
-    if (out.host.size() >= 2 && out.host.front() == '[' && out.host.back() == ']') {
-      out.host = out.host.substr(1, out.host.size() - 2);
-    }
+    if (is_in_brackets(out.host)) out.host = out.host.substr(1, out.host.size() - 2);
   }
-  const bool digits = !out.port.empty() && out.port.size() <= 5 &&
-                      out.port.find_first_not_of("0123456789") == std::string::npos;
-  if (!digits || std::stoi(out.port) > 65535) {
+  if (!is_port(out.port)) {
     return Error{Errc::kUsage, "--http " + address +
                                    ": expected HOST:PORT with a port of 0 to 65535, as in "
                                    "127.0.0.1:8080, or *:8080 for every address"};
@@ -222,19 +227,31 @@ std::string supervisor_json(const std::string& http_url, const std::vector<Child
   return document.dump(2) + "\n";
 }
 
-std::string last_log_line(const std::string& path, std::int64_t offset) {
+namespace {
+
+std::string last_line(const std::string& path, std::int64_t offset) {
   std::ifstream file(path, std::ios::binary);
   file.seekg(offset);
   std::string last;
   for (std::string line; std::getline(file, line);) {
     if (!line.empty()) last = line;
   }
+  return last;
+}
+
+/// The reason in "program: reason", for people; another line as it is.
+std::string reason_in(const std::string& line) {
+  const std::size_t colon = line.find(": ");
+  const bool named = line.rfind("holdfast", 0) == 0 && colon < line.find(' ');
+  return named ? line.substr(colon + 2) : line;
+}
+
+}  // namespace
+
+std::string last_log_line(const std::string& path, std::int64_t offset) {
+  const std::string last = last_line(path, offset);
   const auto parsed = try_parse_json<nlohmann::json>(last);
-  if (!parsed.is_object()) {  // "program: reason", for people
-    const std::size_t colon = last.find(": ");
-    const bool named = last.rfind("holdfast", 0) == 0 && colon < last.find(' ');
-    return named ? last.substr(colon + 2) : last;
-  }
+  if (!parsed.is_object()) return reason_in(last);
   std::string text = parsed.value("event", "");
   for (const auto& [key, value] : parsed.items()) {
     if (key == "time" || key == "level" || key == "program" || key == "event") continue;

@@ -116,6 +116,22 @@ void add_workers(Screen& s, const json& workers) {
   s.table(table, workers.size() - std::min(workers.size(), kWorkerRowsMax));
 }
 
+void add_model_rows(Table& table, const json& m) {
+  const bool failed = text(m, "state") == "failed";
+  const std::string state =
+      text(m, "state") + (text(m, "breaker") != "closed" ? ", breaker open" : "");
+  const std::string reason = failed ? shorten(text(m, "reason"), 60) : "-";
+  const json& loads = part(m, "loads");
+  if (loads.empty()) {
+    table.add({text(m, "name"), state, "-", number(m, "context"), "-", "-", "-", reason});
+  }
+  for (const json& load : loads) {
+    table.add({text(m, "name"), text(load, "state"), text(load, "worker"), number(m, "context"),
+               number(load, "running") + "/" + number(load, "slots"), bytes(load, "reserved_bytes"),
+               bytes(load, "taken_bytes"), reason});
+  }
+}
+
 void add_models(Screen& s, const json& models) {
   s.title("MODELS");
   if (models.empty()) {
@@ -132,19 +148,7 @@ void add_models(Screen& s, const json& models) {
   std::size_t rows = 0;
   for (const json* m : order) {
     if (++rows > kModelRowsMax) break;
-    const std::string state =
-        text(*m, "state") + (text(*m, "breaker") != "closed" ? ", breaker open" : "");
-    const std::string reason =
-        text(*m, "state") == "failed" ? shorten(text(*m, "reason"), 60) : "-";
-    const json& loads = part(*m, "loads");
-    if (loads.empty()) {
-      table.add({text(*m, "name"), state, "-", number(*m, "context"), "-", "-", "-", reason});
-    }
-    for (const json& load : loads) {
-      table.add({text(*m, "name"), text(load, "state"), text(load, "worker"), number(*m, "context"),
-                 number(load, "running") + "/" + number(load, "slots"),
-                 bytes(load, "reserved_bytes"), bytes(load, "taken_bytes"), reason});
-    }
+    add_model_rows(table, *m);
   }
   s.table(table, order.size() - std::min(order.size(), kModelRowsMax));
 }

@@ -374,6 +374,19 @@ struct Walk {
   std::string unknown;  // a message
 };
 
+/// Takes a word of the verb. Returns false if there is no such verb or group.
+bool take_word(const std::string& word, Walk& w) {
+  const std::string path = w.path.empty() ? word : w.path + " " + word;
+  w.verb = find_verb(path);
+  const bool group = w.path.empty() && has(verb_groups(), word);
+  if (w.verb == nullptr && !group) {
+    w.unknown = w.path.empty() ? explain_verb(word) : explain_subverb(w.path, word);
+    return false;
+  }
+  w.path = path;
+  return true;
+}
+
 /// Goes through a command line as far as it is known.
 Walk walk(const std::vector<std::string>& words, const auto& on_flag) {
   Walk w;
@@ -383,17 +396,9 @@ Walk walk(const std::vector<std::string>& words, const auto& on_flag) {
       const std::string flag = flag_of(words[i]);
       on_flag(w, i);
       if (takes_value(w.verb, flag) && flag == words[i]) ++i;
-      continue;
-    }
-    if (w.verb != nullptr) continue;
-    const std::string path = w.path.empty() ? words[i] : w.path + " " + words[i];
-    w.verb = find_verb(path);
-    const bool group = w.path.empty() && has(verb_groups(), words[i]);
-    if (w.verb == nullptr && !group) {
-      w.unknown = w.path.empty() ? explain_verb(words[i]) : explain_subverb(w.path, words[i]);
+    } else if (w.verb == nullptr && !take_word(words[i], w)) {
       return w;
     }
-    w.path = path;
   }
   return w;
 }
@@ -416,16 +421,21 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
+/// Edits between the two. "temp" for "temperature", "max-token" for "max-tokens": the beginning
+/// alone is near too.
+static std::size_t distance_to(std::string_view word, const std::string& candidate) {
+  const std::size_t distance = edit_distance(word, candidate);
+  const bool begins = word.size() >= 4 && candidate.starts_with(word);
+  return begins ? std::min<std::size_t>(distance, 1) : distance;
+}
+
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
   constexpr std::size_t kLongest = 64;
   if (word.size() > kLongest) return {};
   std::string best;
   std::size_t least = word.size() < 4 ? 1 : word.size() < 8 ? 2 : 3;
   for (const std::string& candidate : candidates) {
-    std::size_t distance = edit_distance(word, candidate);
-    // "temp" for "temperature", "max-token" for "max-tokens": the beginning alone is near too.
-    if (word.size() >= 4 && candidate.starts_with(word))
-      distance = std::min<std::size_t>(distance, 1);
+    const std::size_t distance = distance_to(word, candidate);
     if (distance > least || (distance == least && !best.empty())) continue;
     if (distance >= candidate.size()) continue;  // nothing of it is left
     best = candidate;

@@ -170,6 +170,18 @@ Result<void> Supervisor::add(ChildSpec spec) {
   return {};
 }
 
+namespace {
+
+/// Opens the log of a child; -1 if it has none.
+Result<int> open_log(const std::string& path) {
+  if (path.empty()) return -1;
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd < 0) return Error{Errc::kIo, "open log " + path + ": " + std::strerror(errno)};
+  return fd;
+}
+
+}  // namespace
+
 Result<void> Supervisor::spawn(Child& child) {
   CHECK_MSG(getpid() == static_cast<pid_t>(syscall(SYS_gettid)), "main thread only");
   int probe_fd = -1;
@@ -177,13 +189,7 @@ Result<void> Supervisor::spawn(Child& child) {
     HOLDFAST_TRY(probe_fd, child.probe.prepare());
   }
   ExecPlan plan = make_plan(child.spec, probe_fd);
-  if (!child.spec.log_path.empty()) {
-    plan.log_fd =
-        open(child.spec.log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    if (plan.log_fd < 0) {
-      return Error{Errc::kIo, "open log " + child.spec.log_path + ": " + std::strerror(errno)};
-    }
-  }
+  HOLDFAST_TRY(plan.log_fd, open_log(child.spec.log_path));
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0);
   plan.error_fd = ends[1];
@@ -278,16 +284,7 @@ void Supervisor::reap() {
     int status = 0;
     if (child->pid <= 0 || waitpid(child->pid, &status, WNOHANG) != child->pid) continue;
     crash_point(CrashPoint::kSupervisorReaped);
-    ChildExit exit;
-    exit.role = child->spec.role;
-    exit.name = child->spec.name;
-    exit.pid = child->pid;
-    exit.lived_ms = now_ms() - child->started_ms;
-    if (WIFSIGNALED(status)) exit.signal = WTERMSIG(status);
-    if (WIFEXITED(status)) exit.status = WEXITSTATUS(status);
-    const std::int64_t oom_kills = exit.signal == SIGKILL ? oom_kill_count() : oom_kills_;
-    exit.oom = oom_kills > oom_kills_;
-    oom_kills_ = oom_kills;
+    ChildExit exit = exit_of(*child, status);
     child->pid = 0;
     child->probe.ended();
     changed = true;
@@ -295,6 +292,20 @@ void Supervisor::reap() {
     if (hooks_.on_exit) hooks_.on_exit(exit);
   }
   if (changed && hooks_.on_change) hooks_.on_change();
+}
+
+ChildExit Supervisor::exit_of(const Child& child, int status) {
+  ChildExit exit;
+  exit.role = child.spec.role;
+  exit.name = child.spec.name;
+  exit.pid = child.pid;
+  exit.lived_ms = now_ms() - child.started_ms;
+  if (WIFSIGNALED(status)) exit.signal = WTERMSIG(status);
+  if (WIFEXITED(status)) exit.status = WEXITSTATUS(status);
+  const std::int64_t oom_kills = exit.signal == SIGKILL ? oom_kill_count() : oom_kills_;
+  exit.oom = oom_kills > oom_kills_;
+  oom_kills_ = oom_kills;
+  return exit;
 }
 
 void Supervisor::schedule_restart(Child& child, std::int64_t lived_ms, ChildExit* exit) {

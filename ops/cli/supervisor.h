@@ -91,6 +91,7 @@ class Supervisor {
   explicit Supervisor(Hooks hooks);
   Result<void> spawn(Child& child);
   void reap();
+  ChildExit exit_of(const Child& child, int status);
   void restart_due();
   std::int64_t probe_children();
   void end_hung(Child& child);

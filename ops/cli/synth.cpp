@@ -209,6 +209,30 @@ void set_other_layers(gguf::Writer& writer, const Preset& p) {
   }
 }
 
+void set_expert_parameters(gguf::Writer& writer, const Preset& p) {
+  const std::string arch = std::string(p.architecture) + ".";
+  const auto set = [&](const char* key, std::int64_t v) {
+    writer.set_u32(arch + key, static_cast<std::uint32_t>(v));
+  };
+  if (p.experts > 0) {
+    set("expert_count", p.experts);
+    set("expert_used_count", p.experts_used);
+    set("expert_feed_forward_length", p.expert_ff);
+  }
+  if (p.shared_ff > 0) {
+    set("expert_shared_feed_forward_length", p.shared_ff);
+    set("expert_shared_count", p.shared_ff / p.expert_ff);
+  }
+  if (p.dense_layers > 0) set("leading_dense_block_count", p.dense_layers);
+  if (p.groups > 1) {
+    set("expert_group_count", p.groups);
+    set("expert_group_used_count", p.groups_used);
+    set("expert_gating_func", 2);
+    writer.set_bool(arch + "expert_weights_norm", true);
+    writer.set_f32(arch + "expert_weights_scale", 2.5f);
+  }
+}
+
 void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix& mix) {
   const std::string arch = std::string(p.architecture) + ".";
   const auto set = [&](const char* key, std::int64_t v) {
@@ -230,23 +254,7 @@ void set_hyper_parameters(gguf::Writer& writer, const Preset& p, const QuantMix&
     set("attention.value_length", p.head_dim);
   }
   set("rope.dimension_count", p.rope_dims > 0 ? p.rope_dims : p.head_dim);
-  if (p.experts > 0) {
-    set("expert_count", p.experts);
-    set("expert_used_count", p.experts_used);
-    set("expert_feed_forward_length", p.expert_ff);
-  }
-  if (p.shared_ff > 0) {
-    set("expert_shared_feed_forward_length", p.shared_ff);
-    set("expert_shared_count", p.shared_ff / p.expert_ff);
-  }
-  if (p.dense_layers > 0) set("leading_dense_block_count", p.dense_layers);
-  if (p.groups > 1) {
-    set("expert_group_count", p.groups);
-    set("expert_group_used_count", p.groups_used);
-    set("expert_gating_func", 2);
-    writer.set_bool(arch + "expert_weights_norm", true);
-    writer.set_f32(arch + "expert_weights_scale", 2.5f);
-  }
+  set_expert_parameters(writer, p);
   if (p.window > 0) {
     set("attention.sliding_window", p.window);
     writer.set_string(arch + "rope.scaling.type", "yarn");

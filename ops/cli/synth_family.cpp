@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "ops/cli/quant_mix.h"
 #include "ops/cli/random_blocks.h"
@@ -15,6 +16,34 @@ using plan::RopeScaling;
 using plan::Use;
 
 constexpr std::int64_t kOriginalContext = 64;  // of yarn and longrope: below the trained context
+
+struct Scaling {
+  std::string_view name;
+  RopeScaling scaling;
+  double factor = 1;
+};
+
+constexpr Scaling kScalings[] = {{"linear", RopeScaling::kLinear, 2.5},
+                                 {"yarn", RopeScaling::kYarn, 4},
+                                 {"llama3", RopeScaling::kLlama3},
+                                 {"longrope", RopeScaling::kLongrope}};
+
+/// True for vectors that something is multiplied by: their values lie around one.
+bool is_factor(const plan::ExpectedTensor& tensor) {
+  const bool norm = tensor.name.find("norm") != std::string::npos &&
+                    tensor.name.ends_with(".weight") && !tensor.is_matrix();
+  return norm || tensor.name.ends_with(".scale") || tensor.name.ends_with("_scale.weight");
+}
+
+/// `still_from_half`: the second half has the factor by which files mark elements that are not
+/// rotated.
+Result<void> random_rope_factors(std::uint64_t size, bool still_from_half, FastRandom& random,
+                                 const gguf::Writer::Sink& sink) {
+  std::vector<float> factors(size);
+  for (float& f : factors) f = 1 + std::abs(2 * random.normal());
+  if (still_from_half) std::fill(factors.begin() + factors.size() / 2, factors.end(), 1e30f);
+  return sink(std::as_bytes(std::span(factors)));
+}
 
 class TinyModel {
  public:
@@ -84,39 +113,67 @@ class TinyModel {
     return odd() ? draw(8 * least, 8 * most) : 8 * draw(least, most);
   }
 
-  void draw_sizes(bool experts) {
+  /// Returns the plain model's size, or draws one.
+  std::int64_t size(std::int64_t plain_size, std::int64_t least, std::int64_t most) {
+    return plain() ? plain_size : draw(least, most);
+  }
+  std::int64_t size_in_rows(std::int64_t plain_size, std::int64_t least, std::int64_t most) {
+    return plain() ? plain_size : rows(least, most);
+  }
+  struct Range {
+    std::int64_t least, most;
+  };
+  /// Returns the plain model's size, an odd one, or a multiple of `step`.
+  std::int64_t size(std::int64_t plain_size, Range odd_sizes, std::int64_t step, Range steps) {
+    return plain() ? plain_size : odd_or_multiple(odd_sizes, step, steps);
+  }
+  std::int64_t odd_or_multiple(Range odd_sizes, std::int64_t step, Range steps) {
+    return odd() ? draw(odd_sizes.least, odd_sizes.most) : step * draw(steps.least, steps.most);
+  }
+  std::int64_t draw_head_dim(std::int64_t plain_size) {
     constexpr std::int64_t kHeadDims[] = {16, 24, 32, 40, 64, 20};
     constexpr std::int64_t kOddHeadDims[] = {6, 10, 18, 22, 34, 50};
+    return plain() ? plain_size : (odd() ? kOddHeadDims : kHeadDims)[draw(0, 5)];
+  }
+
+  void draw_sizes(bool experts) {
     s_.architecture = f_.name;
-    s_.layers = plain() ? 3 : draw(2, 7);
+    s_.layers = size(3, 2, 7);
     s_.layers = std::max(s_.layers, f_.window_period);  // one layer without a window, too
-    s_.kv_heads = plain() ? 2 : draw(1, 3);
-    s_.heads = s_.kv_heads * (plain() ? 2 : draw(1, 4));
-    s_.head_dim = plain() ? 32 : (odd() ? kOddHeadDims : kHeadDims)[draw(0, 5)];
+    s_.kv_heads = size(2, 1, 3);
+    s_.heads = s_.kv_heads * size(2, 1, 4);
+    s_.head_dim = draw_head_dim(32);
     s_.width = s_.heads * s_.head_dim;
-    // Where published models have a head size of their own, the width need not be heads times it.
-    const bool independent_head_dim =
-        is_one_of({"gpt-oss", "seed_oss", "ernie4_5", "glm4moe", "minimax-m2"}) ||
-        f_.name.starts_with("gemma") || f_.name.starts_with("qwen3");
-    if (independent_head_dim && !plain()) s_.width = odd() ? draw(33, 99) : 8 * draw(6, 20);
+    if (has_independent_head_dim() && !plain()) s_.width = odd_or_multiple({33, 99}, 8, {6, 20});
     if (f_.rope == plan::RopeStyle::kNone) s_.kv_heads = s_.heads;
-    s_.ff = plain() ? 2 * s_.width : rows(6, 30);
-    s_.vocab = 259 + (plain() ? 61 : draw(0, 90));
+    s_.ff = size_in_rows(2 * s_.width, 6, 30);
+    s_.vocab = 259 + size(61, 0, 90);
     s_.context = 256;
-    s_.tied_embeddings = plain() || f_.name.starts_with("gemma") || f_.encoder || draw(0, 1) == 1;
-    if (is_one_of({"olmo2", "qwen2moe", "internlm2", "stablelm", "dots1", "glm4moe", "minimax-m2",
-                   "bailingmoe2"})) {
-      s_.tied_embeddings = false;
-    }
-    if (f_.logit_factor) s_.tied_embeddings = true;
+    s_.tied_embeddings = draw_tied();
     draw_states();
     draw_latent();
     if (f_.uneven) draw_uneven(experts);
-    if (f_.rope == plan::RopeStyle::kNone) return;
-    if (f_.latent) return;
-    s_.rope_dims = s_.head_dim;
+    if (f_.rope != plan::RopeStyle::kNone && !f_.latent) s_.rope_dims = rotated_dims();
+  }
+
+  /// By the seed, only a part of each head is rotated.
+  std::int64_t rotated_dims() const {
     const bool part = !plain() && seed_ % 3 == 1 && !f_.temperature && !f_.uneven;
-    if (part) s_.rope_dims = s_.head_dim / 4 * 2;
+    return part ? s_.head_dim / 4 * 2 : s_.head_dim;
+  }
+
+  /// True where published models have a head size of their own: the width need not be heads times
+  /// it.
+  bool has_independent_head_dim() const {
+    return is_one_of({"gpt-oss", "seed_oss", "ernie4_5", "glm4moe", "minimax-m2"}) ||
+           f_.name.starts_with("gemma") || f_.name.starts_with("qwen3");
+  }
+
+  bool draw_tied() {
+    const bool tied = plain() || f_.name.starts_with("gemma") || f_.encoder || draw(0, 1) == 1;
+    const bool never = is_one_of({"olmo2", "qwen2moe", "internlm2", "stablelm", "dots1", "glm4moe",
+                                  "minimax-m2", "bailingmoe2"});
+    return f_.logit_factor || (tied && !never);
   }
 
   bool is_one_of(std::initializer_list<std::string_view> names) const {
@@ -132,32 +189,43 @@ class TinyModel {
   void draw_parts(bool windows, bool experts) {
     s_.causal = !f_.encoder;
     s_.qkv_bias = wants(f_.qkv_bias);
-    s_.qk_norm = f_.qk_norm != plan::QkNorm::kNone && (!f_.qk_norm_left_out || seed_ % 4 < 2);
+    s_.qk_norm = has_qk_norm();
     d_.fused_qkv = f_.fused_qkv;
     d_.out_bias = wants(f_.out_bias);
     d_.ffn_bias = wants(f_.ffn_bias) && !experts;
     d_.gate_bias = f_.gated && d_.ffn_bias;
     d_.position_rows = f_.positions ? s_.context : 0;
     d_.type_rows = f_.token_types ? 2 : 0;
-    if (windows) d_.window = plain() ? 20 : draw(3, 70);
-    if (!experts || f_.experts_with_dense_ffn) return;
-    s_.experts = plain() ? 4 : draw(3, 9);
-    s_.experts_used = plain() ? 2 : draw(1, 3);
+    if (windows) d_.window = size(20, 3, 70);
+    if (experts && !f_.experts_with_dense_ffn) draw_experts();
+  }
+
+  bool has_qk_norm() const {
+    return f_.qk_norm != plan::QkNorm::kNone && (!f_.qk_norm_left_out || seed_ % 4 < 2);
+  }
+
+  void draw_experts() {
+    s_.experts = size(4, 3, 9);
+    s_.experts_used = size(2, 1, 3);
     if (f_.expert_groups) {  // 2 to 4 groups of so many
-      d_.expert_groups = plain() ? 2 : draw(2, 4);
+      d_.expert_groups = size(2, 2, 4);
       // No file of a model with latent attention uses all of its groups.
       d_.expert_groups_used = draw(1, d_.expert_groups - (f_.latent ? 1 : 0));
       s_.experts *= d_.expert_groups;
     }
-    s_.expert_ff = plain() ? 64 : rows(3, 10);
+    s_.expert_ff = size_in_rows(64, 3, 10);
     // Files of other families have no key for it: experts are as wide as dense layers would be.
     if (!names_expert_ff() || f_.name == "minimax-m2") s_.expert_ff = s_.ff;
-    const bool shared = f_.shared_expert == Use::kMust || wants(f_.shared_expert);
-    if (shared) s_.shared_ff = plain() ? 96 : rows(3, 10);
-    if (shared && counts_shared()) s_.shared_ff = s_.expert_ff * shared_experts();
+    draw_shared_expert();
     d_.choice_bias = wants(f_.choice_bias);
-    if (f_.dense_first) s_.dense_layers = plain() ? 1 : draw(0, s_.layers - 1);
+    if (f_.dense_first) s_.dense_layers = size(1, 0, s_.layers - 1);
     if (f_.next_layers && seed_ % 4 == 3) s_.left_layers = 1;
+  }
+
+  void draw_shared_expert() {
+    if (f_.shared_expert != Use::kMust && !wants(f_.shared_expert)) return;
+    s_.shared_ff = size_in_rows(96, 3, 10);
+    if (counts_shared()) s_.shared_ff = s_.expert_ff * shared_experts();
   }
 
   std::int64_t shared_experts() const { return 1 + static_cast<std::int64_t>(seed_ % 2); }
@@ -170,12 +238,9 @@ class TinyModel {
                                                        : std::string(scaling);
     plan::RopeSpec& r = d_.rope;
     r.base = plain() || seed_ % 2 == 0 ? 10000 : 1000;
-    if (scaling_name == "linear") r.scaling = RopeScaling::kLinear;
-    if (scaling_name == "yarn") r.scaling = RopeScaling::kYarn;
-    if (scaling_name == "llama3") r.scaling = RopeScaling::kLlama3;
-    if (scaling_name == "longrope") r.scaling = RopeScaling::kLongrope;
-    if (scaling_name == "linear") r.factor = 2.5;
-    if (scaling_name == "yarn") r.factor = 4;
+    for (const Scaling& each : kScalings) {
+      if (scaling_name == each.name) r.scaling = each.scaling, r.factor = each.factor;
+    }
     s_.has_rope_freqs = scaling_name == "llama3";
   }
 
@@ -191,13 +256,20 @@ class TinyModel {
     set("attention.head_count", s_.heads);
     if (!f_.uneven) set("attention.head_count_kv", s_.kv_heads);
     set("vocab_size", s_.vocab);
-    if (!f_.latent && !f_.uneven && (s_.width != s_.heads * s_.head_dim || seed_ % 2 == 1)) {
+    if (names_head_dim()) {
       set("attention.key_length", s_.head_dim);
       set("attention.value_length", s_.head_dim);
     }
     const bool rms = f_.norm == plan::NormKind::kRms;
     w.set_f32(key(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon"),
               seed_ % 2 == 0 ? 1e-5f : 1e-3f);
+  }
+
+  /// True if the file has keys for it with the other sizes; some files leave out what follows from
+  /// the width.
+  bool names_head_dim() const {
+    if (f_.latent || f_.uneven) return false;
+    return s_.width != s_.heads * s_.head_dim || seed_ % 2 == 1;
   }
 
   void write_attention(gguf::Writer& w) const {
@@ -210,11 +282,10 @@ class TinyModel {
 
   void write_rope(gguf::Writer& w) const {
     if (s_.rope_dims == 0) return;
-    const plan::RopeSpec& r = d_.rope;
     if (s_.rope_dims != s_.head_dim || plain()) {
       w.set_u32(key("rope.dimension_count"), static_cast<std::uint32_t>(s_.rope_dims));
     }
-    w.set_f32(key("rope.freq_base"), static_cast<float>(r.base));
+    w.set_f32(key("rope.freq_base"), static_cast<float>(d_.rope.base));
     if (f_.temperature) {
       w.set_f32(key("attention.temperature_scale"), 0.3f);
       w.set_f32(key("rope.scaling.yarn_log_multiplier"), seed_ % 2 == 0 ? 1.0f : 0.5f);
@@ -224,15 +295,26 @@ class TinyModel {
       const auto first = static_cast<std::int32_t>(s_.rope_dims / 2) - 2 * third;
       w.set_i32s(key("rope.dimension_sections"), {first, third, third, 0});
     }
-    const bool yarn = r.scaling == RopeScaling::kYarn;
-    if (yarn || r.scaling == RopeScaling::kLinear) {
-      w.set_string(key("rope.scaling.type"), yarn ? "yarn" : "linear");
+    write_rope_scaling(w);
+  }
+
+  void write_rope_scaling(gguf::Writer& w) const {
+    const plan::RopeSpec& r = d_.rope;
+    const auto set_linear = [&](const char* type) {
+      w.set_string(key("rope.scaling.type"), type);
       w.set_f32(key("rope.scaling.factor"), static_cast<float>(r.factor));
-    }
-    if (yarn && seed_ % 4 == 1) w.set_f32(key("rope.scaling.attn_factor"), 0.9f);
+    };
+    const bool yarn = r.scaling == RopeScaling::kYarn;
     const bool lists = r.scaling == RopeScaling::kLongrope;
-    if (lists && f_.name != "phi3") w.set_string(key("rope.scaling.type"), "longrope");
-    if (lists) w.set_f32(key("rope.scaling.attn_factor"), 1.19f);
+    if (r.scaling == RopeScaling::kLinear) set_linear("linear");
+    if (yarn) {
+      set_linear("yarn");
+      if (seed_ % 4 == 1) w.set_f32(key("rope.scaling.attn_factor"), 0.9f);
+    }
+    if (lists) {
+      if (f_.name != "phi3") w.set_string(key("rope.scaling.type"), "longrope");
+      w.set_f32(key("rope.scaling.attn_factor"), 1.19f);
+    }
     if (yarn || lists || f_.temperature) {
       w.set_u32(key("rope.scaling.original_context_length"), kOriginalContext);
     }
@@ -242,14 +324,14 @@ class TinyModel {
   void draw_latent() {
     if (!f_.latent) return;
     s_.kv_heads = 1;
-    s_.heads = plain() ? 4 : draw(1, 6);
-    s_.width = plain() ? 128 : odd() ? draw(33, 99) : 8 * draw(6, 20);
+    s_.heads = size(4, 1, 6);
+    s_.width = size(128, {33, 99}, 8, {6, 20});
     s_.rope_dims = plain() ? 16 : 2 * draw(3, 10);
-    s_.latent = plain() ? 64 : odd() ? draw(9, 70) : 16 * draw(1, 6);
+    s_.latent = size(64, {9, 70}, 16, {1, 6});
     s_.head_dim = s_.latent + s_.rope_dims;
-    s_.head_key = s_.rope_dims + (plain() ? 32 : odd() ? draw(5, 40) : 8 * draw(1, 6));
-    s_.head_value = plain() ? 32 : odd() ? draw(5, 40) : 8 * draw(1, 6);
-    if (seed_ % 2 == 1) s_.q_latent = odd() ? draw(9, 70) : 16 * draw(1, 5);
+    s_.head_key = s_.rope_dims + size(32, {5, 40}, 8, {1, 6});
+    s_.head_value = size(32, {5, 40}, 8, {1, 6});
+    if (seed_ % 2 == 1) s_.q_latent = odd_or_multiple({9, 70}, 16, {1, 5});
     s_.tied_embeddings = false;
   }
 
@@ -270,13 +352,11 @@ class TinyModel {
   /// Draws layers of unlike shape; by the seed, layers without a window have keys as values, and
   /// models without experts have layers that read others' pages.
   void draw_uneven(bool experts) {
-    constexpr std::int64_t kHeadDims[] = {16, 24, 32, 40, 64, 20};
-    constexpr std::int64_t kOddHeadDims[] = {6, 10, 18, 22, 34, 50};
-    s_.layers = plain() ? 6 : draw(4, 9);
+    s_.layers = size(6, 4, 9);
     s_.heads = plain() ? 4 : 6;
-    s_.kv_heads = plain() ? 1 : draw(1, 3);
-    s_.window_kv_heads = plain() ? 2 : draw(1, 3);
-    s_.window_head_dim = plain() ? 16 : (odd() ? kOddHeadDims : kHeadDims)[draw(0, 5)];
+    s_.kv_heads = size(1, 1, 3);
+    s_.window_kv_heads = size(2, 1, 3);
+    s_.window_head_dim = draw_head_dim(16);
     s_.window_rope_dims = s_.window_head_dim;
     if (experts) {
       s_.experts = draw(3, 9);
@@ -285,8 +365,8 @@ class TinyModel {
       s_.shared_ff = s_.ff;
       d_.gate_up_experts = seed_ % 4 != 3;
     } else {
-      s_.layer_input = plain() ? 16 : odd() ? draw(5, 40) : 8 * draw(1, 5);
-      s_.sharing_layers = plain() ? 3 : draw(0, s_.layers - 3);
+      s_.layer_input = size(16, {5, 40}, 8, {1, 5});
+      s_.sharing_layers = size(3, 0, s_.layers - 3);
     }
     d_.layer_scale = seed_ % 4 != 1;
     for (std::int64_t l = 0; l < s_.layers; ++l) {
@@ -328,13 +408,13 @@ class TinyModel {
 
   void draw_states() {
     if (f_.delta == plan::DeltaNet::kNone) return;
-    s_.attention_step = plain() ? 4 : draw(2, 4);
+    s_.attention_step = size(4, 2, 4);
     s_.layers = std::max(s_.layers, s_.attention_step);
-    s_.state_groups = plain() ? 2 : draw(1, 3);
-    s_.state_heads = s_.state_groups * (plain() ? 2 : draw(1, 3));
+    s_.state_groups = size(2, 1, 3);
+    s_.state_heads = s_.state_groups * size(2, 1, 3);
     // Published models have keys and values of one length.
-    s_.state_key = s_.state_value = plain() ? 32 : odd() ? draw(5, 80) : 16 * draw(1, 8);
-    s_.conv_taps = plain() ? 4 : draw(2, 5);
+    s_.state_key = s_.state_value = size(32, {5, 80}, 16, {1, 8});
+    s_.conv_taps = size(4, 2, 5);
   }
 
   void write_states(gguf::Writer& w) const {
@@ -360,6 +440,21 @@ class TinyModel {
     if (f_.dense_first) {
       w.set_u32(key("leading_dense_block_count"), static_cast<std::uint32_t>(s_.dense_layers));
     }
+    write_router(w);
+    if (f_.name == "ernie4_5-moe") w.set_u32(key("interleave_moe_layer_step"), 1);
+    if (s_.shared_ff > 0) write_shared_expert(w);
+    if (seed_ % 4 == 3 || counts_shared()) w.set_f32(key("expert_weights_scale"), 1.5f);
+  }
+
+  void write_shared_expert(gguf::Writer& w) const {
+    if (counts_shared()) {
+      w.set_u32(key("expert_shared_count"), static_cast<std::uint32_t>(shared_experts()));
+    } else {
+      w.set_u32(key("expert_shared_feed_forward_length"), static_cast<std::uint32_t>(s_.shared_ff));
+    }
+  }
+
+  void write_router(gguf::Writer& w) const {
     if (counts_shared() && f_.name != "deepseek") {
       w.set_bool(key("expert_weights_norm"), seed_ % 3 != 1);
     }
@@ -369,13 +464,6 @@ class TinyModel {
     }
     const bool sigmoid = f_.router == plan::Router::kSigmoid || (f_.latent && d_.choice_bias);
     if (sigmoid) w.set_u32(key("expert_gating_func"), 2);
-    if (f_.name == "ernie4_5-moe") w.set_u32(key("interleave_moe_layer_step"), 1);
-    if (s_.shared_ff > 0 && counts_shared()) {
-      w.set_u32(key("expert_shared_count"), static_cast<std::uint32_t>(shared_experts()));
-    } else if (s_.shared_ff > 0) {
-      w.set_u32(key("expert_shared_feed_forward_length"), static_cast<std::uint32_t>(s_.shared_ff));
-    }
-    if (seed_ % 4 == 3 || counts_shared()) w.set_f32(key("expert_weights_scale"), 1.5f);
   }
 
   gguf::Writer::Producer producer(const plan::ExpectedTensor& tensor, gguf::TensorType type) const {
@@ -387,17 +475,10 @@ class TinyModel {
     return [tensor, type, seed, still_from_half,
             mean](const gguf::Writer::Sink& sink) -> Result<void> {
       FastRandom random(seed, tensor.name);
-      const bool norm = tensor.name.find("norm") != std::string::npos &&
-                        tensor.name.ends_with(".weight") && !tensor.is_matrix();
       if (tensor.name.starts_with("rope_f")) {
-        std::vector<float> factors(tensor.dims[0]);
-        for (float& f : factors) f = 1 + std::abs(2 * random.normal());
-        // A factor by which files mark elements that are not rotated.
-        if (still_from_half) std::fill(factors.begin() + factors.size() / 2, factors.end(), 1e30f);
-        return sink(std::as_bytes(std::span(factors)));
+        return random_rope_factors(tensor.dims[0], still_from_half, random, sink);
       }
-      const bool factor = tensor.name.ends_with(".scale") || tensor.name.ends_with("_scale.weight");
-      if (norm || factor) {
+      if (is_factor(tensor)) {
         return random_vector(tensor.dims[0], mean, 0.2f * mean, random, sink);
       }
       // Decays of 0.5 to 1 a token.
@@ -431,35 +512,47 @@ std::vector<std::string> synth_scalings() {
   return {"none", "linear", "yarn", "llama3", "longrope"};
 }
 
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string out;
+  for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
+  return out;
+}
+
+Error unknown_name(const char* what, std::string_view name, const std::string& supported) {
+  return {Errc::kUsage, "synth: " + std::string(what) + " \"" + std::string(name) +
+                            "\" is unknown, expected one of " + supported};
+}
+
+const Family* family_of(std::string_view architecture) {
+  if (architecture == "mistral" || architecture == "mixtral") return plan::find_family("llama");
+  return plan::find_family(architecture == "gemma4-moe" ? "gemma4" : architecture);
+}
+
+bool has_windows(const Family& family, std::string_view architecture, std::uint64_t seed) {
+  if (architecture == "mistral") return true;
+  const bool some_have_none = family.name == "exaone4" && seed % 2 == 1;
+  return family.window_period > 0 && family.name != "llama" && !some_have_none;
+}
+
+}  // namespace
+
 Result<void> synth_family(std::string_view architecture, const std::string& out_path,
                           std::string_view type, std::uint64_t seed, std::string_view scaling) {
-  const bool mistral = architecture == "mistral", mixtral = architecture == "mixtral";
-  const bool gemma4_moe = architecture == "gemma4-moe";
-  const Family* family = plan::find_family(mistral || mixtral ? "llama"
-                                           : gemma4_moe       ? "gemma4"
-                                                              : architecture);
-  const auto list = [](const std::vector<std::string>& names) {
-    std::string out;
-    for (const std::string& name : names) out += (out.empty() ? "" : ", ") + name;
-    return out;
-  };
-  const auto usage = [](const char* what, std::string_view name, const std::string& supported) {
-    return Error{Errc::kUsage, "synth: " + std::string(what) + " \"" + std::string(name) +
-                                   "\" is unknown, expected one of " + supported};
-  };
+  const Family* family = family_of(architecture);
   if (family == nullptr) {
-    return usage("architecture", architecture, list(synth_architectures()));
+    return unknown_name("architecture", architecture, joined(synth_architectures()));
   }
   const auto scalings = synth_scalings();
   if (!scaling.empty() && std::find(scalings.begin(), scalings.end(), scaling) == scalings.end()) {
-    return usage("scaling", scaling, list(scalings));
+    return unknown_name("scaling", scaling, joined(scalings));
   }
   const auto mix = find_quant_mix(type);
-  if (!mix) return usage("type", type, quant_mix_names());
-  const bool some_have_none = family->name == "exaone4" && seed % 2 == 1;
-  const bool windows =
-      mistral || (family->window_period > 0 && family->name != "llama" && !some_have_none);
-  const bool experts = mixtral || gemma4_moe || family->experts == Use::kMust;
+  if (!mix) return unknown_name("type", type, quant_mix_names());
+  const bool windows = has_windows(*family, architecture, seed);
+  const bool experts =
+      architecture == "mixtral" || architecture == "gemma4-moe" || family->experts == Use::kMust;
   const TinyModel model(*family, windows, experts, seed, scaling);
   gguf::Writer writer;
   model.write_keys(writer, architecture, *mix);

@@ -126,15 +126,18 @@ std::string printable(std::string_view cell) {
   return text;
 }
 
+std::string_view tint_of(const std::string& cell, bool colour, bool is_header) {
+  if (!colour) return {};
+  return is_header ? kBold : colour_of(cell);
+}
+
 void append_row(std::string& out, const Row& row, const std::vector<Column>& columns, bool colour,
                 bool is_header) {
   for (const Column& column : columns) {
     const bool last = &column == &columns.back();
     const std::string cell = column.index < row.size() ? row[column.index] : std::string();
     const std::string text = shorten(printable(cell), column.width);
-    const std::string_view tint = !colour     ? std::string_view()
-                                  : is_header ? kBold
-                                              : colour_of(cell);
+    const std::string_view tint = tint_of(cell, colour, is_header);
     const std::string blanks(column.width - std::min(column.width, display_width(text)), ' ');
     if (column.number) out += blanks;
     out += tint;

@@ -39,6 +39,11 @@ class Printer {
       begin = end;
     }
     out_[choice].ids.insert(out_[choice].ids.end(), event.ids.begin(), event.ids.end());
+    take_extra(event, choice);
+  }
+
+  /// Takes a vector, or the scores of the prompt.
+  void take_extra(const wire::Event& event, std::size_t choice) {
     const bool vector = event.ids.size() == 1 && event.ids[0] == wire::kVectorToken;
     if (vector && event.extra.size() == 1) out_[choice].vector = event.extra[0];
     if (event.start == 0 && !event.extra.empty()) {

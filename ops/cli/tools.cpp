@@ -79,16 +79,19 @@ int tokenize(const Call& call) {
   return kExitDone;
 }
 
+/// The text with the ids: the arguments, or what a file or stdin has.
+static Result<std::string> ids_text(const Call& call) {
+  if (call.has("input")) return read_text_argument(call.text("input"));
+  if (call.list("IDS").size() < 2) return text_argument(call, "IDS");
+  std::string text;
+  for (const std::string& part : call.list("IDS")) text += part + " ";
+  return text;
+}
+
 int detokenize(const Call& call) {
-  std::string argument;
-  for (const std::string& part : call.list("IDS")) argument += part + " ";
-  if (call.has("input") || call.list("IDS").size() < 2) {
-    const auto read =
-        call.has("input") ? read_text_argument(call.text("input")) : text_argument(call, "IDS");
-    if (!read) return report_error(call, read.error());
-    argument = read.value();
-  }
-  const auto ids = parse_ids(argument);
+  const auto argument = ids_text(call);
+  if (!argument) return report_error(call, argument.error());
+  const auto ids = parse_ids(argument.value());
   if (!ids) return report_error(call, ids.error());
   const auto text = detokenize_file(call.text("FILE"), ids.value(), !call.has("no-special"));
   if (!text) return report_error(call, text.error());

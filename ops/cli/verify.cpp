@@ -53,52 +53,67 @@ std::vector<wire::TokenId> vector_ids(const std::string& extra) {
   return ids;
 }
 
-/// Lets the daemon compare the answer to the fixed prompt. Errors become the part's text.
-Part check_golden(const Call& call) {
-  Part part{"golden answer", false, {}};
-  auto connected = connect_clients(call);
-  if (!connected) return part.text = connected.error().what, part;
-  int exit = kExitDone;
-  const auto model = operate(call, "models.show", {{"name", call.text("NAME")}}, exit);
-  if (!model) return part.text = "models show failed", part;
-  wire::Submit submit = golden_submit(call.text("NAME"));
-  if (model->value("makes", "") == "vectors") {
+/// Computes the answer to the fixed prompt.
+Result<Streamed> golden_answer(client::Client& client, const std::string& name, const json& model) {
+  wire::Submit submit = golden_submit(name);
+  if (model.value("makes", "") == "vectors") {
     submit.max_tokens.reset();
     submit.sampling.extra = R"({"embedding":{}})";
   }
-  const auto accepted = (*connected)->submit(client::Principal::local(kTenant), std::move(submit));
+  const auto accepted = client.submit(client::Principal::local(kTenant), std::move(submit));
   if (const auto* failure = std::get_if<client::Failure>(&accepted)) {
-    return part.text = failure->message, part;
+    return Error{failure->code, failure->message};
   }
-  const auto streamed = follow(**connected, std::get<wire::Accepted>(accepted).info, false);
+  auto streamed = follow(client, std::get<wire::Accepted>(accepted).info, false);
   if (const auto* failure = std::get_if<client::Failure>(&streamed)) {
-    return part.text = failure->message, part;
+    return Error{failure->code, failure->message};
   }
-  const Streamed& end = std::get<Streamed>(streamed);
+  Streamed& end = std::get<Streamed>(streamed);
   const std::string& id = end.info.request_id;
   if (end.info.state != wire::RequestState::kSucceeded || end.choices.size() != 1) {
-    part.text = "request " + id + " " + std::string(wire::state_name(end.info.state)) +
-                "; see `holdfast requests show " + id + "`";
-    return part;
+    return Error{Errc::kInternal, "request " + id + " " +
+                                      std::string(wire::state_name(end.info.state)) +
+                                      "; see `holdfast requests show " + id + "`"};
   }
-  const auto record = operate(call, "requests.show", {{"id", id}}, exit);
-  if (!record) return part.text = "request " + id + " cannot be shown", part;
-  const std::string numerics = record->value("class", "");
-  auto client = connect_operator(call, std::chrono::seconds(30));
-  if (!client) return part.text = client.error().what, part;
+  return std::move(end);
+}
+
+/// Returns how the answer compares: "stored" if it is the first of its class.
+Result<std::string> compare_golden(const Call& call, const std::string& numerics,
+                                   const Streamed& end) {
+  HOLDFAST_TRY(const auto client, connect_operator(call, std::chrono::seconds(30)));
   const json args = {{"name", call.text("NAME")},
                      {"class", numerics},
                      {"ids", end.choices[0].vector.empty() ? end.choices[0].ids
                                                            : vector_ids(end.choices[0].vector)}};
-  const auto answer = client.value()->op(client::AllTenants::local(), "models.golden", args.dump());
+  const auto answer = client->op(client::AllTenants::local(), "models.golden", args.dump());
   if (const auto* refused = std::get_if<client::Failure>(&answer)) {
-    return part.text = refused->message, part;
+    return Error{refused->code, refused->message};
   }
   const json document = try_parse_json<json>(std::get<std::string>(answer));
-  const bool first = document.is_object() && document.value("golden", "") == "stored";
+  return document.is_object() ? document.value("golden", "") : std::string();
+}
+
+/// Lets the daemon compare the answer to the fixed prompt. Errors become the part's text.
+Part check_golden(const Call& call) {
+  Part part{"golden answer", false, {}};
+  const auto connected = connect_clients(call);
+  if (!connected) return part.text = connected.error().what, part;
+  int exit = kExitDone;
+  const auto model = operate(call, "models.show", {{"name", call.text("NAME")}}, exit);
+  if (!model) return part.text = "models show failed", part;
+  const auto end = golden_answer(**connected, call.text("NAME"), *model);
+  if (!end) return part.text = end.error().what, part;
+  const std::string& id = end->info.request_id;
+  const auto record = operate(call, "requests.show", {{"id", id}}, exit);
+  if (!record) return part.text = "request " + id + " cannot be shown", part;
+  const std::string numerics = record->value("class", "");
+  const auto compared = compare_golden(call, numerics, *end);
+  if (!compared) return part.text = compared.error().what, part;
   part.good = true;
   part.text =
-      (first ? "stored, the first of class " : "the same as the first of class ") + numerics;
+      (*compared == "stored" ? "stored, the first of class " : "the same as the first of class ") +
+      numerics;
   return part;
 }
 
