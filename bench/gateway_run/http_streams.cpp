@@ -153,27 +153,39 @@ StreamStats HttpStreams::listen(double seconds) {
   return stats;
 }
 
-Result<std::int64_t> post_completions(int port, int connections, std::int64_t count) {
-  std::vector<int> fds;
-  std::int64_t good = 0;
-  Result<void> done{};
-  for (int i = 0; i < connections && done; ++i) {
-    Result<int> fd = connect_to(port);
-    if (fd) fds.push_back(*fd);
-    if (!fd) done = fd.error();
+namespace {
+
+Result<void> connect_all(int port, int connections, std::vector<int>& fds) {
+  for (int i = 0; i < connections; ++i) {
+    HOLDFAST_TRY(const int fd, connect_to(port));
+    fds.push_back(fd);
   }
-  // As many requests in flight as connections, each read and posted to again in turn.
-  for (std::int64_t i = 0; i < count + connections && done; ++i) {
+  return {};
+}
+
+/// Posts `count` requests, as many in flight as connections, each read and posted to again in turn.
+/// Returns how many were answered with 200.
+Result<std::int64_t> post_in_turn(const std::vector<int>& fds, std::int64_t count) {
+  const auto connections = static_cast<std::int64_t>(fds.size());
+  std::int64_t good = 0;
+  for (std::int64_t i = 0; i < count + connections; ++i) {
     const int fd = fds[static_cast<std::size_t>(i % connections)];
     if (i >= connections) {
-      const Result<int> status = read_answer(fd);
-      if (!status) done = status.error();
-      if (status && *status == 200) ++good;
+      HOLDFAST_TRY(const int status, read_answer(fd));
+      if (status == 200) ++good;
     }
-    if (i < count && done) done = send_all(fd, post(1, i, false));
+    if (i < count) HOLDFAST_CHECKED(send_all(fd, post(1, i, false)));
   }
+  return good;
+}
+
+}  // namespace
+
+Result<std::int64_t> post_completions(int port, int connections, std::int64_t count) {
+  std::vector<int> fds;
+  const Result<void> connected = connect_all(port, connections, fds);
+  Result<std::int64_t> good = connected ? post_in_turn(fds, count) : connected.error();
   for (const int fd : fds) close(fd);
-  if (!done) return done.error();
   return good;
 }
 

@@ -48,6 +48,21 @@ bool run_named(const std::vector<Case>& cases, const std::string& only, const Op
 
 }  // namespace
 
+namespace {
+
+/// Sets an option by its letter. Returns false if some value is out of range.
+bool set_option(Options& options, std::string& only, int option, const char* value) {
+  if (option == 'q') options.quick = true;
+  if (option == 'o') only = value;
+  if (option == 'e') options.engine = value;
+  if (option == 'm') options.minutes = std::atof(value);
+  if (option == 's') options.spinners = std::atoi(value);
+  return (options.engine == "fake" || options.engine == "model") && options.minutes > 0 &&
+         options.spinners >= 0;
+}
+
+}  // namespace
+
 int run_cases(int argc, char** argv, const char* name, const char* usage,
               const std::vector<Case>& cases, const std::vector<std::string>& more) {
   Options options;
@@ -62,13 +77,7 @@ int run_cases(int argc, char** argv, const char* name, const char* usage,
     if (takes(one.name)) program.options.push_back(one);
   }
   program.take = [&](int option, const char* value) {
-    if (option == 'q') options.quick = true;
-    if (option == 'o') only = value;
-    if (option == 'e') options.engine = value;
-    if (option == 'm') options.minutes = std::atof(value);
-    if (option == 's') options.spinners = std::atoi(value);
-    return (options.engine == "fake" || options.engine == "model") && options.minutes > 0 &&
-           options.spinners >= 0;
+    return set_option(options, only, option, value);
   };
   program.run = [&](const RunPaths& paths, Report& report) {
     options.programs = paths.programs;

@@ -67,28 +67,40 @@ const Figure* Report::find(const std::string& name) const {
   return nullptr;
 }
 
+namespace {
+
+nlohmann::ordered_json figure_json(const Figure& figure) {
+  nlohmann::ordered_json one;
+  one["name"] = figure.name;
+  one["value"] = rounded(figure.value);
+  one["unit"] = figure.unit;
+  if (figure.goal) {
+    one["goal"] = rounded(figure.goal->value);
+    one["met"] = figure.meets_goal();
+  }
+  if (figure.goal || figure.better) {
+    const Better better = figure.goal ? figure.goal->better : *figure.better;
+    one["better"] = better == Better::kLower ? "lower" : "higher";
+  }
+  for (const double sample : figure.samples) one["samples"].push_back(rounded(sample));
+  if (!figure.note.empty()) one["note"] = figure.note;
+  return one;
+}
+
+std::string goal_text(const Figure& figure) {
+  if (!figure.goal) return {};
+  return (figure.goal->better == Better::kLower ? "<= " : ">= ") + number(figure.goal->value) +
+         (figure.meets_goal() ? "  ok" : "  MISSED");
+}
+
+}  // namespace
+
 std::string Report::json() const {
   nlohmann::ordered_json document;
   document["kind"] = kind_;
   for (const Fact& fact : facts_) document["machine"][fact.name] = fact.value;
   document["figures"] = nlohmann::ordered_json::array();
-  for (const Figure& figure : figures_) {
-    nlohmann::ordered_json one;
-    one["name"] = figure.name;
-    one["value"] = rounded(figure.value);
-    one["unit"] = figure.unit;
-    if (figure.goal) {
-      one["goal"] = rounded(figure.goal->value);
-      one["met"] = figure.meets_goal();
-    }
-    if (figure.goal || figure.better) {
-      const Better better = figure.goal ? figure.goal->better : *figure.better;
-      one["better"] = better == Better::kLower ? "lower" : "higher";
-    }
-    for (const double sample : figure.samples) one["samples"].push_back(rounded(sample));
-    if (!figure.note.empty()) one["note"] = figure.note;
-    document["figures"].push_back(std::move(one));
-  }
+  for (const Figure& figure : figures_) document["figures"].push_back(figure_json(figure));
   for (const Fact& cell : skipped_) document["skipped"][cell.name] = cell.value;
   document["problems"] = problems_;
   return document.dump(1);
@@ -101,11 +113,7 @@ std::string Report::table() const {
   std::snprintf(line, sizeof line, "%-36s %11s %-10s %s\n", "figure", "value", "unit", "goal");
   out += line;
   for (const Figure& figure : figures_) {
-    std::string goal;
-    if (figure.goal) {
-      goal = (figure.goal->better == Better::kLower ? "<= " : ">= ") + number(figure.goal->value) +
-             (figure.meets_goal() ? "  ok" : "  MISSED");
-    }
+    const std::string goal = goal_text(figure);
     std::snprintf(line, sizeof line, "%-36s %11s %-10s %s", figure.name.c_str(),
                   number(figure.value).c_str(), figure.unit.c_str(), goal.c_str());
     out += line;

@@ -44,6 +44,12 @@ bool take(MatrixOptions& options, int option, const char* value) {
   }
 }
 
+void write_markdown(const std::string& path, Report& report) {
+  std::ofstream file(path);
+  file << matrix_markdown(report);
+  if (!file.flush()) report.problem("markdown " + path + ": cannot be written");
+}
+
 bool run(const MatrixOptions& options, const RunPaths& paths, Report& report) {
   const auto cells = cells_of(options.quick ? quick_axes() : standard_axes(), options.only);
   if (cells.empty()) return false;
@@ -56,11 +62,7 @@ bool run(const MatrixOptions& options, const RunPaths& paths, Report& report) {
   const bool ours = done.has_value();
   if (done) done = runner.run(cells);
   if (!done) report.problem(done.error().what);
-  if (ours && !options.markdown.empty()) {
-    std::ofstream file(options.markdown);
-    file << matrix_markdown(report);
-    if (!file.flush()) report.problem("markdown " + options.markdown + ": cannot be written");
-  }
+  if (ours && !options.markdown.empty()) write_markdown(options.markdown, report);
   return true;
 }
 

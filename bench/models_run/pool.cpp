@@ -32,6 +32,13 @@ struct Pair {
   std::string in, out;
 };
 
+/// True if a model that waits says that its device has no room now.
+bool says_why_it_waits(const json& model) {
+  const json device = model["devices"].at(0);
+  return model["loads"].empty() && device.value("verdict", "") == "no room now" &&
+         device.value("needed_bytes", 0.0) > device.value("free_bytes", 0.0);
+}
+
 /// Finds which of the two was admitted; the other must wait and say for what.
 Result<Pair> settle(LocalCluster& cluster, Report& report) {
   const std::int64_t until = now_us() + 30'000'000;
@@ -46,10 +53,9 @@ Result<Pair> settle(LocalCluster& cluster, Report& report) {
     }
     const json& other = a_in ? b : a;
     if ((a_in || b_in) && other.value("state", "") == "placing") {
-      const json device = other["devices"].at(0);
-      const bool told = other["loads"].empty() && device.value("verdict", "") == "no room now" &&
-                        device.value("needed_bytes", 0.0) > device.value("free_bytes", 0.0);
-      if (!told) report.problem("collide: the one that waits does not say why: " + other.dump());
+      if (!says_why_it_waits(other)) {
+        report.problem("collide: the one that waits does not say why: " + other.dump());
+      }
       return a_in ? Pair{"a", "b"} : Pair{"b", "a"};
     }
     sleep_ms(1);
@@ -130,6 +136,35 @@ Result<void> check_evictions(LocalCluster& cluster, std::int64_t dwell_ms, Repor
 
 }  // namespace
 
+namespace {
+
+/// Answers that the clients of a pressed device got.
+struct Answers {
+  std::atomic<std::int64_t> requested{0}, answered{0};
+  std::mutex mutex;
+  std::string failure;  // the last
+};
+
+/// Asks models a, b and c in a random order until the time is over.
+void ask_at_random(LocalCluster& cluster, unsigned seed, std::int64_t until_us, Answers& all) {
+  auto client = cluster.connect();
+  if (!client) return;
+  std::mt19937 random(seed);
+  while (now_us() < until_us) {
+    const std::string name(1, static_cast<char>('a' + random() % 3));
+    const RequestResult result = ask(**client, name, ++all.requested, 8);
+    if (result.failure.empty() && result.tokens == 8) {
+      ++all.answered;
+    } else {
+      const std::lock_guard lock(all.mutex);
+      all.failure = result.failure.empty() ? "too few tokens" : result.failure;
+    }
+    sleep_ms(static_cast<double>(random() % 40));
+  }
+}
+
+}  // namespace
+
 Result<void> bench_pressure(const Options& options, Report& report) {
   constexpr std::int64_t kDwellMs = 500;
   const std::string engine = R"({"load_ms":40,"step_us":2000})";
@@ -142,37 +177,21 @@ Result<void> bench_pressure(const Options& options, Report& report) {
     HOLDFAST_CHECKED(add_model(*cluster, options, {name, engine, 4, 1024, false}));
   }
   const std::int64_t until = now_us() + static_cast<std::int64_t>(options.seconds(300) * 1e6);
-  std::atomic<std::int64_t> requested{0}, answered{0};
-  std::mutex mutex;
-  std::string failure;
+  Answers all;
   std::vector<std::thread> clients;
   for (unsigned c = 0; c < 8; ++c) {
-    clients.emplace_back([&, c] {
-      auto client = cluster->connect();
-      if (!client) return;
-      std::mt19937 random(c);
-      while (now_us() < until) {
-        const std::string name(1, static_cast<char>('a' + random() % 3));
-        const RequestResult result = ask(**client, name, ++requested, 8);
-        if (result.failure.empty() && result.tokens == 8) {
-          ++answered;
-        } else {
-          const std::lock_guard lock(mutex);
-          failure = result.failure.empty() ? "too few tokens" : result.failure;
-        }
-        sleep_ms(static_cast<double>(random() % 40));
-      }
-    });
+    clients.emplace_back([&, c] { ask_at_random(*cluster, c, until, all); });
   }
   for (std::thread& thread : clients) thread.join();
-  if (answered != requested) {
-    report.problem("pressure: " + std::to_string(requested - answered) + " of " +
-                   std::to_string(requested.load()) + " were not answered: " + failure);
+  const std::int64_t lost_requests = all.requested - all.answered;
+  if (lost_requests != 0) {
+    report.problem("pressure: " + std::to_string(lost_requests) + " of " +
+                   std::to_string(all.requested.load()) + " were not answered: " + all.failure);
   }
   HOLDFAST_TRY(const double lost, cluster->status("/counters/workers_lost"));
   if (lost > 0) report.problem("pressure: a worker died");
-  report.add("pressure.requests", static_cast<double>(requested.load()), "requests");
-  report.add("pressure.lost", static_cast<double>(requested - answered), "requests",
+  report.add("pressure.requests", static_cast<double>(all.requested.load()), "requests");
+  report.add("pressure.lost", static_cast<double>(lost_requests), "requests",
              Goal{0, Better::kLower});
   return check_evictions(*cluster, kDwellMs, report);
 }

@@ -14,24 +14,26 @@ Asker::Asker(int port, std::string key, bool reuse_connection, double pause_ms)
         run(port, key, reuse_connection, pause_ms);
       }) {}
 
-void Asker::run(int port, const std::string& key, bool reuse_connection, double pause_ms) {
+/// The text of a completion; empty if there is none.
+static std::string text_of(const Answer& answer) {
   const json::json_pointer at("/choices/0/text");
+  const json body = try_parse_json<json>(answer.body);
+  return body.contains(at) && body[at].is_string() ? body[at].get<std::string>() : "";
+}
+
+void Asker::run(int port, const std::string& key, bool reuse_connection, double pause_ms) {
   const std::string request = request_text(
       "POST", "/v1/completions", key,
       R"({"model":"demo","prompt":"To be","max_tokens":8,"ignore_eos":true,"seed":7})");
   Connection connection(port);
   while (!stop_) {
     const Answer answer = connection.ask(request);
-    const json body = try_parse_json<json>(answer.body);
-    const std::string text =
-        body.contains(at) && body[at].is_string() ? body[at].get<std::string>() : "";
+    const std::string text = text_of(answer);
     if (text_.empty()) text_ = text;
-    if (answer.status != 200 || text.empty() || text != text_) {
-      if (stats_.failures++ == 0) {
-        stats_.first_failure = std::to_string(answer.status) + " " + answer.body.substr(0, 300);
-      }
-    } else {
+    if (answer.status == 200 && !text.empty() && text == text_) {
       stats_.ms.push_back(answer.ms);
+    } else if (stats_.failures++ == 0) {
+      stats_.first_failure = std::to_string(answer.status) + " " + answer.body.substr(0, 300);
     }
     if (!reuse_connection) connection.close();
     sleep_ms(pause_ms);

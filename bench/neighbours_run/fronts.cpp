@@ -86,6 +86,18 @@ Front tokens() {
           }};
 }
 
+/// b's waits, one turn after the other; the last is negative if b was refused.
+std::vector<double> waits_of_b(const Front& front, int port, const std::string& key, int tries) {
+  Connection connection(port);
+  std::vector<double> waits;
+  for (int i = 0; i < tries; ++i) {
+    sleep_ms(30 + i * 7 % 20);
+    waits.push_back(front.turn_of_b(connection, key));
+    if (waits.back() < 0) break;
+  }
+  return waits;
+}
+
 /// b's waits while a keeps `many` turns in flight.
 Result<std::vector<double>> waits_under_load(const Front& front, int port,
                                              const std::string& key_of_a,
@@ -101,17 +113,12 @@ Result<std::vector<double>> waits_under_load(const Front& front, int port,
     });
   }
   sleep_ms(1'000);
-  Connection connection(port);
-  std::vector<double> waits;
-  bool good = true;
-  for (int i = 0; i < tries && good; ++i) {
-    sleep_ms(30 + i * 7 % 20);
-    waits.push_back(front.turn_of_b(connection, key_of_b));
-    good = waits.back() >= 0;
-  }
+  std::vector<double> waits = waits_of_b(front, port, key_of_b, tries);
   stop = true;
   for (std::thread& thread : threads) thread.join();
-  if (!good) return Error{Errc::kInternal, front.name + ": b was refused"};
+  if (!waits.empty() && waits.back() < 0) {
+    return Error{Errc::kInternal, front.name + ": b was refused"};
+  }
   for (const Result<void>& one : good_a) {
     if (!one) return Error{one.error().code, front.name + ": " + one.error().what};
   }

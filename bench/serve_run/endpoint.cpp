@@ -148,6 +148,42 @@ Result<Endpoint> open_endpoint(const std::string& name, const std::string& url,
   return out;
 }
 
+namespace {
+
+/// Takes the events of a stream apart and notes when tokens came.
+class StreamClock {
+ public:
+  explicit StreamClock(std::int64_t begin_us) : begin_us_(begin_us) {}
+
+  /// Takes the lines of the chunk that are whole. Returns the line that is an error, if any.
+  std::string feed(const std::string& chunk, Answered& out) {
+    in_ += chunk;
+    for (std::size_t end = 0; (end = in_.find('\n')) != std::string::npos;) {
+      const std::string line = in_.substr(0, end);
+      in_.erase(0, end + 1);
+      if (line.rfind("data: {", 0) != 0) continue;
+      const json event = try_parse_json<json>(line.substr(6));
+      if (!event.is_object() || event.contains("error")) return line;
+      if (take_event(event, out)) note_time(out);
+    }
+    return {};
+  }
+
+ private:
+  void note_time(Answered& out) {
+    const std::int64_t now = now_us();
+    if (last_us_ == 0) out.first_ms = static_cast<double>(now - begin_us_) / 1000;
+    if (last_us_ != 0) out.gap_ms.push_back(static_cast<double>(now - last_us_) / 1000);
+    last_us_ = now;
+  }
+
+  const std::int64_t begin_us_;
+  std::int64_t last_us_ = 0;  // of the tokens before; 0: none
+  std::string in_;            // a line that has only begun
+};
+
+}  // namespace
+
 Result<Answered> complete(const Endpoint& to, const std::vector<std::int32_t>& prompt,
                           std::int64_t max_tokens) {
   const json body = {{"model", to.model},
@@ -169,24 +205,10 @@ Result<Answered> complete(const Endpoint& to, const std::vector<std::int32_t>& p
     return Error{Errc::kIo,
                  to.name + ": status " + std::to_string(answer.status) + ": " + answer.rest()};
   }
-  std::string in;
-  std::int64_t last = 0;
+  StreamClock clock(begin);
   for (std::string chunk = answer.next(); !chunk.empty(); chunk = answer.next()) {
-    in += chunk;
-    for (std::size_t end = 0; (end = in.find('\n')) != std::string::npos;) {
-      const std::string line = in.substr(0, end);
-      in.erase(0, end + 1);
-      if (line.rfind("data: {", 0) != 0) continue;
-      const json event = try_parse_json<json>(line.substr(6));
-      if (!event.is_object() || event.contains("error")) {
-        return Error{Errc::kIo, to.name + ": " + line};
-      }
-      if (!take_event(event, out)) continue;
-      const std::int64_t now = now_us();
-      if (last == 0) out.first_ms = static_cast<double>(now - begin) / 1000;
-      if (last != 0) out.gap_ms.push_back(static_cast<double>(now - last) / 1000);
-      last = now;
-    }
+    const std::string wrong = clock.feed(chunk, out);
+    if (!wrong.empty()) return Error{Errc::kIo, to.name + ": " + wrong};
   }
   out.total_ms = static_cast<double>(now_us() - begin) / 1000;
   if (out.tokens == 0) return Error{Errc::kIo, to.name + ": the stream ended without usage"};

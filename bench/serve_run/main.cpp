@@ -129,20 +129,26 @@ RatesOptions rates_options(const ServeOptions& options) {
   return out;
 }
 
-bool run(const ServeOptions& options, Report& report) {
+/// Opens the servers that are named. Returns false after a problem.
+bool open_servers(const ServeOptions& options, Report& report, std::vector<Endpoint>& servers) {
   const char* key = std::getenv("HOLDFAST_API_KEY");
-  std::vector<Endpoint> servers;
   for (const auto& [name, url] : {std::pair{"a", options.url}, std::pair{"b", options.against}}) {
     if (url.empty()) continue;
     Result<Endpoint> server = open_endpoint(name, url, key != nullptr ? key : "");
     if (!server) {
       report.problem(server.error().what);
-      return true;
+      return false;
     }
     // Some servers name a model by its file: folders do not belong in a record.
     report.fact(std::string("server_") + name, server->model.substr(server->model.rfind('/') + 1));
     servers.push_back(std::move(server).value());
   }
+  return true;
+}
+
+bool run(const ServeOptions& options, Report& report) {
+  std::vector<Endpoint> servers;
+  if (!open_servers(options, report, servers)) return true;
   if (!options.note.empty()) report.fact("servers", options.note);
   const CpuTicks before = read_cpu_ticks();
   if (!options.rates.empty()) {

@@ -22,6 +22,27 @@ constexpr char kUsage[] =
 
 }  // namespace
 
+namespace {
+
+/// Sets an option by its letter. Returns false if the value is out of range.
+bool set_option(holdfast::bench::SoakOptions& options, int option, const char* value) {
+  if (option == 'e') {
+    options.engine = value;
+    return options.engine == "fake" || options.engine == "model";
+  }
+  if (option == 'd' || option == 'u') {
+    (option == 'd' ? options.state : options.sum) = value;
+    return *value != '\0';
+  }
+  const double number = std::atof(value);
+  if (option == 'h') options.hours = number;
+  if (option == 's') options.share = number;
+  if (option == 'k') options.kill_every_s = number;
+  return option == 'k' ? number >= 0 : number > 0;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace holdfast::bench;
   SoakOptions options;
@@ -30,21 +51,7 @@ int main(int argc, char** argv) {
       {"hours", required_argument, nullptr, 'h'},      {"share", required_argument, nullptr, 's'},
       {"kill-every", required_argument, nullptr, 'k'}, {"engine", required_argument, nullptr, 'e'},
       {"state", required_argument, nullptr, 'd'},      {"sum", required_argument, nullptr, 'u'}};
-  program.take = [&](int option, const char* value) {
-    if (option == 'e') {
-      options.engine = value;
-      return options.engine == "fake" || options.engine == "model";
-    }
-    if (option == 'd' || option == 'u') {
-      (option == 'd' ? options.state : options.sum) = value;
-      return *value != '\0';
-    }
-    const double number = std::atof(value);
-    if (option == 'h') options.hours = number;
-    if (option == 's') options.share = number;
-    if (option == 'k') options.kill_every_s = number;
-    return option == 'k' ? number >= 0 : number > 0;
-  };
+  program.take = [&](int option, const char* value) { return set_option(options, option, value); };
   program.run = [&](const RunPaths& paths, Report& report) {
     if (!options.sum.empty() && options.state.empty()) return false;
     options.programs = paths.programs;
