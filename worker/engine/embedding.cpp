@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "shared/base/check.h"
-#include "worker/engine/model_engine.h"
 
 namespace holdfast::engine {
 
@@ -66,67 +65,6 @@ void Pooler::finish(Produced& out) const {
 Result<void> Engine::add_embedding(EmbedSpec spec) {
   return Error{Errc::kUnsupported,
                "add sequence " + std::to_string(spec.key) + ": this engine makes no embeddings"};
-}
-
-/// The pooling that other servers use: the last token of a decoder has seen the whole text.
-plan::Pooling ModelEngine::usual_pooling() const {
-  return config_.causal ? plan::Pooling::kLast : plan::Pooling::kMean;
-}
-
-Result<void> ModelEngine::add_embedding(EmbedSpec spec) {
-  const std::string where = "add embedding " + std::to_string(spec.key) + ": ";
-  const plan::Pooling pooling =
-      spec.pooling ? *spec.pooling : config_.pooling.value_or(usual_pooling());
-  SequenceSpec checked;
-  checked.key = spec.key;
-  checked.prompt = spec.tokens;
-  HOLDFAST_CHECKED(
-      check_spec(checked, config_.vocabulary, config_.vocab, config_.context, config_.pages));
-  const std::int32_t needed = pages_for(static_cast<std::int64_t>(spec.tokens.size()));
-  if (needed > config_.pages) {
-    return Error{Errc::kMemoryExhausted, where + "needs " + std::to_string(needed) +
-                                             " KV pages, the pool has " +
-                                             std::to_string(config_.pages)};
-  }
-  HOLDFAST_TRY(Slot * slot, claim(spec.key));
-  slot->tokens.assign(spec.tokens.begin(), spec.tokens.end());
-  slot->prompt_n = slot->length();
-  slot->priority = spec.priority;
-  slot->prefill_heavy = executor_->has_prefill_kernels();
-  slot->pooler = std::make_unique<Pooler>(pooling, spec.normalize, config_.width);
-  return {};
-}
-
-/// Adds a request for one vector, which was made before if anything of it is committed.
-Result<void> ModelEngine::add_vector(SequenceSpec spec, const sampling::EmbeddingOptions& options) {
-  if (!spec.committed.empty()) {
-    HOLDFAST_TRY(Slot * slot, claim(spec.key));
-    slot->tokens.assign(spec.committed.begin(), spec.committed.end());
-    slot->finish = wire::FinishReason::kStop;
-    return {};
-  }
-  EmbedSpec embed;
-  embed.key = spec.key;
-  embed.tokens = std::move(spec.prompt);
-  embed.priority = spec.priority;
-  embed.normalize = options.normalize;
-  if (config_.pooling == plan::Pooling::kNone) embed.pooling = usual_pooling();
-  if (options.pooling == "mean") embed.pooling = plan::Pooling::kMean;
-  if (options.pooling == "cls") embed.pooling = plan::Pooling::kCls;
-  if (options.pooling == "last") embed.pooling = plan::Pooling::kLast;
-  return add_embedding(std::move(embed));
-}
-
-void ModelEngine::advance_embedding(Slot& slot, const backend::Segment& segment,
-                                    std::int32_t first) {
-  slot.pooler->take(*executor_, segment, first);
-  if (slot.pending() > 0) return;
-  Produced p;
-  p.key = slot.key;
-  p.finish = wire::FinishReason::kStop;
-  slot.pooler->finish(p);
-  produced_.push_back(std::move(p));
-  release(slot);
 }
 
 }  // namespace holdfast::engine

@@ -4,31 +4,31 @@
 
 #include <atomic>
 
-#include "worker/engine/model_engine.h"
+#include "worker/engine/sequence_sampler.h"
 
 namespace holdfast::engine {
 
 /// True if the row after the segment's tokens is sampled as it is, by nothing but what its slot
 /// says now: no grammar, no list of banned texts, no state that a sampled token moves on.
-bool ModelEngine::can_sample_in_parallel(const Planned& planned) {
+bool SequenceSampler::can_sample_in_parallel(const Planned& planned) {
   const Slot& s = *planned.slot;
   const backend::Segment& segment = planned.segment;
   const bool whole = s.pending() == segment.n - planned.drafts;  // nothing is left to be computed
   return whole && segment.n_logits > 0 && !segment.best && segment.top == 0 && !planned.scores &&
-         !s.scores && !s.probe && !s.pooler && !s.matcher && !s.banned && !is_bound(s) &&
-         s.replayed_n == s.replayed.size() && !s.extra.needs_sampler_chain();
+         s.probe.is_none() && s.sampling.is_unconstrained() &&
+         !s.sampling.extra.needs_sampler_chain();
 }
 
-void ModelEngine::sample_in_parallel(const float* rows) {
+void SequenceSampler::sample_in_parallel(std::span<Planned> planned, const float* rows) {
   if (worker_samplers_.empty()) return;
   sampled_in_parallel_.clear();
   std::int32_t row = 0;
-  for (Planned& planned : planned_) {
-    if (can_sample_in_parallel(planned)) {
-      planned.sampled_from = row_at(rows, row);
-      sampled_in_parallel_.push_back(&planned);
+  for (Planned& one : planned) {
+    if (can_sample_in_parallel(one)) {
+      one.sampled_from = row_at(rows, row);
+      sampled_in_parallel_.push_back(&one);
     }
-    row += planned.segment.n_logits;
+    row += one.segment.n_logits;
   }
   std::atomic<std::size_t> next{0};
   const auto work = [&](int worker) {
@@ -41,7 +41,7 @@ void ModelEngine::sample_in_parallel(const float* rows) {
       sampled_in_parallel_[i]->sampled = sampler.sample(sampled_in_parallel_[i]->sampled_from, in);
     }
   };
-  sampled_in_parallel_.size() < 2 ? work(0) : executor_->on_workers(work);
+  sampled_in_parallel_.size() < 2 ? work(0) : executor_.on_workers(work);
 }
 
 }  // namespace holdfast::engine
