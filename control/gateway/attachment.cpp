@@ -6,6 +6,7 @@
 
 #include "control/gateway/errors.h"
 #include "control/gateway/message_stream.h"
+#include "control/gateway/ollama_stream.h"
 #include "control/gateway/render.h"
 #include "control/gateway/sse.h"
 #include "control/gateway/vectors.h"
@@ -19,9 +20,38 @@ namespace {
 std::string stopping_event(Api api, const wire::Refusal& why) {
   const bool anthropic = api == Api::kMessages;
   const std::string body = error_for(api_path(api), http_status(why.code), error_body(why, ""));
+  if (is_ollama(api)) return body + "\n";
   std::string out;
   append_event_without_id(out, anthropic ? "error" : "", body);
   return out;
+}
+
+std::unique_ptr<EventWriter> make_writer(const View& view, wire::RequestInfo info) {
+  if (view.shape.api == Api::kMessages) {
+    return std::make_unique<MessageWriter>(view.shape, std::move(info), view.resume_from);
+  }
+  if (is_ollama(view.shape.api)) {
+    return std::make_unique<OllamaWriter>(view.shape, std::move(info));
+  }
+  return std::make_unique<StreamRenderer>(view.shape, std::move(info), view.resume_from);
+}
+
+std::unique_ptr<WholeAnswer> make_whole(const Shape& shape, wire::RequestInfo info) {
+  switch (shape.api) {
+    case Api::kMessages:
+      return std::make_unique<MessageCollector>(shape, std::move(info));
+    case Api::kEmbeddings:
+      return std::make_unique<VectorCollector>(shape, std::move(info));
+    case Api::kOllamaEmbed:
+    case Api::kOllamaEmbeddings:
+      return std::make_unique<OllamaVectors>(shape, std::move(info));
+    case Api::kOllamaChat:
+    case Api::kOllamaGenerate:
+    case Api::kOllamaRaw:
+      return std::make_unique<OllamaCollector>(shape, std::move(info));
+    default:
+      return std::make_unique<Collector>(shape, std::move(info));
+  }
 }
 
 /// One attachment. Its members run on the exchange's strand; the SDK's callbacks only post to it.
@@ -35,16 +65,10 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     view_.headers.emplace_back("X-Request-Id", info.request_id);
     if (view_.whole != nullptr) {
       whole_ = std::move(view_.whole);
-    } else if (view_.shape.stream && view_.shape.api == Api::kMessages) {
-      stream_ = std::make_unique<MessageWriter>(view_.shape, std::move(info), view_.resume_from);
     } else if (view_.shape.stream) {
-      stream_ = std::make_unique<StreamRenderer>(view_.shape, std::move(info), view_.resume_from);
-    } else if (view_.shape.api == Api::kMessages) {
-      whole_ = std::make_unique<MessageCollector>(view_.shape, std::move(info));
-    } else if (view_.shape.api == Api::kEmbeddings) {
-      whole_ = std::make_unique<VectorCollector>(view_.shape, std::move(info));
+      stream_ = make_writer(view_, std::move(info));
     } else {
-      whole_ = std::make_unique<Collector>(view_.shape, std::move(info));
+      whole_ = make_whole(view_.shape, std::move(info));
     }
   }
 
@@ -52,11 +76,11 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     if (exchange_->closed()) return;
     if (stream_) {
       Response head;
-      head.content_type = "text/event-stream; charset=utf-8";
+      head.content_type = stream_->content_type();
       head.headers = view_.headers;
       head.headers.emplace_back("Cache-Control", "no-cache");
       head.headers.emplace_back("X-Accel-Buffering", "no");
-      exchange_->begin_stream(std::move(head), std::string(kKeepAliveComment));
+      exchange_->begin_stream(std::move(head), stream_->keep_alive());
       exchange_->write(stream_->open());
     }
     exchange_->on_close([self = shared_from_this()] { self->leave(); });

@@ -12,6 +12,7 @@
 #include "control/gateway/message_body.h"
 #include "control/gateway/model_binding.h"
 #include "control/gateway/params.h"
+#include "control/gateway/post_generation.h"
 #include "control/gateway/post_headers.h"
 #include "control/gateway/sse.h"
 #include "shared/base/crash_point.h"
@@ -20,7 +21,6 @@ namespace holdfast::gateway {
 namespace {
 
 using json = nlohmann::ordered_json;
-using Parse = bool (*)(const json&, const ParamLimits&, Generation*, FieldError*);
 
 /// State of one POST that outlives the handler.
 struct Post {
@@ -28,6 +28,7 @@ struct Post {
   ExchangePtr exchange;
   Generation generation;
   PostHeaders headers;
+  MakeWhole whole;  // empty: the document of the shape
 };
 
 void show(Post& post, wire::RequestInfo info, bool duplicate,
@@ -43,6 +44,7 @@ void show(Post& post, wire::RequestInfo info, bool duplicate,
     view.shape.usage_details = made.usage_details;
   }
   view.headers = answer_headers(post.generation.ignored, duplicate, key, notes);
+  if (post.whole) view.whole = post.whole(info);
   if (post.headers.resume) {
     if (post.headers.resume->request_id != info.request_id) {
       return post.exchange->respond(resume_mismatch("Last-Event-ID names request " +
@@ -124,9 +126,12 @@ void find_again(const std::shared_ptr<Post>& post) {
       });
 }
 
-void post_generation(Context& context, const ExchangePtr& exchange, Parse parse) {
+}  // namespace
+
+void post_generation(Context& context, const ExchangePtr& exchange, ParseBody parse,
+                     MakeWhole whole) {
   const Request& request = exchange->request();
-  auto post = std::make_shared<Post>(Post{context, exchange, {}, {}});
+  auto post = std::make_shared<Post>(Post{context, exchange, {}, {}, std::move(whole)});
   FieldError error;
   json body;
   if (!read_post_headers(request, &post->headers, &error) ||
@@ -147,8 +152,6 @@ void post_generation(Context& context, const ExchangePtr& exchange, Parse parse)
   if (is_chat(shape.api)) return submit_chat(post);
   submit(post);
 }
-
-}  // namespace
 
 void post_completions(Context& context, ExchangePtr exchange, const Captures&) {
   post_generation(context, exchange, parse_completion);

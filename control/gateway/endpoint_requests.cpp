@@ -133,6 +133,10 @@ void get_request_stream(Context& context, ExchangePtr exchange, const Captures& 
   }
   const auto start = [&context, exchange, view](wire::RequestInfo info) mutable {
     view.shape = decode_shape(info.meta);
+    // Lines of Ollama's form have no ids from which a stream could go on.
+    if (is_ollama(view.shape.api) && !is_embedding(view.shape.api)) {
+      view.shape.api = is_chat(view.shape.api) ? Api::kChat : Api::kCompletions;
+    }
     view.shape.stream = !is_whole(view.shape);
     const std::size_t choices =
         std::max(info.choices.size(), static_cast<std::size_t>(std::max(view.shape.choices, 1)));

@@ -50,6 +50,18 @@ void get_response_items(Context&, ExchangePtr, const Captures&);
 void get_response_socket(Context&, ExchangePtr, const Captures&);
 // endpoint_compact.cpp
 void post_responses_compact(Context&, ExchangePtr, const Captures&);
+// endpoint_ollama.cpp
+void get_ollama_root(Context&, ExchangePtr, const Captures&);
+void get_ollama_version(Context&, ExchangePtr, const Captures&);
+void get_ollama_tags(Context&, ExchangePtr, const Captures&);
+void get_ollama_ps(Context&, ExchangePtr, const Captures&);
+void post_ollama_show(Context&, ExchangePtr, const Captures&);
+void post_ollama_chat(Context&, ExchangePtr, const Captures&);
+void post_ollama_generate(Context&, ExchangePtr, const Captures&);
+void post_ollama_embed(Context&, ExchangePtr, const Captures&);
+void post_ollama_embeddings(Context&, ExchangePtr, const Captures&);
+/// Refuses what changes the models of the server.
+void refuse_ollama_change(Context&, ExchangePtr, const Captures&);
 // endpoint_requests.cpp
 void get_request(Context&, ExchangePtr, const Captures&);
 void delete_request(Context&, ExchangePtr, const Captures&);

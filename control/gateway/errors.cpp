@@ -71,6 +71,18 @@ std::string body_of(const wire::Refusal& refusal, std::string_view type, std::st
   return body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
+/// Ollama's form of an error is its text alone; the code stands beside it.
+std::string ollama_error(const std::string& body) {
+  const auto document = try_parse_json<nlohmann::ordered_json>(body);
+  if (!document.is_object() || !document.contains("error")) return body;
+  const nlohmann::ordered_json& error = document["error"];
+  nlohmann::ordered_json out = {{"error", error["message"]}, {"code", error["code"]}};
+  if (error["code"] == errc_name(Errc::kModelNotFound)) {
+    out["error"] = "model not found: " + error["message"].get<std::string>();
+  }
+  return out.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
 /// Returns "120ms", "9s", "1m0s": durations as OpenAI writes them.
 std::string duration_text(std::int64_t ms) {
   if (ms < 1000) return std::to_string(ms) + "ms";
@@ -170,6 +182,7 @@ std::string error_body(const wire::Refusal& refusal, const std::string& param, i
 }
 
 std::string error_for(std::string_view path, int status, std::string body) {
+  if (path.starts_with("/api/")) return ollama_error(body);
   if (!path.starts_with("/v1/messages")) return body;
   auto document = try_parse_json<nlohmann::ordered_json>(body);
   if (!document.is_object() || !document.contains("error")) return body;

@@ -38,7 +38,7 @@ Response error_response(const FieldError& error);
 Response error_response(int status, const std::string& message);
 
 /// Returns an error's body in the form of the API that `path` belongs to: Anthropic's below
-/// /v1/messages, else unchanged.
+/// /v1/messages, Ollama's below /api, else unchanged.
 std::string error_for(std::string_view path, int status, std::string body);
 
 /// Returns 503 for a request that ran out of memory; the client may retry.

@@ -138,6 +138,12 @@ std::string public_id(Api api, const std::string& request_id) {
       return "embd-" + request_id;
     case Api::kMessages:
       return "msg_" + request_id;
+    case Api::kOllamaChat:
+    case Api::kOllamaGenerate:
+    case Api::kOllamaRaw:
+    case Api::kOllamaEmbed:
+    case Api::kOllamaEmbeddings:
+      return request_id;  // its answers have none
     case Api::kCompletions:
       break;
   }

@@ -9,15 +9,20 @@
 #include "control/gateway/chat_text.h"
 #include "control/gateway/http_types.h"
 #include "control/gateway/shape.h"
+#include "control/gateway/sse.h"
 #include "shared/wire/messages.h"
 #include "shared/wire/prompt_scores.h"
 
 namespace holdfast::gateway {
 
-/// An answer as server-sent events. Each function returns the text to be sent.
+/// An answer as a stream, of server-sent events if nothing else is said. Each function returns the
+/// text to be sent.
 class EventWriter {
  public:
   virtual ~EventWriter() = default;
+  virtual std::string content_type() const { return "text/event-stream; charset=utf-8"; }
+  /// Returns what is sent while nothing else is, to be ignored by the client.
+  virtual std::string keep_alive() const { return std::string(kKeepAliveComment); }
   virtual std::string open() = 0;
   virtual void update(const wire::RequestInfo& info) = 0;
   virtual std::string on_event(const wire::Event& event) = 0;

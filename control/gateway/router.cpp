@@ -44,6 +44,21 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/batches", get_batches},
     {"GET", "/v1/batches/{}", get_batch},
     {"POST", "/v1/batches/{}/cancel", cancel_batch},
+    {"GET", "/", get_ollama_root},
+    {"GET", "/api/version", get_ollama_version},
+    {"GET", "/api/tags", get_ollama_tags},
+    {"GET", "/api/ps", get_ollama_ps},
+    {"POST", "/api/show", post_ollama_show},
+    {"POST", "/api/chat", post_ollama_chat},
+    {"POST", "/api/generate", post_ollama_generate},
+    {"POST", "/api/embed", post_ollama_embed},
+    {"POST", "/api/embeddings", post_ollama_embeddings},
+    {"POST", "/api/pull", refuse_ollama_change},
+    {"POST", "/api/push", refuse_ollama_change},
+    {"POST", "/api/create", refuse_ollama_change},
+    {"POST", "/api/copy", refuse_ollama_change},
+    {"DELETE", "/api/delete", refuse_ollama_change},
+    {"POST", "/api/blobs/{}", refuse_ollama_change},
     {"GET", "/v1/requests/{}", get_request},
     {"DELETE", "/v1/requests/{}", delete_request},
     {"GET", "/v1/requests/{}/stream", get_request_stream},
@@ -53,7 +68,7 @@ constexpr Route kRoutes[] = {
 /// data.
 bool wants_key(const Context& context, const Route& route) {
   return context.access != nullptr && !route.pattern.starts_with("/health") &&
-         route.endpoint != get_console;
+         route.endpoint != get_console && route.endpoint != get_ollama_root;
 }
 
 /// Returns the refusal if the key's role may not use the route.

@@ -16,10 +16,15 @@ struct ApiNames {
   std::string_view name;
   std::string_view path;
 };
-constexpr std::array<ApiNames, 4> kApis = {{{"completions", "/v1/completions"},
+constexpr std::array<ApiNames, 9> kApis = {{{"completions", "/v1/completions"},
                                             {"chat", "/v1/chat/completions"},
                                             {"embeddings", "/v1/embeddings"},
-                                            {"messages", "/v1/messages"}}};
+                                            {"messages", "/v1/messages"},
+                                            {"ollama_chat", "/api/chat"},
+                                            {"ollama_generate", "/api/generate"},
+                                            {"ollama_raw", "/api/generate"},
+                                            {"ollama_embed", "/api/embed"},
+                                            {"ollama_embeddings", "/api/embeddings"}}};
 
 Api api_from_name(std::string_view name) {
   const auto at = std::find_if(kApis.begin(), kApis.end(),
@@ -48,11 +53,20 @@ std::optional<chat::OutputOptions> parse_options(const Shape& shape) {
 }
 
 bool is_chat(Api api) {
-  return api == Api::kChat || api == Api::kMessages;
+  return api == Api::kChat || api == Api::kMessages || api == Api::kOllamaChat ||
+         api == Api::kOllamaGenerate;
+}
+
+bool is_embedding(Api api) {
+  return api == Api::kEmbeddings || api == Api::kOllamaEmbed || api == Api::kOllamaEmbeddings;
+}
+
+bool is_ollama(Api api) {
+  return api >= Api::kOllamaChat;
 }
 
 bool is_whole(const Shape& shape) {
-  return shape.api == Api::kEmbeddings || shape.returned_choices > 0;
+  return is_embedding(shape.api) || shape.returned_choices > 0;
 }
 
 std::string encode_shape(const Shape& shape) {

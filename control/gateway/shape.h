@@ -12,9 +12,23 @@
 namespace holdfast::gateway {
 
 /// The API through which a request came; its answers have that API's form.
-enum class Api { kCompletions, kChat, kEmbeddings, kMessages };
+enum class Api {
+  kCompletions,
+  kChat,
+  kEmbeddings,
+  kMessages,
+  kOllamaChat,
+  kOllamaGenerate,  // a conversation of one turn
+  kOllamaRaw,       // generate without a template
+  kOllamaEmbed,
+  kOllamaEmbeddings,  // the older form, of one vector
+};
 /// True if the prompt is a conversation, so that the answer is parsed as the model writes.
 bool is_chat(Api api);
+/// True if the answer is vectors.
+bool is_embedding(Api api);
+/// True for the endpoints of Ollama's API.
+bool is_ollama(Api api);
 /// Returns "/v1/chat/completions", …
 std::string_view api_path(Api api);
 

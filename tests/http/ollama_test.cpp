@@ -1,0 +1,208 @@
+// Goal: Ollama's API is Ollama's: what bodies become in a SUBMIT, lines of a stream, documents,
+// calls, lists of models, errors. Method: a gateway over a fake daemon with scripted tokens.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "control/gateway/ollama_body.h"
+#include "tests/http/http_peer.h"
+
+namespace holdfast::test::ollama_test {
+namespace {
+
+using nlohmann::json;
+
+const std::string kChat = R"({"model":"m","messages":[{"role":"user","content":"a"}])";
+
+class Ollama : public testing::Test {
+ protected:
+  void SetUp() override { gateway.context().operating = &gateway.client; }
+  void model(const std::string& output) {
+    wire::ModelInfo info;
+    info.name = "m";
+    info.state = "ready";
+    info.output = output;
+    gateway.client.model_list = {info};
+    gateway.client.op_results["models.list"] =
+        R"([{"name":"m","architecture":"llama","context":2048,"vocab":128,"size_bytes":77,)"
+        R"("sha":"aa","makes":"text","output":")" +
+        output + R"(","state":"ready","created_ms":1700000000123},)" +
+        R"({"name":"v","architecture":"bert","makes":"vectors","state":"unloaded"}])";
+  }
+  static std::vector<json> lines_of(const std::string& body) {
+    std::vector<json> out;
+    std::istringstream in(body);
+    for (std::string line; std::getline(in, line);) out.push_back(json::parse(line));
+    return out;
+  }
+  Gateway gateway;
+};
+
+TEST_F(Ollama, Chat_WhenStreamed_IsLinesOfJsonWithAnEnd) {
+  model("");
+  gateway.client.script.token_bytes = {{"Hel", "lo", "!"}};
+  gateway.client.script.finish = wire::FinishReason::kStop;
+  const Reply reply = gateway.ask(post("/api/chat", kChat + "}"));
+  EXPECT_EQ(reply.headers.at("content-type"), "application/x-ndjson");
+  const std::vector<json> lines = lines_of(reply.body);
+  ASSERT_GE(lines.size(), 2u) << reply.body;
+  std::string text;
+  for (const json& line : lines) {
+    EXPECT_EQ(line["model"], "m");
+    EXPECT_EQ(line["message"]["role"], "assistant");
+    text += line["message"]["content"].get<std::string>();
+  }
+  EXPECT_EQ(text, "Hello!");
+  EXPECT_EQ(lines.front()["done"], false);
+  const json& last = lines.back();
+  EXPECT_EQ(last["done"], true);
+  EXPECT_EQ(last["done_reason"], "stop");
+  EXPECT_EQ(last["eval_count"], 3);
+  EXPECT_TRUE(last["total_duration"].is_number_integer());
+}
+
+TEST_F(Ollama, Chat_WithoutAStream_IsOneDocumentWithThinkingAndCalls) {
+  model("hermes+think");
+  gateway.client.script.finish = wire::FinishReason::kStop;
+  gateway.client.script.token_bytes = {{"<think>", "hm", "</think>", "Look", "\n<tool_", "call>",
+                                        "{\"name\": \"f\", ", "\"arguments\": {\"x\"", ": 1}}",
+                                        "</tool_call>"}};
+  const std::string tools =
+      R"(,"tools":[{"type":"function","function":{"name":"f","parameters":{}}}])";
+  const json whole =
+      json::parse(gateway.ask(post("/api/chat", kChat + tools + R"(,"stream":false})")).body);
+  EXPECT_EQ(whole["message"]["thinking"], "hm");
+  EXPECT_EQ(whole["message"]["content"], "Look");
+  ASSERT_EQ(whole["message"]["tool_calls"].size(), 1u) << whole.dump();
+  const json& call = whole["message"]["tool_calls"][0]["function"];
+  EXPECT_EQ(call["name"], "f");
+  EXPECT_EQ(call["arguments"], json::parse(R"({"x":1})"));
+  EXPECT_EQ(whole["done"], true);
+
+  std::size_t calls = 0;
+  for (const json& line : lines_of(gateway.ask(post("/api/chat", kChat + tools + "}")).body)) {
+    if (!line["message"].contains("tool_calls")) continue;
+    ++calls;
+    EXPECT_EQ(line["message"]["tool_calls"][0]["function"]["arguments"], json::parse(R"({"x":1})"));
+  }
+  EXPECT_EQ(calls, 1u);
+}
+
+TEST_F(Ollama, Generate_WithASystem_IsAConversationOfOneTurn) {
+  model("");
+  gateway.client.script.token_bytes = {{"Hi"}};
+  const json whole =
+      json::parse(gateway
+                      .ask(post("/api/generate",
+                                R"({"model":"m:latest","prompt":"a","system":"s","stream":false})"))
+                      .body);
+  EXPECT_EQ(whole["response"], "Hi");
+  EXPECT_EQ(whole["model"], "m");
+  EXPECT_EQ(whole["done_reason"], "length");
+  const wire::Submit submit = gateway.client.last_submit();
+  ASSERT_EQ(submit.prompts.size(), 1u);
+  const json messages = json::parse(*submit.prompts[0].messages_json)["messages"];
+  EXPECT_EQ(messages, json::parse(R"([{"role":"system","content":"s"},)"
+                                  R"({"role":"user","content":"a"}])"));
+}
+
+TEST_F(Ollama, Generate_WhenRaw_SendsThePromptAsItIs) {
+  model("");
+  gateway.client.script.token_bytes = {{"Hi"}};
+  const Reply reply = gateway.ask(
+      post("/api/generate", R"({"model":"m","prompt":"<s>a","raw":true,"stream":false})"));
+  EXPECT_EQ(json::parse(reply.body)["response"], "Hi");
+  const wire::Submit submit = gateway.client.last_submit();
+  EXPECT_EQ(submit.prompts[0].text, "<s>a");
+  EXPECT_FALSE(submit.max_tokens.has_value());  // as much as fits, not OpenAI's 16
+}
+
+TEST_F(Ollama, Options_OfARequest_BecomeSamplingParametersWithOllamasDefaults) {
+  model("");
+  (void)gateway.ask(post("/api/chat", kChat + "}"));
+  wire::Submit submit = gateway.client.last_submit();
+  EXPECT_FLOAT_EQ(submit.sampling.temperature, 0.8f);
+  EXPECT_FLOAT_EQ(submit.sampling.top_p, 0.9f);
+  EXPECT_EQ(submit.sampling.top_k, 40);
+  EXPECT_FLOAT_EQ(submit.sampling.repetition_penalty, 1.1f);
+  EXPECT_FALSE(submit.max_tokens.has_value());
+
+  const Reply reply = gateway.ask(
+      post("/api/chat", kChat + R"(,"keep_alive":"5m","options":{"temperature":0,"num_predict":7,)"
+                                R"("seed":5,"stop":["x"],"num_ctx":4096,"repeat_penalty":1.3}})"));
+  submit = gateway.client.last_submit();
+  EXPECT_FLOAT_EQ(submit.sampling.temperature, 0);
+  EXPECT_EQ(submit.max_tokens, 7);
+  EXPECT_EQ(submit.sampling.seed, 5u);
+  EXPECT_EQ(submit.stops, std::vector<std::string>{"x"});
+  EXPECT_FLOAT_EQ(submit.sampling.repetition_penalty, 1.3f);
+  const std::string ignored = reply.headers.at("x-holdfast-ignored");
+  EXPECT_NE(ignored.find("keep_alive"), std::string::npos) << ignored;
+  EXPECT_NE(ignored.find("options.num_ctx"), std::string::npos) << ignored;
+}
+
+TEST_F(Ollama, Request_WithoutContent_LoadsTheModel) {
+  model("");
+  gateway.client.script.token_bytes = {{"x"}};
+  const json chat =
+      json::parse(gateway.ask(post("/api/chat", R"({"model":"m","messages":[]})")).body);
+  EXPECT_EQ(chat["done_reason"], "load");
+  EXPECT_EQ(chat["message"]["content"], "");
+  EXPECT_EQ(gateway.client.last_submit().max_tokens, 1);
+  const json generate = json::parse(gateway.ask(post("/api/generate", R"({"model":"m"})")).body);
+  EXPECT_EQ(generate["done_reason"], "load");
+  EXPECT_EQ(generate["response"], "");
+  EXPECT_EQ(gateway.ask(post("/api/generate", R"({"model":"m","keep_alive":0})")).status, 400);
+}
+
+TEST_F(Ollama, WrongRequest_OnEachRoute_IsRefusedInOllamasForm) {
+  model("");
+  const auto error = [&](const std::string& path, const std::string& body, int status) {
+    const Reply reply = gateway.ask(post(path, body));
+    EXPECT_EQ(reply.status, status) << path << body << reply.body;
+    return json::parse(reply.body).value("error", std::string());
+  };
+  EXPECT_NE(error("/api/chat", R"({"messages":[{"role":"user","content":"a"}]})", 400), "");
+  EXPECT_NE(error("/api/chat",
+                  R"({"model":"m","messages":[{"role":"user","content":"a","images":["x"]}]})", 400)
+                .find("text only"),
+            std::string::npos);
+  EXPECT_NE(error("/api/generate", R"({"model":"m","prompt":"a","suffix":"b"})", 400), "");
+  EXPECT_NE(error("/api/chat", kChat + R"(,"think":"much"})", 400), "");
+  EXPECT_NE(error("/api/chat", kChat + R"(,"options":{"num_predict":0}})", 400), "");
+  EXPECT_NE(error("/api/show", R"({"model":"nobody"})", 404).find("not found"), std::string::npos);
+  EXPECT_NE(error("/api/pull", R"({"model":"m"})", 501).find("models add"), std::string::npos);
+  EXPECT_NE(error("/api/chat", "no json", 400), "");
+}
+
+TEST_F(Ollama, Models_InListsAndDetails_HaveOllamasMembers) {
+  model("hermes+think");
+  EXPECT_EQ(gateway.ask(get("/")).body, "Holdfast is running");
+  EXPECT_TRUE(json::parse(gateway.ask(get("/api/version")).body)["version"].is_string());
+  const json tags = json::parse(gateway.ask(get("/api/tags")).body)["models"];
+  ASSERT_EQ(tags.size(), 2u);
+  EXPECT_EQ(tags[0]["name"], "m");
+  EXPECT_EQ(tags[0]["size"], 77);
+  EXPECT_EQ(tags[0]["modified_at"], "2023-11-14T22:13:20.123Z");
+  EXPECT_EQ(tags[0]["details"]["family"], "llama");
+  const json running = json::parse(gateway.ask(get("/api/ps")).body)["models"];
+  ASSERT_EQ(running.size(), 1u);
+  EXPECT_EQ(running[0]["context_length"], 2048);
+  const json shown = json::parse(gateway.ask(post("/api/show", R"({"model":"m:latest"})")).body);
+  EXPECT_EQ(shown["capabilities"], json::parse(R"(["completion","tools","thinking"])"));
+  EXPECT_EQ(shown["model_info"]["llama.context_length"], 2048);
+  const json vectors = json::parse(gateway.ask(post("/api/show", R"({"name":"v"})")).body);
+  EXPECT_EQ(vectors["capabilities"], json::parse(R"(["embedding"])"));
+}
+
+TEST_F(Ollama, Format_AsASchema_IsTheGrammarOfTheRequest) {
+  model("");
+  (void)gateway.ask(post("/api/chat", kChat + R"(,"format":{"type":"object"}})"));
+  EXPECT_NE(gateway.client.last_submit().sampling.extra.find("json_schema"), std::string::npos);
+  (void)gateway.ask(post("/api/chat", kChat + R"(,"format":"json"})"));
+  EXPECT_NE(gateway.client.last_submit().sampling.extra.find("json_object"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace holdfast::test::ollama_test
