@@ -1,10 +1,11 @@
 #include "control/core/admission.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "control/core/workers.h"
 #include "shared/base/bytes.h"
+#include "shared/sampling/parameters.h"
+#include "shared/wire/bounds.h"
 
 namespace holdfast::core {
 namespace {
@@ -17,20 +18,7 @@ bool good_id(std::string_view id) {
 }
 
 std::optional<std::string> check_sampling(const wire::Sampling& s) {
-  const auto in = [](float v, float low, float high) {
-    return std::isfinite(v) && v >= low && v <= high;
-  };
-  if (!in(s.temperature, 0, 100)) return "temperature: expected 0 to 100";
-  if (s.top_k < 0) return "top_k: expected 0 or more";
-  if (!in(s.top_p, 0, 1)) return "top_p: expected 0 to 1";
-  if (!in(s.min_p, 0, 1)) return "min_p: expected 0 to 1";
-  if (s.min_tokens < 0) return "min_tokens: expected 0 or more";
-  if (s.logprobs < -1 || s.logprobs > 64) return "logprobs: expected -1 to 64";
-  if (s.prompt_logprobs < -1 || s.prompt_logprobs > 64) return "prompt_logprobs: expected -1 to 64";
-  if (!in(s.repetition_penalty, 0.0001f, 100))
-    return "repetition_penalty: expected above 0, to 100";
-  if (!in(s.presence_penalty, -100, 100)) return "presence_penalty: expected -100 to 100";
-  if (!in(s.frequency_penalty, -100, 100)) return "frequency_penalty: expected -100 to 100";
+  if (auto wrong = sampling::check(s)) return wrong;
   // The grammar of a required tool call holds all tools, as a text in a text.
   if (s.extra.size() > kExtraBytesMax) {
     return "sampling extra: expected at most " + std::to_string(kExtraBytesMax) + " bytes";
@@ -182,8 +170,9 @@ std::optional<wire::Refusal> check_submit(const wire::Submit& submit, const Conf
   if (submit.idem_key.size() > 256) return invalid("idempotency key: expected at most 256 bytes");
   if (submit.model.empty()) return invalid("model: expected a name");
   if (const auto why = check_prompts(submit)) return invalid(*why);
-  if (submit.max_tokens && (*submit.max_tokens < 0 || *submit.max_tokens > 1'000'000'000)) {
-    return invalid("max_tokens: expected 0 or more");
+  if (submit.max_tokens && (*submit.max_tokens < 0 || *submit.max_tokens > wire::kMaxTokens.high)) {
+    return invalid("max_tokens is " + std::to_string(*submit.max_tokens) + "; expected 0 to " +
+                   std::to_string(wire::kMaxTokens.high));
   }
   if (submit.stops.size() > 64) return invalid("stop: expected at most 64 strings");
   for (const std::string& stop : submit.stops) {

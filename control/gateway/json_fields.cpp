@@ -121,7 +121,8 @@ bool Fields::integer(std::string_view name, std::int64_t low, std::int64_t high,
   }
   const auto read = int64_of(*value);
   if (!read || *read < low || *read > high) {
-    fail(name, "must be between " + std::to_string(low) + " and " + std::to_string(high));
+    fail(name, "must be between " + std::to_string(low) + " and " + std::to_string(high) +
+                   ", it is " + value->dump());
     return false;
   }
   *out = *read;
@@ -137,7 +138,8 @@ bool Fields::number(std::string_view name, double low, double high, float* out) 
   }
   const double d = value->get<double>();
   if (!(d >= low && d <= high)) {
-    fail(name, "must be between " + json(low).dump() + " and " + json(high).dump());
+    fail(name, "must be between " + json(low).dump() + " and " + json(high).dump() + ", it is " +
+                   value->dump());
     return false;
   }
   *out = static_cast<float>(d);

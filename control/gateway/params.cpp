@@ -77,26 +77,11 @@ void read_priority(Fields& fields, wire::PriorityClass* out) {
 }
 
 void read_sampling(Fields& fields, wire::Submit* submit) {
-  wire::Sampling& s = submit->sampling;
-  std::int64_t i = 0;
-  fields.number("temperature", wire::kTemperature.low, wire::kTemperature.high, &s.temperature);
-  fields.number("top_p", wire::kTopP.low, wire::kTopP.high, &s.top_p);
-  fields.number("min_p", wire::kMinP.low, wire::kMinP.high, &s.min_p);
-  if (fields.integer("top_k", wire::kTopK.low, wire::kTopK.high, &i))
-    s.top_k = static_cast<std::int32_t>(i < 0 ? 0 : i);
-  fields.number("presence_penalty", wire::kPresencePenalty.low, wire::kPresencePenalty.high,
-                &s.presence_penalty);
-  fields.number("frequency_penalty", wire::kFrequencyPenalty.low, wire::kFrequencyPenalty.high,
-                &s.frequency_penalty);
-  fields.number("repetition_penalty", wire::kRepetitionPenalty.low, wire::kRepetitionPenalty.high,
-                &s.repetition_penalty);
-  fields.boolean("ignore_eos", &s.ignore_eos);
-  if (fields.integer("min_tokens", wire::kMinTokens.low, wire::kMinTokens.high, &i))
-    s.min_tokens = static_cast<std::int32_t>(i);
-  if (fields.integer("seed", INT64_MIN, INT64_MAX, &i)) {
-    s.seed = static_cast<std::uint64_t>(i);
-    submit->seed_given = true;
-  }
+  read_plain_sampling(fields, &submit->sampling);
+  std::int64_t seed = 0;
+  if (!fields.integer("seed", INT64_MIN, INT64_MAX, &seed)) return;
+  submit->sampling.seed = static_cast<std::uint64_t>(seed);
+  submit->seed_given = true;
 }
 
 void read_stream(Fields& fields, Shape* shape, std::vector<std::string>* ignored) {
@@ -130,7 +115,7 @@ void read_common(Fields& fields, Generation* out) {
 /// Reads vLLM's field; there too it is for answers in one document.
 void read_prompt_logprobs(Fields& fields, Generation* out) {
   std::int64_t top = 0;
-  if (!fields.integer("prompt_logprobs", wire::kLogprobs.low, wire::kLogprobs.high, &top)) return;
+  if (!read_logprobs(fields, "prompt_logprobs", &top)) return;
   if (out->shape.stream) {
     return fields.fail("prompt_logprobs",
                        "cannot be streamed; /v1/completions streams them with "
@@ -332,7 +317,7 @@ bool parse_completion(const json& body, const ParamLimits& limits, Generation* o
     fields.fail("max_tokens", "may be 0 only with 'echo': true or 'prompt_logprobs'");
   }
   submit.max_tokens = value;
-  if (fields.integer("logprobs", wire::kLogprobs.low, wire::kLogprobs.high, &value)) {
+  if (read_logprobs(fields, "logprobs", &value)) {
     submit.sampling.logprobs = static_cast<std::int32_t>(value);
     std::int32_t& of_prompt = submit.sampling.prompt_logprobs;
     if (submit.echo) of_prompt = std::max(of_prompt, submit.sampling.logprobs);
@@ -359,7 +344,7 @@ bool parse_chat(const json& body, const ParamLimits& limits, Generation* out, Fi
   bool logprobs = false;
   fields.boolean("logprobs", &logprobs);
   if (logprobs) submit.sampling.logprobs = 0;
-  if (fields.integer("top_logprobs", wire::kLogprobs.low, wire::kLogprobs.high, &value)) {
+  if (read_logprobs(fields, "top_logprobs", &value)) {
     if (!logprobs) fields.fail("top_logprobs", "is only allowed with 'logprobs': true");
     submit.sampling.logprobs = static_cast<std::int32_t>(value);
   }

@@ -1,5 +1,6 @@
 #include "control/gateway/sampling_fields.h"
 
+#include <algorithm>
 #include <climits>
 #include <nlohmann/json.hpp>
 
@@ -11,12 +12,37 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr const char* kFields[] = {
-    "typical_p",      "top_n_sigma", "xtc_probability",       "xtc_threshold",
-    "dry_multiplier", "dry_base",    "dry_allowed_length",    "dry_penalty_last_n",
-    "repeat_last_n",  "mirostat",    "mirostat_tau",          "mirostat_eta",
-    "banned_strings", "samplers",    "dry_sequence_breakers",
-};
+using sampling::Parameter;
+
+void read_value(Fields& fields, const Parameter& parameter, float* out) {
+  fields.number(parameter.name, parameter.range.low, parameter.range.high, out);
+}
+void read_value(Fields& fields, const Parameter& parameter, std::int32_t* out) {
+  std::int64_t number = 0;
+  const auto low = static_cast<std::int64_t>(parameter.range.low);
+  const auto high = static_cast<std::int64_t>(parameter.range.high);
+  if (fields.integer(parameter.name, low, high, &number)) *out = static_cast<std::int32_t>(number);
+}
+void read_value(Fields& fields, const Parameter& parameter, bool* out) {
+  fields.boolean(parameter.name, out);
+}
+void read_value(Fields&, const Parameter&, std::uint64_t*) {}  // seed has a reader of its own
+
+/// Puts a member into the extra; `field` is the name by which the body has it.
+void add_option(Fields& fields, std::string_view field, std::string_view name, json value,
+                json& extra) {
+  const json one = {{std::string(name), value}};
+  const auto good = sampling::parse_extra(one.dump(), INT_MAX);
+  if (!good) fields.fail(field, "is not right: " + good.error().what);
+  extra[std::string(name)] = std::move(value);
+}
+
+bool is_option(const Parameter& parameter) {
+  bool plain = false;
+  sampling::visit_plain(parameter, [&](auto) { plain = true; });
+  return !plain && !std::holds_alternative<sampling::LogitBias sampling::SamplingOptions::*>(
+                       parameter.member);
+}
 
 /// Returns OpenAI's object of ids to numbers. llama-server's form is a list of pairs, in which
 /// false is "never".
@@ -42,28 +68,38 @@ json bias_object(Fields& fields, const json& value, std::size_t ids_max) {
 
 }  // namespace
 
+void read_plain_sampling(Fields& fields, wire::Sampling* out) {
+  for (const Parameter& parameter : sampling::kParameters) {
+    if (parameter.own_reader) continue;
+    sampling::visit_plain(parameter,
+                          [&](auto member) { read_value(fields, parameter, &(out->*member)); });
+  }
+  out->top_k = std::max(out->top_k, 0);  // -1 is another word for 0
+}
+
+bool read_logprobs(Fields& fields, std::string_view name, std::int64_t* out) {
+  constexpr auto low = static_cast<std::int64_t>(sampling::kLogprobs.low);
+  constexpr auto high = static_cast<std::int64_t>(sampling::kLogprobs.high);
+  return fields.integer(name, low, high, out);
+}
+
 std::string read_sampling_extra(Fields& fields, const std::string& grammar_extra,
                                 std::size_t bias_ids_max) {
   json extra = grammar_extra.empty() ? json::object() : try_parse_json<json>(grammar_extra);
-  for (const char* name : kFields) {
-    const json* value = fields.take(name);
-    if (value == nullptr) continue;
-    const json one = {{name, *value}};
-    const auto good = sampling::parse_extra(one.dump(), INT_MAX);
-    if (!good) fields.fail(name, "is not right: " + good.error().what);
-    extra[name] = *value;
+  for (const Parameter& parameter : sampling::kParameters) {
+    if (!is_option(parameter)) continue;
+    const json* value = fields.take(parameter.name);
+    if (value != nullptr) add_option(fields, parameter.name, parameter.name, *value, extra);
   }
-  if (const json* words = fields.take("bad_words")) {  // vLLM's name
-    if (extra.contains("banned_strings")) fields.fail("bad_words", "and 'banned_strings' are one");
-    extra["banned_strings"] = *words;
-    const auto good = sampling::parse_extra(json{{"banned_strings", *words}}.dump(), INT_MAX);
-    if (!good) fields.fail("bad_words", "is not right: " + good.error().what);
+  for (const Parameter& parameter : sampling::kParameters) {
+    const json* value = parameter.alias.empty() ? nullptr : fields.take(parameter.alias);
+    if (value == nullptr) continue;
+    const std::string name(parameter.name);
+    if (extra.contains(name)) fields.fail(parameter.alias, "and '" + name + "' are one");
+    add_option(fields, parameter.alias, name, *value, extra);
   }
   if (const json* bias = fields.take("logit_bias"); bias != nullptr && !bias->empty()) {
-    extra["logit_bias"] = bias_object(fields, *bias, bias_ids_max);
-    const auto good =
-        sampling::parse_extra(json{{"logit_bias", extra["logit_bias"]}}.dump(), INT_MAX);
-    if (!good) fields.fail("logit_bias", "is not right: " + good.error().what);
+    add_option(fields, "logit_bias", "logit_bias", bias_object(fields, *bias, bias_ids_max), extra);
   }
   return extra.empty() ? std::string() : extra.dump();
 }

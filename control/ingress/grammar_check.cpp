@@ -42,6 +42,10 @@ Result<bool> GrammarCheck::check(const std::string& model_sha, const text::Token
     return Error{Errc::kUnsupported,
                  "sampling: the model's file holds no tokenizer; leave banned_strings out"};
   }
+  if (sampling_extra.thinking && tokenizer == nullptr) {
+    return Error{Errc::kUnsupported,
+                 "sampling: the model's file holds no tokenizer; leave the thinking budget out"};
+  }
   HOLDFAST_TRY(const auto request, grammar::read_extra(extra));
   if (!request) return sampling_extra.embedding.has_value();
   HOLDFAST_CHECKED(check_grammar(*request, sampling_extra.mirostat != 0, tokenizer));

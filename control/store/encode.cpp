@@ -1,5 +1,7 @@
 #include "control/store/encode.h"
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -8,6 +10,7 @@
 
 #include "shared/base/bytes.h"
 #include "shared/base/json_text.h"
+#include "shared/sampling/parameters.h"
 
 namespace holdfast::store {
 namespace {
@@ -82,21 +85,52 @@ Result<std::vector<std::vector<core::TokenId>>> decode_prompts(std::string_view 
 
 namespace {
 
-/// Writes keys and numbers as JSON text. Each acceptance writes one, so no tree is built for it.
+/// A member of the stored object: a sampling parameter, or one of the others.
+struct RowMember {
+  enum Kind : std::uint8_t { kParameter, kEcho, kExtra, kStops };
+  std::string_view name;
+  Kind kind = kParameter;
+  const sampling::Parameter* parameter = nullptr;
+};
+
+constexpr bool is_plain(const sampling::Parameter& parameter) {
+  return std::visit([](auto member) { return sampling::kIsPlain<decltype(member)>; },
+                    parameter.member);
+}
+
+/// The members in the order of their names, in which the text has them.
+constexpr auto kRowMembers = [] {
+  constexpr auto plain = std::count_if(sampling::kParameters.begin(), sampling::kParameters.end(),
+                                       [](const auto& one) { return is_plain(one); });
+  std::array<RowMember, plain + 3> out = {{{"echo", RowMember::kEcho, nullptr},
+                                           {"extra", RowMember::kExtra, nullptr},
+                                           {"stops", RowMember::kStops, nullptr}}};
+  std::size_t n = 3;
+  for (const sampling::Parameter& one : sampling::kParameters) {
+    if (is_plain(one)) out[n++] = {one.name, RowMember::kParameter, &one};
+  }
+  std::sort(out.begin(), out.end(),
+            [](const RowMember& a, const RowMember& b) { return a.name < b.name; });
+  return out;
+}();
+
+/// Writes keys and values as JSON text. Each acceptance writes one, so no tree is built for it.
 class JsonText {
  public:
   explicit JsonText(std::string& out) : out_(out) {}
-  void raw(std::string_view text) { out_ += text; }
-  void flag(std::string_view key, bool value) {
-    out_ += key;
-    out_ += value ? "true" : "false";
+  void key(std::string_view name) {
+    out_ += first_ ? "{\"" : ",\"";
+    out_ += name;
+    out_ += "\":";
+    first_ = false;
   }
+  void raw(std::string_view text) { out_ += text; }
+  void value(bool flag) { out_ += flag ? "true" : "false"; }
   template <class T>
-  void number(std::string_view key, T value) {
-    out_ += key;
+  void value(T number) {
     char text[32];
     // A float is written as the double that it is: the shortest text, and exact when read again.
-    std::conditional_t<std::is_floating_point_v<T>, double, T> wide = value;
+    std::conditional_t<std::is_floating_point_v<T>, double, T> wide = number;
     const auto [end, error] = std::to_chars(text, text + sizeof text, wide);
     CHECK(error == std::errc());
     out_.append(text, end);
@@ -104,32 +138,38 @@ class JsonText {
 
  private:
   std::string& out_;
+  bool first_ = true;
 };
+
+/// Writes a parameter. A sparse one that is not set is left out.
+void write_parameter(JsonText& json, const RowMember& row, const wire::Sampling& sampling) {
+  sampling::visit_plain(*row.parameter, [&](auto member) {
+    static const wire::Sampling defaults;
+    if (row.parameter->sparse && sampling.*member == defaults.*member) return;
+    json.key(row.name);
+    json.value(sampling.*member);
+  });
+}
 
 }  // namespace
 
 std::string encode_params(const core::PayloadRow& payload) {
-  const wire::Sampling& s = payload.sampling;
+  const std::string& extra = payload.sampling.extra;
   std::string out;
   out.reserve(320);
   JsonText json(out);
-  json.flag("{\"echo\":", payload.echo);
-  json.raw(",\"extra\":");
-  json.raw(s.extra.empty() ? "\"\"" : to_json(s.extra).dump());
-  json.number(",\"frequency_penalty\":", s.frequency_penalty);
-  json.flag(",\"ignore_eos\":", s.ignore_eos);
-  json.number(",\"logprobs\":", s.logprobs);
-  json.number(",\"min_p\":", s.min_p);
-  json.number(",\"min_tokens\":", s.min_tokens);
-  json.number(",\"presence_penalty\":", s.presence_penalty);
-  if (s.prompt_logprobs >= 0) json.number(",\"prompt_logprobs\":", s.prompt_logprobs);
-  json.number(",\"repetition_penalty\":", s.repetition_penalty);
-  json.number(",\"seed\":", s.seed);
-  json.raw(",\"stops\":");
-  json.raw(payload.stops.empty() ? "[]" : encode_strings(payload.stops));
-  json.number(",\"temperature\":", s.temperature);
-  json.number(",\"top_k\":", s.top_k);
-  json.number(",\"top_p\":", s.top_p);
+  for (const RowMember& row : kRowMembers) {
+    if (row.kind == RowMember::kParameter) {
+      write_parameter(json, row, payload.sampling);
+      continue;
+    }
+    json.key(row.name);
+    if (row.kind == RowMember::kEcho) json.value(payload.echo);
+    if (row.kind == RowMember::kExtra) json.raw(extra.empty() ? "\"\"" : to_json(extra).dump());
+    if (row.kind == RowMember::kStops) {
+      json.raw(payload.stops.empty() ? "[]" : encode_strings(payload.stops));
+    }
+  }
   json.raw("}");
   return out;
 }
@@ -143,38 +183,41 @@ class PlainParams {
  public:
   explicit PlainParams(std::string_view text) : at_(text.data()), end_(at_ + text.size()) {}
   bool read(Params& p) {
-    wire::Sampling& s = p.sampling;
-    return flag("{\"echo\":", p.echo) && literal(",\"extra\":\"\"") &&
-           number(",\"frequency_penalty\":", s.frequency_penalty) &&
-           flag(",\"ignore_eos\":", s.ignore_eos) && number(",\"logprobs\":", s.logprobs) &&
-           number(",\"min_p\":", s.min_p) && number(",\"min_tokens\":", s.min_tokens) &&
-           number(",\"presence_penalty\":", s.presence_penalty) &&
-           number(",\"repetition_penalty\":", s.repetition_penalty) &&
-           number(",\"seed\":", s.seed) && literal(",\"stops\":[]") &&
-           number(",\"temperature\":", s.temperature) && number(",\"top_k\":", s.top_k) &&
-           number(",\"top_p\":", s.top_p) && literal("}") && at_ == end_;
+    for (const RowMember& row : kRowMembers) {
+      if (!read_member(row, p)) return false;
+    }
+    return literal("}") && at_ == end_;
   }
 
  private:
+  bool read_member(const RowMember& row, Params& p) {
+    if (row.parameter != nullptr && row.parameter->sparse) return true;
+    const bool first = &row == kRowMembers.data();
+    if (!literal(first ? "{\"" : ",\"") || !literal(row.name) || !literal("\":")) return false;
+    if (row.kind == RowMember::kEcho) return value(p.echo);
+    if (row.kind == RowMember::kExtra) return literal("\"\"");
+    if (row.kind == RowMember::kStops) return literal("[]");
+    bool good = false;
+    sampling::visit_plain(*row.parameter, [&](auto member) { good = value(p.sampling.*member); });
+    return good;
+  }
   bool literal(std::string_view what) {
     if (static_cast<std::size_t>(end_ - at_) < what.size()) return false;
     if (std::memcmp(at_, what.data(), what.size()) != 0) return false;
     at_ += what.size();
     return true;
   }
-  bool flag(std::string_view key, bool& value) {
-    if (!literal(key)) return false;
-    value = literal("true");
-    return value || literal("false");
+  bool value(bool& flag) {
+    flag = literal("true");
+    return flag || literal("false");
   }
   template <class T>
-  bool number(std::string_view key, T& value) {
-    if (!literal(key)) return false;
+  bool value(T& number) {
     std::conditional_t<std::is_floating_point_v<T>, double, T> wide{};
     const auto [stop, error] = std::from_chars(at_, end_, wide);
     if (error != std::errc()) return false;
     at_ = stop;
-    value = static_cast<T>(wide);
+    number = static_cast<T>(wide);
     return true;
   }
   const char* at_;
@@ -188,20 +231,16 @@ Result<Params> decode_params(std::string_view text) {
   try {
     const auto j = try_parse_json<nlohmann::json>(text);
     Params p;
-    wire::Sampling& s = p.sampling;
-    s.temperature = j.at("temperature").get<float>();
-    s.top_k = j.at("top_k").get<std::int32_t>();
-    s.top_p = j.at("top_p").get<float>();
-    s.min_p = j.at("min_p").get<float>();
-    s.seed = j.at("seed").get<std::uint64_t>();
-    s.ignore_eos = j.at("ignore_eos").get<bool>();
-    s.min_tokens = j.at("min_tokens").get<std::int32_t>();
-    s.logprobs = j.at("logprobs").get<std::int32_t>();
-    s.prompt_logprobs = j.value("prompt_logprobs", s.prompt_logprobs);
-    s.repetition_penalty = j.at("repetition_penalty").get<float>();
-    s.presence_penalty = j.at("presence_penalty").get<float>();
-    s.frequency_penalty = j.at("frequency_penalty").get<float>();
-    s.extra = from_json(j.at("extra"));
+    for (const RowMember& row : kRowMembers) {
+      if (row.kind != RowMember::kParameter) continue;
+      sampling::visit_plain(*row.parameter, [&](auto member) {
+        auto& value = p.sampling.*member;
+        const std::string name(row.name);
+        using Value = std::remove_reference_t<decltype(value)>;
+        value = row.parameter->sparse ? j.value(name, value) : j.at(name).get<Value>();
+      });
+    }
+    p.sampling.extra = from_json(j.at("extra"));
     for (const auto& stop : j.at("stops")) p.stops.push_back(from_json(stop));
     p.echo = j.at("echo").get<bool>();
     return p;

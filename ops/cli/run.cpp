@@ -10,16 +10,21 @@
 #include "ops/cli/daemon.h"
 #include "ops/cli/model_path.h"
 #include "ops/cli/output.h"
+#include "ops/cli/sampling_flags.h"
 #include "ops/cli/temporary_serve.h"
 #include "ops/cli/text_input.h"
 #include "ops/cli/text_stream.h"
 #include "shared/base/bytes.h"
+#include "shared/sampling/parameters.h"
 #include "shared/wire/bounds.h"
 
 namespace holdfast::cli {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr wire::IntegerRange kAlternatives = {static_cast<std::int64_t>(sampling::kLogprobs.low),
+                                              static_cast<std::int64_t>(sampling::kLogprobs.high)};
 
 bool names_file(const std::string& model) {
   const bool looks_like_one =
@@ -43,24 +48,7 @@ Error out_of_range(const std::string& flag, const std::string& given, const std:
   return {Errc::kInvalidRequest, "--" + flag + " " + given + ": expected " + low + " to " + high};
 }
 
-std::string short_number(double number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%g", number);
-  return text;
-}
-
 /// Reads the number of a flag, within HTTP's bounds; `out` stays if it was not given.
-template <class Number>
-Result<void> take_real(const Call& call, const char* flag, wire::RealRange range, Number* out) {
-  if (!call.has(flag)) return {};
-  const double value = call.real(flag);
-  if (!(value >= range.low && value <= range.high)) {
-    return out_of_range(flag, call.text(flag), short_number(range.low), short_number(range.high));
-  }
-  *out = static_cast<Number>(value);
-  return {};
-}
-
 template <class Number>
 Result<void> take_integer(const Call& call, const char* flag, wire::IntegerRange range,
                           Number* out) {
@@ -93,13 +81,8 @@ Result<wire::Submit> make_submit(const Call& call, const std::string& model) {
   wire::Submit submit;
   submit.model = model;
   wire::Sampling& sampling = submit.sampling;
-  HOLDFAST_CHECKED(take_real(call, "temperature", wire::kTemperature, &sampling.temperature));
-  HOLDFAST_CHECKED(take_real(call, "top-p", wire::kTopP, &sampling.top_p));
-  HOLDFAST_CHECKED(take_real(call, "min-p", wire::kMinP, &sampling.min_p));
-  HOLDFAST_CHECKED(take_integer(call, "top-k", wire::kTopK, &sampling.top_k));
-  sampling.top_k = std::max(sampling.top_k, 0);
-  HOLDFAST_CHECKED(
-      take_integer(call, "prompt-logprobs", wire::kLogprobs, &sampling.prompt_logprobs));
+  HOLDFAST_CHECKED(take_sampling(call, &sampling));
+  HOLDFAST_CHECKED(take_integer(call, "prompt-logprobs", kAlternatives, &sampling.prompt_logprobs));
   wire::IntegerRange tokens = wire::kMaxTokens;
   if (call.has("prompt-logprobs")) tokens.low = 0;
   HOLDFAST_CHECKED(take_integer(call, "max-tokens", tokens, &submit.max_tokens));

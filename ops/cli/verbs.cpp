@@ -4,6 +4,7 @@
 
 #include "ops/cli/db_verbs.h"
 #include "ops/cli/run.h"
+#include "ops/cli/sampling_flags.h"
 #include "ops/cli/serve.h"
 #include "ops/cli/verb_functions.h"
 
@@ -78,23 +79,27 @@ const Verb kServe = {
      {"--verbose", kSwitch, "the children's logs on stderr, not in STATE/logs"}},
     &serve};
 
-const Verb kRun = {
-    "run",
-    "one prompt; its text is streamed to stdout",
-    {{"MODEL", kText, "name of a model, or a GGUF file", false, kModelOrFile},
-     {"PROMPT", kText, "the prompt; without it, or as -, it is read from stdin"},
-     {"--max-tokens", kInteger, "tokens to generate at most (default: what the context leaves)"},
-     {"--temperature", kReal, "0 is greedy (default 1)"},
-     {"--top-p", kReal, "only the likeliest tokens that have so much of the probability together"},
-     {"--top-k", kInteger, "only so many of the likeliest tokens (default: all)"},
-     {"--min-p", kReal, "only tokens with so much of the likeliest one's probability"},
-     {"--seed", kInteger, "fixes the random numbers (default: drawn and stored)"},
-     {"--stop", kList, "end before this text; may be repeated"},
-     {"--prompt-logprobs", kInteger,
-      "with --json: log-probability of each token of the prompt, and of so many alternatives"},
-     {"--raw", kSwitch, "the prompt as it is"},
-     {"--chat", kSwitch, "the prompt as a user's message (default if the model has a template)"}},
-    &run_prompt};
+/// The arguments of `run`: what it runs, the sampling parameters, the rest.
+std::vector<Argument> run_arguments() {
+  std::vector<Argument> out = {
+      {"MODEL", kText, "name of a model, or a GGUF file", false, kModelOrFile},
+      {"PROMPT", kText, "the prompt; without it, or as -, it is read from stdin"},
+      {"--max-tokens", kInteger, "tokens to generate at most (default: what the context leaves)"}};
+  const std::vector<Argument> sampling = sampling_arguments();
+  out.insert(out.end(), sampling.begin(), sampling.end());
+  const Argument rest[] = {
+      {"--seed", kInteger, "fixes the random numbers (default: drawn and stored)"},
+      {"--stop", kList, "end before this text; may be repeated"},
+      {"--prompt-logprobs", kInteger,
+       "with --json: log-probability of each token of the prompt, and of so many alternatives"},
+      {"--raw", kSwitch, "the prompt as it is"},
+      {"--chat", kSwitch, "the prompt as a user's message (default if the model has a template)"}};
+  out.insert(out.end(), std::begin(rest), std::end(rest));
+  return out;
+}
+
+const Verb kRun = {"run", "one prompt; its text is streamed to stdout", run_arguments(),
+                   &run_prompt};
 
 const Verb kModelsAdd = {
     "models add",

@@ -1,122 +1,138 @@
 #include "shared/sampling/extra.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "shared/base/json_text.h"
+#include "shared/base/readable.h"
 
 namespace holdfast::sampling {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kStringsMax = 64;
-constexpr std::size_t kStringBytesMax = 256;
-constexpr std::array<std::string_view, 9> kSteps = {
-    "penalties", "dry", "top_n_sigma", "temperature", "top_k", "typ_p", "top_p", "min_p", "xtc"};
-
 Error bad(const std::string& cause) {
   return {Errc::kInvalidRequest, "sampling: " + cause};
 }
 
-struct FloatField {
-  const char* name;
-  float SamplingExtra::*field;
-  double min;
-  double max;
-};
-constexpr FloatField kFloats[] = {
-    {"typical_p", &SamplingExtra::typical_p, 0, 1},
-    {"top_n_sigma", &SamplingExtra::top_n_sigma, -1, 100},
-    {"dry_multiplier", &SamplingExtra::dry_multiplier, 0, 100},
-    {"dry_base", &SamplingExtra::dry_base, 1, 100},
-    {"xtc_probability", &SamplingExtra::xtc_probability, 0, 1},
-    {"xtc_threshold", &SamplingExtra::xtc_threshold, 0, 1},
-    {"mirostat_tau", &SamplingExtra::mirostat_tau, 0, 100},
-    {"mirostat_eta", &SamplingExtra::mirostat_eta, 0, 1},
-};
-struct CountField {
-  const char* name;
-  std::int64_t SamplingExtra::*field;
-  std::int64_t min;
-};
-constexpr std::int64_t kCountMax = 1 << 30;
-constexpr CountField kCounts[] = {
-    {"repeat_last_n", &SamplingExtra::repeat_last_n, -1},
-    {"dry_allowed_length", &SamplingExtra::dry_allowed_length, 0},
-    {"dry_penalty_last_n", &SamplingExtra::dry_penalty_last_n, -1},
-};
-struct TextsField {
-  const char* name;
-  std::vector<std::string> SamplingExtra::*field;
-};
-constexpr TextsField kTexts[] = {
-    {"dry_sequence_breakers", &SamplingExtra::dry_sequence_breakers},
-    {"banned_strings", &SamplingExtra::banned_strings},
-};
-
-Result<float> read_float(const FloatField& field, const json& value) {
-  const double number = value.is_number() ? value.get<double>() : NAN;
-  if (number >= field.min && number <= field.max) return static_cast<float>(number);
-  return bad(std::string(field.name) + ": expected a number from " + json(field.min).dump() +
-             " to " + json(field.max).dump());
+std::string dump(const json& value) {
+  return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Result<std::vector<std::string>> read_texts(const std::string& name, const json& value) {
-  std::vector<std::string> texts;
-  const bool good = value.is_array() && value.size() <= kStringsMax &&
-                    std::all_of(value.begin(), value.end(), [](const json& text) {
-                      return text.is_string() && !text.get_ref<const std::string&>().empty() &&
-                             text.get_ref<const std::string&>().size() <= kStringBytesMax;
-                    });
-  if (!good) {
-    return bad(name + ": expected at most " + std::to_string(kStringsMax) + " texts of 1 to " +
-               std::to_string(kStringBytesMax) + " bytes");
+Error refuse(const Parameter& parameter, const json& value) {
+  return bad(out_of_range(parameter, dump(value)));
+}
+
+/// Returns nullopt for more or longer texts than a parameter may have.
+std::optional<Texts> read_texts(const json& value) {
+  const auto good = [](const json& text) {
+    return text.is_string() && !text.get_ref<const std::string&>().empty() &&
+           text.get_ref<const std::string&>().size() <= kTextBytesMax;
+  };
+  if (!value.is_array() || value.size() > kTextsMax) return std::nullopt;
+  if (!std::all_of(value.begin(), value.end(), good)) return std::nullopt;
+  return value.get<Texts>();
+}
+
+/// Returns the number if it is whole; some languages print 2.0 for 2.
+std::optional<std::int64_t> whole_number(const json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (number > static_cast<std::uint64_t>(kCountMax)) return std::nullopt;
+    return static_cast<std::int64_t>(number);
   }
-  for (const json& text : value) texts.push_back(text.get<std::string>());
-  return texts;
+  if (value.is_number_integer()) return value.get<std::int64_t>();
+  const double number = value.is_number_float() ? value.get<double>() : NAN;
+  if (number != std::floor(number) || std::fabs(number) > static_cast<double>(kCountMax)) {
+    return std::nullopt;
+  }
+  return static_cast<std::int64_t>(number);
 }
 
-Result<void> read_bias(const json& value, std::int32_t vocab, SamplingExtra& extra) {
-  if (!value.is_object()) return bad("logit_bias: expected an object of token ids to numbers");
-  for (const auto& [name, bias] : value.items()) {
+Error unknown(std::string_view name) {
+  return {Errc::kUnsupported, "sampling: this engine does not know " + std::string(name)};
+}
+
+/// Reads the value of one parameter into the options, by the type of its member.
+class OptionReader {
+ public:
+  OptionReader(const Parameter& parameter, const json& value, std::int32_t vocab,
+               SamplingOptions& out)
+      : parameter_(parameter), value_(value), vocab_(vocab), out_(out) {}
+
+  Result<void> operator()(float SamplingOptions::*member) {
+    const double number = value_.is_number() ? value_.get<double>() : NAN;
+    if (!is_valid(parameter_, number)) return refuse(parameter_, value_);
+    out_.*member = static_cast<float>(number);
+    return {};
+  }
+  Result<void> operator()(std::int64_t SamplingOptions::*member) {
+    const std::optional<std::int64_t> number = whole_number(value_);
+    if (!number || !is_valid(parameter_, *number)) return refuse(parameter_, value_);
+    out_.*member = *number;
+    return {};
+  }
+  Result<void> operator()(Texts SamplingOptions::*member) {
+    std::optional<Texts> texts = read_texts(value_);
+    if (!texts) return refuse(parameter_, value_);
+    out_.*member = std::move(*texts);
+    return {};
+  }
+  /// Reads the order of the steps. One that is not named is skipped.
+  Result<void> operator()(Order SamplingOptions::*member) {
+    if (!value_.is_array() || value_.empty()) return refuse(parameter_, value_);
+    Order order;
+    for (const json& item : value_) {
+      const auto step =
+          item.is_string() ? find_step(item.get_ref<const std::string&>()) : std::optional<Step>();
+      const bool again = step && std::find(order.begin(), order.end(), *step) != order.end();
+      if (!step || again) return refuse(parameter_, value_);
+      order.push_back(*step);
+    }
+    out_.*member = std::move(order);
+    return {};
+  }
+  Result<void> operator()(LogitBias SamplingOptions::*member) {
+    if (!value_.is_object()) return bad("logit_bias: expected an object of token ids to numbers");
+    for (const auto& [name, bias] : value_.items()) {
+      HOLDFAST_TRY(const TokenId id, read_id(name));
+      if (!bias.is_number()) return bad("logit_bias: expected a number for token " + name);
+      if (!is_valid(parameter_, bias.get<double>())) {
+        return bad("logit_bias of " + name + " is " + dump(bias) + "; expected " +
+                   number_text(parameter_.range.low) + " to " + number_text(parameter_.range.high));
+      }
+      (out_.*member).emplace_back(id, bias.get<float>());
+    }
+    return {};
+  }
+  template <class T>
+  Result<void> operator()(T wire::Sampling::*) {
+    return unknown(parameter_.name);
+  }
+
+ private:
+  static std::optional<Step> find_step(std::string_view name) {
+    if (name == "typical_p") name = step_name(Step::kTypical);
+    const auto at = std::find(kStepNames.begin(), kStepNames.end(), name);
+    if (at == kStepNames.end()) return std::nullopt;
+    return static_cast<Step>(at - kStepNames.begin());
+  }
+  Result<TokenId> read_id(const std::string& name) const {
     TokenId id = -1;
-    const auto r = std::from_chars(name.data(), name.data() + name.size(), id);
-    if (r.ec != std::errc{} || r.ptr != name.data() + name.size() || id < 0 || id >= vocab) {
-      return bad("logit_bias: token id " + name + "; expected 0 to " + std::to_string(vocab - 1));
-    }
-    if (!bias.is_number()) return bad("logit_bias: expected a number for token " + name);
-    const auto v = bias.get<double>();
-    if (!(v >= -1000 && v <= 1000)) {
-      return bad("logit_bias of " + name + ": expected -1000 to 1000");
-    }
-    extra.logit_bias.emplace_back(id, static_cast<float>(v));
+    const char* end = name.data() + name.size();
+    const auto read = std::from_chars(name.data(), end, id);
+    if (read.ec == std::errc() && read.ptr == end && id >= 0 && id < vocab_) return id;
+    return bad("logit_bias: token id " + readable(name, kTextBytesMax) + "; expected 0 to " +
+               std::to_string(vocab_ - 1));
   }
-  return {};
-}
 
-/// Reads the order of the steps. Each step occurs at most once; one that is not named is skipped.
-Result<void> read_order(const json& value, SamplingExtra& extra) {
-  std::string step_names;
-  for (const std::string_view name : kSteps)
-    step_names += (step_names.empty() ? "" : ", ") + std::string(name);
-  const Error wrong = bad("samplers: expected a list of some of " + step_names + ", each once");
-  if (!value.is_array() || value.empty()) return wrong;
-  for (const json& item : value) {
-    if (!item.is_string()) return wrong;
-    std::string name = item.get<std::string>();
-    if (name == "typical_p") name = "typ_p";
-    const auto at = std::find(kSteps.begin(), kSteps.end(), name);
-    if (at == kSteps.end()) return wrong;
-    const auto step = static_cast<Step>(at - kSteps.begin());
-    if (std::find(extra.order.begin(), extra.order.end(), step) != extra.order.end()) return wrong;
-    extra.order.push_back(step);
-  }
-  return {};
-}
+  const Parameter& parameter_;
+  const json& value_;
+  std::int32_t vocab_;
+  SamplingOptions& out_;
+};
 
 Result<void> read_embedding(const json& value, SamplingExtra& extra) {
   const Error wrong = bad(
@@ -152,7 +168,7 @@ Result<void> read_thinking(const json& value, SamplingExtra& extra) {
     if (name == "tokens" && member.is_number_integer() && member >= 0 && member <= kCountMax) {
       budget.tokens = member.get<std::int64_t>();
     } else if (name == "marks") {
-      HOLDFAST_TRY(marks, read_texts("thinking.marks", member));
+      marks = read_texts(member).value_or(Texts());
     } else if ((name == "open" || name == "anywhere") && member.is_boolean()) {
       (name == "open" ? budget.open : budget.marks.anywhere) = member.get<bool>();
     } else {
@@ -169,47 +185,14 @@ Result<void> read_thinking(const json& value, SamplingExtra& extra) {
 
 Result<void> read_member(const std::string& name, const json& value, std::int32_t vocab,
                          SamplingExtra& extra) {
-  if (name == "logit_bias") return read_bias(value, vocab, extra);
-  if (name == "samplers") return read_order(value, extra);
   if (name == "embedding") return read_embedding(value, extra);
   if (name == "thinking") return read_thinking(value, extra);
-  if (name == "mirostat") {
-    if (value != 0 && value != 2) return bad("mirostat: expected 0 (off) or 2");
-    extra.mirostat = value.get<std::int32_t>();
-    return {};
-  }
-  for (const FloatField& field : kFloats) {
-    if (name != field.name) continue;
-    HOLDFAST_TRY(extra.*field.field, read_float(field, value));
-    return {};
-  }
-  for (const CountField& field : kCounts) {
-    if (name != field.name) continue;
-    const std::int64_t number = value.is_number_integer() ? value.get<std::int64_t>() : INT64_MIN;
-    if (number < field.min || number > kCountMax) {
-      return bad(name + ": expected a whole number from " + std::to_string(field.min));
-    }
-    extra.*field.field = number;
-    return {};
-  }
-  for (const TextsField& field : kTexts) {
-    if (name != field.name) continue;
-    HOLDFAST_TRY(extra.*field.field, read_texts(name, value));
-    return {};
-  }
-  return Error{Errc::kUnsupported, "sampling: this engine does not know " + name};
+  const Parameter* parameter = find_parameter(name);
+  if (parameter == nullptr) return unknown(name);
+  return std::visit(OptionReader(*parameter, value, vocab, extra), parameter->member);
 }
 
 }  // namespace
-
-std::string_view step_name(Step step) {
-  return kSteps.at(static_cast<std::size_t>(step));
-}
-
-bool SamplingExtra::needs_sampler_chain() const {
-  return typical_p < 1.0F || top_n_sigma > 0.0F || xtc_probability > 0.0F || mirostat != 0 ||
-         !order.empty();
-}
 
 Result<SamplingExtra> parse_extra(std::string_view text, std::int32_t vocab) {
   SamplingExtra extra;

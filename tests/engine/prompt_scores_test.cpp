@@ -243,7 +243,7 @@ TEST(PromptScores, PromptScores_WithoutFiniteLogitsOrKvPages_AreATypedError) {
   EXPECT_TRUE(TestEngine(config).engine->add(spec).has_value());
   config.pages = 1;
   EXPECT_EQ(TestEngine(config).engine->add(spec).error().code, Errc::kMemoryExhausted);
-  spec.sampling.prompt_logprobs = 1001;
+  spec.sampling.prompt_logprobs = 65;
   EXPECT_EQ(TestEngine().engine->add(spec).error().code, Errc::kInvalidRequest);
 }
 

@@ -7,10 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "control/gateway/history.h"
 #include "control/gateway/page_guard.h"
 #include "shared/client/api_key.h"
+#include "shared/sampling/parameters.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::gateway::console_test {
@@ -72,6 +74,30 @@ struct GatewayFixture {
   ObjectStore object_store{gateway.client};
   json keys = json::array();
 };
+
+TEST(Console, ChatForm_WhenRead_HasParametersWithTheirRanges) {
+  const auto page = std::find_if(console_files().begin(), console_files().end(),
+                                 [](const ConsoleFile& file) { return file.name == "chat.js"; });
+  ASSERT_NE(page, console_files().end());
+  const std::string text(page->body);
+  const std::size_t from = text.find("const kSampling = [");
+  ASSERT_NE(from, std::string::npos);
+  const std::string list = text.substr(from, text.find("];", from) - from);
+  const std::regex row(R"(\['(\w+)', '[^']*', '([^']*)'\])");
+  const std::regex range(R"(^-?[0-9.]+ to [0-9.]+)");
+  int rows = 0;
+  for (std::sregex_iterator at(list.begin(), list.end(), row), end; at != end; ++at, ++rows) {
+    const std::string name = (*at)[1], hint = (*at)[2];
+    if (name == "max_tokens") continue;
+    const sampling::Parameter* parameter = sampling::find_parameter(name);
+    ASSERT_NE(parameter, nullptr) << name;
+    std::smatch found;
+    if (std::regex_search(hint, found, range)) {
+      EXPECT_EQ(found.str(), sampling::range_text(*parameter)) << name;
+    }
+  }
+  EXPECT_GE(rows, 7);
+}
 
 TEST(Console, ConsoleFiles_WhenRequested_AreServedWithCspAndNoPathTraversal) {
   Gateway gateway;

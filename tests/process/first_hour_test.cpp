@@ -201,13 +201,13 @@ TEST_F(FirstHour, CliName_WhenUnique_StandsForTheId) {
 TEST_F(FirstHour, CliSamplingFlag_WhenOutOfRange_IsRefusedAsByHttp) {
   for (const auto& [flag, good, bad] :
        std::vector<std::tuple<std::string, std::string, std::string>>{
-           {"--temperature", "2", "2.1"},
+           {"--temperature", "100", "100.1"},
            {"--temperature", "0", "-0.1"},
            {"--top-p", "1", "1.5"},
            {"--min-p", "0.5", "-1"},
            {"--top-k", "-1", "-2"},
            {"--max-tokens", "1", "0"},
-           {"--prompt-logprobs", "20", "21"}}) {
+           {"--prompt-logprobs", "64", "65"}}) {
     const auto run = [&](const std::string& value) {
       return server_->cli({"--json", "run", "demo", "hi", flag + "=" + value, "--max-tokens=1"})
           .code;

@@ -678,6 +678,18 @@ TEST(Store, Parameters_WithEitherParser_SurviveARoundTrip) {
       EXPECT_TRUE(back.echo);
     }
   }
+  payload.stops = {"x"};
+  s.extra = "{}";
+  EXPECT_EQ(encode_params(payload),
+            R"({"echo":true,"extra":"{}","frequency_penalty":1.0000000116860974e-07,)"
+            R"("ignore_eos":true,"logprobs":5,"min_p":0.05000000074505806,"min_tokens":3,)"
+            R"("presence_penalty":-0.30000001192092896,"prompt_logprobs":4,)"
+            R"("repetition_penalty":1.100000023841858,"seed":18446744073709551614,"stops":["x"],)"
+            R"("temperature":0.10000000149011612,"top_k":40,"top_p":0.949999988079071})");
+  EXPECT_EQ(encode_params(core::PayloadRow()),
+            R"({"echo":false,"extra":"","frequency_penalty":0,"ignore_eos":false,"logprobs":-1,)"
+            R"("min_p":0,"min_tokens":0,"presence_penalty":0,"repetition_penalty":1,"seed":0,)"
+            R"("stops":[],"temperature":1,"top_k":0,"top_p":1})");
   EXPECT_EQ(decode_params("{}").error().code, Errc::kCorrupt);
   const std::string whole = encode_params(core::PayloadRow());
   const auto parsed = nlohmann::json::parse(whole);

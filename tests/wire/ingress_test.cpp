@@ -440,6 +440,14 @@ TEST_F(HelperTest, Grammar_WhenInvalidOrUnsupported_IsRefused) {
   daemon.expect<wire::NeedTokenizer>();
   daemon.send(wire::TokenizerBlob{"bare", ""});
   EXPECT_EQ(daemon.expect<wire::Prepared>().refusal.code, Errc::kUnsupported);
+  for (const char* needs_texts : {R"({"banned_strings":["a"]})",
+                                  R"({"thinking":{"tokens":5,"marks":["<a>","</a>","</a>"]}})"}) {
+    bare.extra = needs_texts;
+    daemon.send(bare);
+    const auto prepared = daemon.expect<wire::Prepared>();
+    EXPECT_EQ(prepared.refusal.code, Errc::kUnsupported) << needs_texts;
+    EXPECT_NE(prepared.refusal.message.find("tokenizer"), std::string::npos);
+  }
 }
 
 TEST_F(HelperTest, PrepareJob_WhenConnectionIsLost_IsNotAnswered) {

@@ -16,13 +16,14 @@ constexpr float kGreedyBelow = 1e-6F;
 constexpr float kReach = 21.0F;  // ln of 1.3e9
 constexpr double kLn2 = 0.693147180559945309417;
 
-constexpr std::array kDefaultOrder = {Step::kTopNSigma, Step::kTemperature, Step::kTopK,
-                                      Step::kTypical,   Step::kTopP,        Step::kMinP,
-                                      Step::kXtc};
+constexpr auto kDefaultOrder = [] {
+  std::array<Step, sampling::kStepNames.size()> order{};
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Step>(i);
+  return order;
+}();
 
 bool cuts_by_probability(Step step) {
-  return step == Step::kTopK || step == Step::kTypical || step == Step::kTopP ||
-         step == Step::kMinP || step == Step::kXtc;
+  return step > Step::kTemperature;
 }
 
 }  // namespace

@@ -2,22 +2,10 @@
 // The steps of a sampler that is more than temperature, top_k, top_p and min_p (those alone are
 // sampler.h's short way): each shortens one list of candidates, in the requested order.
 //
-// Definitions. The list starts with the ids whose logit is at least max - 21 x max(1, temperature)
-// (others are less likely than one in 10^9 of the likeliest), in the total order (logit descending,
-// id ascending), and keeps that order. p: the softmax of the list as it is at a step. At least one
-// candidate always remains.
-//   top_n_sigma  logits of at least max - n x their standard deviation (Tang et al. 2024,
-//                "Top-nsigma: not all logits are you need")
-//   temperature  logits / T; T below 1e-6 leaves the first
-//   top_k, top_p, min_p   the first k; the shortest prefix with p of top_p; p >= min_p x greatest p
-//   typ_p        by |-ln p - entropy| ascending, ties by the total order, the shortest prefix with
-//                p of typ_p (Meister et al. 2023, "Locally typical sampling")
-//   xtc          if a random number is below xtc_probability: of the candidates with
-//                p >= xtc_threshold only the least likely one stays (p-e-w 2024, "Exclude top
-//                choices")
-//   mirostat 2   in place of top_k, typ_p, top_p, min_p, xtc: candidates with -log2 p <= mu; then
-//                mu -= eta x (-log2 p' - tau), p' of the sampled one in what was left, mu begins as
-//                2 tau (Basu et al. 2021, "Mirostat", algorithm 2)
+// The steps are defined at sampling::Step. In place of those after the temperature,
+//   mirostat 2   candidates with -log2 p <= mu; then mu -= eta x (-log2 p' - tau), p' of the
+//                sampled one in what was left, mu begins as 2 tau (Basu et al. 2021, "Mirostat",
+//                algorithm 2)
 
 #include <cstdint>
 #include <span>

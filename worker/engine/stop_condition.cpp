@@ -1,9 +1,9 @@
 #include "worker/engine/stop_condition.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "shared/plan/plan.h"
+#include "shared/sampling/parameters.h"
 
 namespace holdfast::engine {
 
@@ -24,31 +24,13 @@ Result<void> check_ids(const SequenceSpec& spec, const std::vector<TokenId>& ids
   return {};
 }
 
-bool in_range(float v, float low, float high) {
-  return v >= low && v <= high;
-}  // false for NaN
-
-Result<void> check_sampling(const SequenceSpec& spec) {
-  const wire::Sampling& s = spec.sampling;
-  const auto bad = [&](const char* name, const char* expected) {
-    return refuse(Errc::kInvalidRequest, spec,
-                  std::string(name) + " out of range; expected " + expected);
+Result<void> check_numbers(const SequenceSpec& spec) {
+  const auto bad = [&](const std::string& cause) {
+    return refuse(Errc::kInvalidRequest, spec, cause);
   };
-  if (!in_range(s.temperature, 0.0f, 100.0f)) return bad("temperature", "0 to 100");
-  if (s.top_k < 0) return bad("top_k", "0 (off) or more");
-  if (!in_range(s.top_p, 0.0f, 1.0f)) return bad("top_p", "0 to 1");
-  if (!in_range(s.min_p, 0.0f, 1.0f)) return bad("min_p", "0 to 1");
-  if (s.min_tokens < 0) return bad("min_tokens", "0 or more");
-  if (s.logprobs < -1 || s.logprobs > 1000) return bad("logprobs", "-1 (off) to 1000");
-  if (s.prompt_logprobs < -1 || s.prompt_logprobs > 1000)
-    return bad("prompt_logprobs", "-1 (off) to 1000");
-  if (!in_range(s.repetition_penalty, 0.01f, 100.0f))
-    return bad("repetition_penalty", "0.01 to 100");
-  if (!in_range(s.presence_penalty, -100.0f, 100.0f)) return bad("presence_penalty", "-100 to 100");
-  if (!in_range(s.frequency_penalty, -100.0f, 100.0f))
-    return bad("frequency_penalty", "-100 to 100");
-  if (spec.max_tokens < 0) return bad("max_tokens", "0 or more");
-  if (spec.choice < 0) return bad("choice", "0 or more");
+  if (const auto wrong = sampling::check(spec.sampling)) return bad(*wrong);
+  if (spec.max_tokens < 0) return bad("max_tokens out of range; expected 0 or more");
+  if (spec.choice < 0) return bad("choice out of range; expected 0 or more");
   return {};
 }
 
@@ -98,7 +80,7 @@ std::int64_t generated_max(const SequenceSpec& spec, std::int64_t context) {
 
 Result<void> check_spec(const SequenceSpec& spec, const Vocabulary& vocabulary, std::int32_t vocab,
                         std::int64_t context, std::int32_t pages_total) {
-  HOLDFAST_CHECKED(check_sampling(spec));
+  HOLDFAST_CHECKED(check_numbers(spec));
   if (spec.prompt.empty()) {
     return refuse(Errc::kInvalidRequest, spec, "the prompt has no token; expected at least one");
   }

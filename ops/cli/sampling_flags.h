@@ -1,0 +1,20 @@
+#pragma once
+// The flags of `run` for sampling parameters, one for each row of shared/sampling/parameters.h.
+
+#include <vector>
+
+#include "ops/cli/verbs.h"
+#include "shared/base/result.h"
+#include "shared/wire/messages.h"
+
+namespace holdfast::cli {
+
+/// Returns the flags: --temperature, --top-k, … Those with a reader of their own are not among
+/// them.
+std::vector<Argument> sampling_arguments();
+
+/// Reads these flags into the parameters; others stay. kInvalidRequest for a value out of range, as
+/// HTTP says.
+Result<void> take_sampling(const Call& call, wire::Sampling* out);
+
+}  // namespace holdfast::cli
