@@ -46,6 +46,9 @@ enum class Step : std::uint8_t {
   kTypical,
   /// the shortest prefix with p of top_p
   kTopP,
+  /// p >= top_a x (greatest p)^2 (BlinkDL 2022, RWKV-LM, "The top-a sampling method"; KoboldAI,
+  /// text-generation-webui and OpenRouter have it)
+  kTopA,
   /// p >= min_p x greatest p
   kMinP,
   /// if a random number is below xtc_probability: of the candidates with p >= xtc_threshold only
@@ -53,8 +56,9 @@ enum class Step : std::uint8_t {
   kXtc,
 };
 /// The names of the steps, by their numbers.
-inline constexpr auto kStepNames = std::to_array<std::string_view>(
-    {"penalties", "dry", "top_n_sigma", "temperature", "top_k", "typ_p", "top_p", "min_p", "xtc"});
+inline constexpr auto kStepNames =
+    std::to_array<std::string_view>({"penalties", "dry", "top_n_sigma", "temperature", "top_k",
+                                     "typ_p", "top_p", "top_a", "min_p", "xtc"});
 /// Returns "penalties", "dry", … (kStepNames).
 constexpr std::string_view step_name(Step step) {
   return kStepNames.at(static_cast<std::size_t>(step));
@@ -68,6 +72,7 @@ using Order = std::vector<Step>;
 struct SamplingOptions {
   float typical_p = 1.0F;        // 1 = off
   float top_n_sigma = -1.0F;     // <= 0: off
+  float top_a = 0.0F;            // 0 = off
   float xtc_probability = 0.0F;  // 0 = off
   float xtc_threshold = 0.1F;    // above 0.5: off
   float dry_multiplier = 0.0F;   // 0 = off
@@ -85,8 +90,8 @@ struct SamplingOptions {
 
   /// Returns true if plain sampling (top_k, top_p, min_p after the temperature) is not enough.
   bool needs_sampler_chain() const {
-    return typical_p < 1.0F || top_n_sigma > 0.0F || xtc_probability > 0.0F || mirostat != 0 ||
-           !order.empty();
+    return typical_p < 1.0F || top_n_sigma > 0.0F || top_a > 0.0F || xtc_probability > 0.0F ||
+           mirostat != 0 || !order.empty();
   }
 };
 
@@ -186,6 +191,10 @@ inline constexpr auto kParameters = std::to_array<Parameter>({
      &SamplingOptions::top_n_sigma,
      {-1, 100},
      "only logits within n standard deviations of the greatest; 0 and less is off"},
+    {"top_a",
+     &SamplingOptions::top_a,
+     {0, 1},
+     "only tokens with so much of the square of the likeliest one's probability; 0 is off"},
     {"xtc_probability",
      &SamplingOptions::xtc_probability,
      {0, 1},

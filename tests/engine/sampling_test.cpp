@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "shared/chat/thinking.h"
 #include "tests/engine/hash_executor.h"
@@ -85,6 +86,9 @@ void step(std::vector<Entry>& list, const std::string& name, const wire::Samplin
     std::size_t n = 0;
     while (n < list.size() && sum < s.top_p) sum += list[n++].p;
     list.resize(n);
+  } else if (name == "top_a" && extra.top_a > 0) {
+    const double least = extra.top_a * list[0].p * list[0].p;
+    retain_if(list, [&](const Entry& e) { return e.p >= least; });
   } else if (name == "min_p" && s.min_p > 0) {
     const double least = list[0].p * s.min_p;
     retain_if(list, [&](const Entry& e) { return e.p >= least; });
@@ -104,7 +108,7 @@ TokenId reference_sample(const std::vector<float>& row, const wire::Sampling& s,
   std::vector<std::string> order;
   for (const sampling::Step one : extra.order) order.emplace_back(sampling::step_name(one));
   if (order.empty()) {
-    order = {"top_n_sigma", "temperature", "top_k", "typ_p", "top_p", "min_p", "xtc"};
+    order = {"top_n_sigma", "temperature", "top_k", "typ_p", "top_p", "top_a", "min_p", "xtc"};
   }
   for (const std::string& name : order) {
     if (mu == nullptr || name == "temperature" || name == "top_n_sigma") {
@@ -133,6 +137,7 @@ std::string drawn_extra(std::mt19937& random) {
     json += (json.size() > 1 ? "," : "") + member;
   };
   if (random() % 3 == 0) add("\"typical_p\":" + std::to_string(0.1 + 0.85 * real()));
+  if (random() % 3 == 0) add("\"top_a\":" + std::to_string(0.9 * real()));
   if (random() % 3 == 0) add("\"top_n_sigma\":" + std::to_string(0.2 + 2 * real()));
   if (random() % 3 == 0) {
     add("\"xtc_probability\":" + std::to_string(real()));
@@ -140,7 +145,7 @@ std::string drawn_extra(std::mt19937& random) {
   }
   if (random() % 4 == 0) {
     std::vector<std::string> steps = {"top_n_sigma", "temperature", "top_k", "typ_p",
-                                      "top_p",       "min_p",       "xtc"};
+                                      "top_p",       "top_a",       "min_p", "xtc"};
     std::shuffle(steps.begin(), steps.end(), random);
     steps.resize(1 + random() % steps.size());
     std::string list;
@@ -236,6 +241,29 @@ TEST(Sampling, Sample_WhenTheMaskForbidsAllTokens_EndsTheTextIfPossible) {
   in.mask = nothing;
   EXPECT_EQ(Sampler(97, {3}).sample({row.data()}, in), 3);
   EXPECT_EQ(Sampler(97, {}).sample({row.data()}, in), std::nullopt);
+}
+
+TEST(Sampling, TopA_WithAThresholdBetweenTwoTokens_LeavesTheLikelierOnes) {
+  // p: 0.5, 0.3, 0.2; top_a x 0.25 is compared with them.
+  const std::vector<float> row = {std::log(0.5F), std::log(0.3F), std::log(0.2F), -1e4F};
+  const auto sampled_ids = [&](const std::string& json) {
+    const SamplingExtra extra = extra_of(json, 4);
+    wire::Sampling s;
+    SampleInput in;
+    in.sampling = &s;
+    in.extra = &extra;
+    Sampler sampler(4, {});
+    std::set<TokenId> ids;
+    float mu = first_mu(extra);
+    if (extra.mirostat != 0) in.mirostat_mu = &mu;
+    for (s.seed = 0; s.seed < 200; ++s.seed) ids.insert(sampler.sample({row.data()}, in).value());
+    return ids;
+  };
+  EXPECT_EQ(sampled_ids("{\"top_a\":0}"), (std::set<TokenId>{0, 1, 2}));
+  EXPECT_EQ(sampled_ids("{\"top_a\":0.7}"), (std::set<TokenId>{0, 1, 2}));
+  EXPECT_EQ(sampled_ids("{\"top_a\":0.9}"), (std::set<TokenId>{0, 1}));
+  EXPECT_EQ(sampled_ids("{\"top_a\":1,\"samplers\":[\"top_a\"]}"), (std::set<TokenId>{0, 1}));
+  EXPECT_EQ(sampled_ids("{\"top_a\":1,\"mirostat\":2}"), (std::set<TokenId>{0, 1, 2}));
 }
 
 TEST(Sampling, Penalties_WithoutOtherSettings_AreApplied) {

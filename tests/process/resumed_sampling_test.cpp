@@ -27,8 +27,8 @@ const char* const kKinds[] = {
     R"({"temperature":0.9,"mirostat":2,"mirostat_tau":3,"logprobs":1})",
     R"({"temperature":1.0,"mirostat":2,"mirostat_tau":2,"n":2,"banned_strings":["the","and "]})",
     R"({"temperature":0.9,"dry_multiplier":0.8,"xtc_probability":0.5,"xtc_threshold":0.05})",
-    R"({"temperature":1.0,"typical_p":0.7,"top_n_sigma":1.5,
-        "samplers":["top_k","typ_p","temperature"]})",
+    R"({"temperature":1.0,"typical_p":0.7,"top_n_sigma":1.5,"top_a":0.2,
+        "samplers":["top_k","typ_p","top_a","temperature"]})",
     R"({"temperature":0.9,"banned_strings":["Romeo","a"],"logit_bias":{"40":2}})",
     R"({"temperature":0.9,"n":2,"logprobs":2,"guided_json":{"type":"object","properties":{"a":
         {"type":"array","items":{"type":"string","maxLength":30},"minItems":6,"maxItems":6}},

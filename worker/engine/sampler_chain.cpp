@@ -155,6 +155,10 @@ void SamplerChain::apply(Step step, const wire::Sampling& s, const SamplingExtra
     case Step::kTopP:
       if (s.top_p < 1) cut_top_p(s.top_p);
       return;
+    case Step::kTopA:
+      if (extra.top_a <= 0) return;
+      weigh();
+      return cut_min_p(static_cast<float>(static_cast<double>(extra.top_a) / sum_));
     case Step::kMinP:
       if (s.min_p > 0) cut_min_p(s.min_p);
       return;
