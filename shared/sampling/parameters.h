@@ -59,6 +59,7 @@ enum class Step : std::uint8_t {
 inline constexpr auto kStepNames =
     std::to_array<std::string_view>({"penalties", "dry", "top_n_sigma", "temperature", "top_k",
                                      "typ_p", "top_p", "top_a", "min_p", "xtc"});
+static_assert(kStepNames.size() == static_cast<std::size_t>(Step::kXtc) + 1);
 /// Returns "penalties", "dry", … (kStepNames).
 constexpr std::string_view step_name(Step step) {
   return kStepNames.at(static_cast<std::size_t>(step));
