@@ -6,7 +6,9 @@
 #include <cstring>
 
 #include "control/store/row_checksum.h"
+#include "control/store/select.h"
 #include "control/store/store.h"
+#include "control/store/write_statements.h"
 
 namespace holdfast::store {
 namespace {
@@ -59,103 +61,127 @@ class Check {
   }
 
   Result<void> rows(const CheckedTable& table) {
-    const std::string sql = std::string("SELECT count(*), count(checksum), min(CASE WHEN ") +
-                            checked_row(table) + " THEN NULL ELSE " + table.key + " END) FROM " +
-                            table.name;
-    HOLDFAST_TRY(Statement select, Statement::prepare(db_, sql.c_str()));
-    auto use = select.use();
-    const Result<bool> read = use.step();
-    if (!read) return in_table(table.name, read.error());
-    report_.rows += use.integer(1);
-    report_.unsummed += use.integer(0) - use.integer(1);
-    if (use.is_null(2)) return {};
-    return damaged(path_, std::string("table ") + table.name + ", row " + use.text(2) +
-                              ": the checksum differs");
+    static constexpr Columns kCounts{"rows", "summed", "wrong"};
+    const std::string sql =
+        std::string("SELECT count(*) AS rows, count(checksum) AS summed, min(CASE WHEN ") +
+        checked_row(table) + " THEN NULL ELSE " + table.key + " END) AS wrong FROM " + table.name;
+    const auto look = [&](const Rows<kCounts>& row) -> Result<void> {
+      report_.rows += row.integer("summed");
+      report_.unsummed += row.integer("rows") - row.integer("summed");
+      if (row.is_null("wrong")) return {};
+      return damaged(path_, std::string("table ") + table.name + ", row " + row.text("wrong") +
+                                ": the checksum differs");
+    };
+    return each<kCounts>(table.name, sql, look);
   }
 
   /// Calls `look` for each row of the statement.
-  template <class Look>
+  template <const auto& kColumns, class Look>
   Result<void> each(const char* table, const std::string& sql, Look look) {
-    HOLDFAST_TRY(Statement select, Statement::prepare(db_, sql.c_str()));
-    auto use = select.use();
+    Select<kColumns> select;
+    HOLDFAST_CHECKED(select.prepare(db_, sql));
+    auto rows = select.rows();
     for (;;) {
-      const Result<bool> more = use.step();
+      const Result<bool> more = rows.step();
       if (!more) return in_table(table, more.error());
       if (!*more) return {};
-      HOLDFAST_CHECKED(look(use));
+      HOLDFAST_CHECKED(look(rows));
     }
   }
 
   Result<void> chunks() {
-    const auto look = [this](const Statement::Use& use) -> Result<void> {
+    static constexpr Columns kChunk{"seq", "choice", "start", "ids", "extra", "crc"};
+    const auto look = [this](const Rows<kChunk>& row) -> Result<void> {
       ++report_.chunks;
-      const std::uint32_t sum = crc32c(use.bytes(4), crc32c(use.bytes(3)));
-      if (sum == static_cast<std::uint32_t>(use.integer(5))) return {};
-      return damaged(path_, "table chunks: tokens of request row " + use.text(0) + ", choice " +
-                                use.text(1) + ", from index " + use.text(2) +
+      const std::uint32_t sum = crc32c(row.bytes("extra"), crc32c(row.bytes("ids")));
+      if (sum == static_cast<std::uint32_t>(row.integer("crc"))) return {};
+      return damaged(path_, "table chunks: tokens of request row " + row.text("seq") + ", choice " +
+                                row.text("choice") + ", from index " + row.text("start") +
                                 ": the checksum differs");
     };
-    return each("chunks", "SELECT seq, choice, start, ids, extra, crc FROM chunks", look);
+    return each<kChunk>("chunks", "SELECT seq, choice, start, ids, extra, crc FROM chunks", look);
   }
 
   Result<void> payloads() {
-    const auto look = [this](const Statement::Use& use) -> Result<void> {
+    static constexpr Columns kPayload{"seq", "prompts", "crc"};
+    const auto look = [this](const Rows<kPayload>& row) -> Result<void> {
       ++report_.payloads;
-      if (crc32c(use.bytes(1)) == static_cast<std::uint32_t>(use.integer(2))) return {};
-      return damaged(path_, "table payloads, row " + use.text(0) + ": prompts of request row " +
-                                use.text(0) + ": the checksum differs");
+      if (crc32c(row.bytes("prompts")) == static_cast<std::uint32_t>(row.integer("crc"))) return {};
+      const std::string seq = row.text("seq");
+      return damaged(path_, "table payloads, row " + seq + ": prompts of request row " + seq +
+                                ": the checksum differs");
     };
-    return each("payloads", "SELECT seq, prompts, crc FROM payloads", look);
+    return each<kPayload>("payloads", "SELECT seq, prompts, crc FROM payloads", look);
   }
 
   /// Checks that the tokens of each choice are all there. A chunk's key has its choice and start,
   /// so a chunk with a changed key is missing at its place: the lengths and starts of the choice's
   /// chunks do not add up any more.
   Result<void> all_tokens() {
+    static constexpr Columns kChoice{"seq", "choice"};
     constexpr const char* kSql =
-        "SELECT c.seq, c.choice FROM choices c LEFT JOIN (SELECT seq, choice,"
+        "SELECT c.seq AS seq, c.choice AS choice FROM choices c LEFT JOIN (SELECT seq, choice,"
         " sum(length(ids) / 4) AS n, sum((length(ids) / 4) * (2 * start + length(ids) / 4 - 1)) AS"
         " twice FROM chunks GROUP BY seq, choice) t ON t.seq = c.seq AND t.choice = c.choice"
         " WHERE coalesce(t.n, 0) < c.next_index OR"
         " (t.n = c.next_index AND t.twice <> c.next_index * (c.next_index - 1)) LIMIT 1";
-    return each("chunks", kSql, [this](const Statement::Use& use) -> Result<void> {
-      return damaged(path_, "table chunks, request row " + use.text(0) + ", choice " + use.text(1) +
-                                ": its tokens are not those that it counts");
+    return each<kChoice>("chunks", kSql, [this](const Rows<kChoice>& row) -> Result<void> {
+      return damaged(path_, "table chunks, request row " + row.text("seq") + ", choice " +
+                                row.text("choice") + ": its tokens are not those that it counts");
     });
   }
 
   Result<void> objects() {
-    const auto body = [this](const Statement::Use& use) -> Result<void> {
+    HOLDFAST_CHECKED(object_bodies());
+    HOLDFAST_CHECKED(object_parts());
+    return object_contents();
+  }
+
+  Result<void> object_bodies() {
+    static constexpr Columns kObject{"seq", "kind", "id", "body", "crc"};
+    const auto look = [this](const Rows<kObject>& row) -> Result<void> {
       ++report_.objects;
-      if (crc32c(use.bytes(3)) == static_cast<std::uint32_t>(use.integer(4))) return {};
-      return damaged(path_, "table objects, row " + use.text(0) + " (" + use.text(1) + " " +
-                                use.text(2) + "): the checksum of its body differs");
+      if (crc32c(row.bytes("body")) == static_cast<std::uint32_t>(row.integer("crc"))) return {};
+      return damaged(path_, "table objects, row " + row.text("seq") + " (" + row.text("kind") +
+                                " " + row.text("id") + "): the checksum of its body differs");
     };
-    HOLDFAST_CHECKED(each("objects", "SELECT seq, kind, id, body, crc FROM objects", body));
+    return each<kObject>("objects", "SELECT seq, kind, id, body, crc FROM objects", look);
+  }
+
+  Result<void> object_parts() {
+    static constexpr Columns kPart{"seq", "at", "data", "crc"};
     std::int64_t seq = -1;
     std::int64_t next = 0;
-    const auto part = [&](const Statement::Use& use) -> Result<void> {
+    const auto look = [&](const Rows<kPart>& row) -> Result<void> {
       ++report_.object_parts;
-      if (use.integer(0) != std::exchange(seq, use.integer(0))) next = 0;
+      if (row.integer("seq") != std::exchange(seq, row.integer("seq"))) next = 0;
       const std::string where =
-          "table object_parts, object row " + use.text(0) + ", from byte " + use.text(1);
-      if (crc32c(use.bytes(2)) != static_cast<std::uint32_t>(use.integer(3))) {
+          "table object_parts, object row " + row.text("seq") + ", from byte " + row.text("at");
+      if (crc32c(row.bytes("data")) != static_cast<std::uint32_t>(row.integer("crc"))) {
         return damaged(path_, where + ": the checksum differs");
       }
-      if (use.integer(1) != next) return damaged(path_, where + ": bytes before it are not there");
-      next += static_cast<std::int64_t>(use.bytes(2).size());
+      if (row.integer("at") != next)
+        return damaged(path_, where + ": bytes before it are not there");
+      next += static_cast<std::int64_t>(row.bytes("data").size());
       return {};
     };
-    HOLDFAST_CHECKED(
-        each("object_parts", "SELECT seq, at, data, crc FROM object_parts ORDER BY seq, at", part));
+    return each<kPart>("object_parts",
+                       "SELECT seq, at, data, crc FROM object_parts ORDER BY seq, at", look);
+  }
+
+  /// Checks that each object has all its parts, and each part its object.
+  Result<void> object_contents() {
+    static constexpr Columns kObject{"seq", "kind", "id"};
     constexpr const char* kWhole =
-        "SELECT o.seq, o.kind, o.id FROM objects o LEFT JOIN (SELECT seq, sum(length(data)) AS n"
+        "SELECT o.seq AS seq, o.kind AS kind, o.id AS id FROM objects o LEFT JOIN"
+        " (SELECT seq, sum(length(data)) AS n"
         " FROM object_parts GROUP BY seq) p USING (seq) WHERE coalesce(p.n, 0) <> o.bytes"
         " UNION ALL SELECT seq, 'no object has it', '' FROM object_parts WHERE seq NOT IN"
         " (SELECT seq FROM objects) LIMIT 1";
-    return each("object_parts", kWhole, [this](const Statement::Use& use) -> Result<void> {
-      return damaged(path_, "table object_parts, object row " + use.text(0) + " (" + use.text(1) +
-                                " " + use.text(2) + "): its content is not all there");
+    return each<kObject>("object_parts", kWhole, [this](const Rows<kObject>& row) -> Result<void> {
+      return damaged(path_, "table object_parts, object row " + row.text("seq") + " (" +
+                                row.text("kind") + " " + row.text("id") +
+                                "): its content is not all there");
     });
   }
 
@@ -208,9 +234,10 @@ Result<std::int64_t> sum_old_rows(const std::string& path) {
     HOLDFAST_CHECKED(exec(db.get(), sum_unsummed(table).c_str()));
     rows += sqlite3_changes(db.get());
   }
-  HOLDFAST_TRY(Statement update,
-               Statement::prepare(db.get(), checked_update("log_mark", "unsummed", "").c_str()));
-  HOLDFAST_CHECKED(update.use().bind(std::int64_t{0}).run());
+  static constexpr Columns kUnsummed{"unsummed"};
+  Update<kUnsummed, kNoColumns> update;
+  HOLDFAST_CHECKED(update.prepare(db.get(), "log_mark"));
+  HOLDFAST_CHECKED(update.values().set("unsummed", 0).run());
   HOLDFAST_CHECKED(exec(db.get(), "COMMIT"));
   return rows;
 }

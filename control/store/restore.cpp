@@ -12,14 +12,18 @@
 #include "control/store/check.h"
 #include "control/store/files.h"
 #include "control/store/lock.h"
+#include "control/store/meta_repository.h"
 #include "control/store/open.h"
-#include "control/store/row_checksum.h"
 #include "control/store/store.h"
+#include "control/store/write_statements.h"
 
 namespace holdfast::store {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr Columns kRenamed{"database"};
+constexpr Columns kMarkKey{"id"};
 
 Result<void> copy_synced(const std::string& from, const std::string& to) {
   std::error_code failed;
@@ -76,23 +80,16 @@ Result<std::uint64_t> settle_old(const std::string& state_dir) {
 Result<void> begin_anew(sqlite3* db, std::int64_t epoch, std::int64_t wall_ms) {
   HOLDFAST_TRY(const std::int64_t marked,
                query_int(db, "SELECT count(*) FROM sqlite_schema WHERE name='log_mark'"));
-  constexpr const char* kColumns = "epoch, started_ms, pid, program";
-  const std::string sql =
-      marked != 0 ? checked_insert("epochs", kColumns)
-                  : "INSERT INTO epochs(" + std::string(kColumns) + ") VALUES (?,?,?,?)";
-  HOLDFAST_TRY(Statement insert, Statement::prepare(db, sql.c_str()));
-  HOLDFAST_CHECKED(insert.use()
-                       .bind(epoch)
-                       .bind(wall_ms)
-                       .bind(std::int64_t{getpid()})
-                       .bind(std::string_view("restore"))
-                       .run());
+  Insert<kEpochColumns> insert;
+  HOLDFAST_CHECKED(marked != 0 ? insert.prepare(db, "epochs") : insert.prepare_plain(db, "epochs"));
+  auto values = insert.values();
+  values.set("epoch", epoch).set("started_ms", wall_ms).set("pid", std::int64_t{getpid()});
+  HOLDFAST_CHECKED(values.set("program", "restore").run());
   if (marked == 0) return {};
   HOLDFAST_TRY(const std::string name, query_text(db, "SELECT lower(hex(randomblob(16)))"));
-  HOLDFAST_TRY(
-      Statement update,
-      Statement::prepare(db, checked_update("log_mark", "database", "WHERE id=1").c_str()));
-  return update.use().bind(name).run();
+  Update<kRenamed, kMarkKey> update;
+  HOLDFAST_CHECKED(update.prepare(db, "log_mark"));
+  return update.values().set("database", name).key("id", 1).run();
 }
 
 /// Makes the copy a database that can be opened in place; its epoch goes beyond the old one's.

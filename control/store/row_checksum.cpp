@@ -178,18 +178,6 @@ const CheckedTable& checked_table(const char* name) {
   __builtin_unreachable();
 }
 
-std::vector<std::string> column_names(std::string_view columns) {
-  std::vector<std::string> names;
-  while (!columns.empty()) {
-    const std::size_t comma = columns.find(',');
-    std::string_view name = columns.substr(0, comma);
-    while (!name.empty() && name.front() == ' ') name.remove_prefix(1);
-    names.emplace_back(name);
-    columns = comma == std::string_view::npos ? std::string_view() : columns.substr(comma + 1);
-  }
-  return names;
-}
-
 std::uint64_t default_part(const CheckedTable& table, std::string_view column) {
   const ColumnSeeds seeds(static_cast<std::uint64_t>(name_hash(column)));
   const std::string_view name = table.name;
@@ -212,15 +200,16 @@ Result<void> define_checksums(sqlite3* db) {
   return {};
 }
 
-std::string checked_insert(const char* table, std::string_view columns, const char* verb,
+std::string checked_insert(const char* table, ColumnNames columns, const char* verb,
                            const char* tail) {
-  const std::vector<std::string> names = column_names(columns);
   std::map<std::string_view, std::string> values;
+  std::string names;
   std::string list;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const std::string parameter = "?" + std::to_string(i + 1);
+  for (const char* column : columns) {
+    const std::string parameter = "?" + std::to_string(values.size() + 1);
+    names.append(column).append(", ");
     list += parameter + ",";
-    values[names[i]] = parameter;
+    values[column] = parameter;
   }
   std::string sum;
   for (const char* column : checked_table(table).columns) {
@@ -229,21 +218,40 @@ std::string checked_insert(const char* table, std::string_view columns, const ch
     CHECK_MSG(given != values.end(), "an INSERT names every column");
     sum += given->second;
   }
-  return std::string(verb) + " INTO " + table + "(" + std::string(columns) +
-         ", checksum) VALUES (" + list + "row_checksum(" + sum + "))" + tail;
+  return std::string(verb) + " INTO " + table + "(" + names + "checksum) VALUES (" + list +
+         "row_checksum(" + sum + "))" + tail;
 }
 
-std::string checked_update(const char* table, std::string_view columns, const char* where) {
+std::string plain_insert(const char* table, ColumnNames columns) {
+  std::string names;
+  std::string list;
+  for (const char* column : columns) {
+    names.append(names.empty() ? "" : ", ").append(column);
+    list += list.empty() ? "?" : ",?";
+  }
+  return std::string("INSERT INTO ") + table + "(" + names + ") VALUES (" + list + ")";
+}
+
+std::string where_key(ColumnNames key, std::size_t columns) {
+  std::string where;
+  for (const char* column : key) {
+    where += (where.empty() ? " WHERE " : " AND ") + std::string(column) + "=?" +
+             std::to_string(++columns);
+  }
+  return where;
+}
+
+std::string checked_update(const char* table, ColumnNames columns, ColumnNames key) {
   std::string set;
   std::string moved = "checksum";
-  const std::vector<std::string> names = column_names(columns);
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    const std::string name = columns[i];
     const std::string parameter = "?" + std::to_string(i + 1);
-    set += names[i] + "=" + parameter + ",";
-    moved += "," + std::to_string(name_hash(names[i])) + "," + names[i] + "," + parameter;
+    set += name + "=" + parameter + ",";
+    moved += "," + std::to_string(name_hash(name)) + "," + name + "," + parameter;
   }
-  return std::string("UPDATE ") + table + " SET " + set + "checksum=checksum_moved(" + moved +
-         ") " + where;
+  return std::string("UPDATE ") + table + " SET " + set + "checksum=checksum_moved(" + moved + ")" +
+         where_key(key, columns.size());
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "control/store/columns.h"
 #include "control/store/row_hash.h"
 #include "control/store/sqlite.h"
 
@@ -26,8 +27,6 @@ struct CheckedTable {
 };
 std::span<const CheckedTable> checked_tables();
 const CheckedTable& checked_table(const char* name);
-/// Splits "a, b, c" into names.
-std::vector<std::string> column_names(std::string_view columns);
 /// The part of a column that an INSERT leaves out, from its default in the schema.
 std::uint64_t default_part(const CheckedTable& table, std::string_view column);
 
@@ -36,12 +35,17 @@ std::uint64_t default_part(const CheckedTable& table, std::string_view column);
 /// be given as its hash; and TABLE_checksum(value, …) for each table, of its columns.
 Result<void> define_checksums(sqlite3* db);
 
-/// SQL: "INSERT [verb] INTO table(columns, checksum) VALUES (?1, …, row_checksum(…))", `columns` in
-/// the order of binding, followed by `tail`. For rows that are seldom written; others: summed.h.
-std::string checked_insert(const char* table, std::string_view columns, const char* verb = "INSERT",
+/// SQL: "verb INTO table(columns, checksum) VALUES (?1, …, row_checksum(…))" and `tail`; the
+/// parameters are in the order of the columns. For rows that are seldom written; others: summed.h.
+std::string checked_insert(const char* table, ColumnNames columns, const char* verb = "INSERT",
                            const char* tail = "");
-/// SQL: "UPDATE table SET column=?1, …, checksum=…" and `where`, whose parameters follow.
-std::string checked_update(const char* table, std::string_view columns, const char* where);
+/// SQL: the same without a checksum.
+std::string plain_insert(const char* table, ColumnNames columns);
+/// SQL: "UPDATE table SET column=?1, …, checksum=…" of the row with this key, whose parameters
+/// follow. Without a key: of every row.
+std::string checked_update(const char* table, ColumnNames columns, ColumnNames key);
+/// SQL: " WHERE key=?N AND …" with the parameters that follow those of `columns` columns.
+std::string where_key(ColumnNames key, std::size_t columns);
 /// SQL: UPDATE that gives a checksum to rows without one.
 std::string sum_unsummed(const CheckedTable& table);
 /// SQL that is 0 for a row of the table that is not as it was written; `alias` names the table in

@@ -67,27 +67,27 @@ Result<Statement> Statement::prepare(sqlite3* db, const char* sql) {
   return s;
 }
 
-Statement::Use& Statement::Use::bind(std::int64_t value) {
-  CHECK(sqlite3_bind_int64(stmt_, next_++, value) == SQLITE_OK);
+Statement::Use& Statement::Use::bind_at(int parameter, std::int64_t value) {
+  CHECK(sqlite3_bind_int64(stmt_, parameter, value) == SQLITE_OK);
   return *this;
 }
 
-Statement::Use& Statement::Use::bind(std::string_view text) {
+Statement::Use& Statement::Use::bind_at(int parameter, std::string_view text) {
   // A null pointer would bind NULL; an empty text is a text.
   const char* data = text.data() != nullptr ? text.data() : "";
-  CHECK(sqlite3_bind_text64(stmt_, next_++, data, text.size(), SQLITE_STATIC, SQLITE_UTF8) ==
+  CHECK(sqlite3_bind_text64(stmt_, parameter, data, text.size(), SQLITE_STATIC, SQLITE_UTF8) ==
         SQLITE_OK);
   return *this;
 }
 
-Statement::Use& Statement::Use::bind_blob(std::string_view bytes) {
+Statement::Use& Statement::Use::bind_blob_at(int parameter, std::string_view bytes) {
   const char* data = bytes.data() != nullptr ? bytes.data() : "";
-  CHECK(sqlite3_bind_blob64(stmt_, next_++, data, bytes.size(), SQLITE_STATIC) == SQLITE_OK);
+  CHECK(sqlite3_bind_blob64(stmt_, parameter, data, bytes.size(), SQLITE_STATIC) == SQLITE_OK);
   return *this;
 }
 
-Statement::Use& Statement::Use::bind_null() {
-  CHECK(sqlite3_bind_null(stmt_, next_++) == SQLITE_OK);
+Statement::Use& Statement::Use::bind_null_at(int parameter) {
+  CHECK(sqlite3_bind_null(stmt_, parameter) == SQLITE_OK);
   return *this;
 }
 
@@ -104,9 +104,9 @@ Result<void> Statement::Use::run() {
   return {};
 }
 
-std::string_view Statement::Use::bytes(int column) const {
-  const void* data = sqlite3_column_blob(stmt_, column);
-  const int size = sqlite3_column_bytes(stmt_, column);
+std::string_view column_bytes(sqlite3_stmt* statement, int column) {
+  const void* data = sqlite3_column_blob(statement, column);
+  const int size = sqlite3_column_bytes(statement, column);
   return data == nullptr
              ? std::string_view()
              : std::string_view(static_cast<const char*>(data), static_cast<std::size_t>(size));
@@ -127,7 +127,7 @@ Result<std::string> query_text(sqlite3* db, const std::string& sql) {
   HOLDFAST_TRY(Statement statement, Statement::prepare(db, sql.c_str()));
   auto use = statement.use();
   HOLDFAST_TRY(const bool row, use.step());
-  return row ? use.text(0) : std::string();
+  return row ? std::string(column_bytes(use.statement(), 0)) : std::string();
 }
 
 Result<std::int64_t> query_int(sqlite3* db, const std::string& sql) {

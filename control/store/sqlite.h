@@ -1,6 +1,6 @@
 #pragma once
-// RAII over SQLite's C interface: a connection, a prepared statement with typed binds and reads,
-// and the one place that turns its result codes into ours.
+// RAII over SQLite's C interface: a prepared statement with typed binds, and the one place that
+// turns its result codes into ours. Rows are read by select.h.
 
 #include <sqlite3.h>
 
@@ -37,21 +37,21 @@ class Statement {
       sqlite3_clear_bindings(stmt_);
     }
     /// Binds the next parameter. Text and blobs must live until the Use ends.
-    Use& bind(std::int64_t value);
-    Use& bind(std::string_view text);
-    Use& bind_blob(std::string_view bytes);
-    Use& bind_null();
+    Use& bind(std::int64_t value) { return bind_at(next_++, value); }
+    Use& bind(std::string_view text) { return bind_at(next_++, text); }
+    Use& bind_blob(std::string_view bytes) { return bind_blob_at(next_++, bytes); }
+    Use& bind_null() { return bind_null_at(next_++); }
+    /// Binds a parameter by its number, from 1.
+    Use& bind_at(int parameter, std::int64_t value);
+    Use& bind_at(int parameter, std::string_view text);
+    Use& bind_blob_at(int parameter, std::string_view bytes);
+    Use& bind_null_at(int parameter);
     /// Returns true if there is a row, false at the end.
     Result<bool> step();
     /// Runs a statement that returns no row.
     Result<void> run();
-    std::int64_t integer(int column) const { return sqlite3_column_int64(stmt_, column); }
-    /// Text or blob; empty for NULL. Valid until the next step.
-    std::string_view bytes(int column) const;
-    std::string text(int column) const { return std::string(bytes(column)); }
-    /// Columns of the row: the last one is columns() - 1.
-    int columns() const { return sqlite3_column_count(stmt_); }
-    bool is_null(int column) const { return sqlite3_column_type(stmt_, column) == SQLITE_NULL; }
+    /// The statement, for reads of its row (select.h).
+    sqlite3_stmt* statement() const { return stmt_; }
 
    private:
     sqlite3* db_;
@@ -59,12 +59,15 @@ class Statement {
     int next_ = 1;
   };
   Use use() { return Use(*this); }
+  sqlite3_stmt* get() const { return stmt_; }
 
  private:
   sqlite3* db_ = nullptr;
   sqlite3_stmt* stmt_ = nullptr;
 };
 
+/// Returns a text or blob of the current row; empty for NULL. Valid until the next step.
+std::string_view column_bytes(sqlite3_stmt* statement, int column);
 /// Runs SQL without parameters and results.
 Result<void> exec(sqlite3* db, const char* sql);
 /// Leaves the log alone at the close, for use after a failed sync: the last connection of a

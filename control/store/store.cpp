@@ -1,24 +1,26 @@
-// Life of the store: open, group commit, checkpoints, disk space.
+// Life of the store: open, start, group commit, checkpoints, disk space.
 #include "control/store/store.h"
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <utility>
 
 #include "control/store/backup.h"
-#include "control/store/row_checksum.h"
 #include "control/store/sqlite_store.h"
 #include "shared/base/crash_point.h"
 
 namespace holdfast::store {
 namespace {
 
-constexpr std::int64_t kTailBytes = 4 << 20;
-
-int on_wal(void* pages, sqlite3*, const char*, int count) {
-  *static_cast<std::int64_t*>(pages) = count;
-  return SQLITE_OK;
+/// Has a row change written by the repository that knows its kind.
+template <class Change, class First, class... Rest>
+Result<void> write_by(const Change& change, First& first, Rest&... rest) {
+  if constexpr (requires { first.write(change); }) {
+    return first.write(change);
+  } else {
+    return write_by(change, rest...);
+  }
 }
 
 }  // namespace
@@ -51,128 +53,106 @@ Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
         exec(db.get(), ("PRAGMA max_page_count=" + std::to_string(options.max_pages)).c_str()));
   }
   auto store = std::make_unique<SqliteStore>(std::move(lock), disk, std::move(db), options);
-  HOLDFAST_CHECKED(store->prepare());
-  HOLDFAST_CHECKED(store->load_tail());
-  HOLDFAST_CHECKED(store->check_log());
+  HOLDFAST_CHECKED(store->start());
   store->restore_reserve();
   return std::unique_ptr<Store>(std::move(store));
 }
 
 SqliteStore::SqliteStore(std::optional<StateLock> lock, Disk& disk, Db db, OpenOptions options)
-    : lock_(std::move(lock)), disk_(disk), db_(std::move(db)), options_(std::move(options)) {
-  sqlite3_wal_hook(db_.get(), &on_wal, &wal_pages_);
+    : lock_(std::move(lock)),
+      disk_(disk),
+      options_(std::move(options)),
+      connection_(std::move(db), options_) {}
+
+Result<void> SqliteStore::start() {
+  HOLDFAST_CHECKED(prepare());
+  HOLDFAST_CHECKED(tokens_.load_tail());
+  return groups_.compare(disk_, options_.state_dir);
 }
 
-SqliteStore::~SqliteStore() = default;
-
-Result<void> SqliteStore::set_synchronous(core::Durability durability) {
-  if (synchronous_ == durability) return {};
-  const char* sql = durability == core::Durability::kFull ? "PRAGMA synchronous=FULL"
-                                                          : "PRAGMA synchronous=NORMAL";
-  HOLDFAST_CHECKED(exec(db_.get(), sql));
-  synchronous_ = durability;
-  return {};
+Result<void> SqliteStore::prepare() {
+  HOLDFAST_CHECKED(connection_.prepare());
+  HOLDFAST_CHECKED(groups_.prepare());
+  HOLDFAST_CHECKED(meta_.prepare());
+  HOLDFAST_CHECKED(tokens_.prepare());
+  HOLDFAST_CHECKED(requests_.prepare());
+  HOLDFAST_CHECKED(models_.prepare());
+  return objects_.prepare();
 }
 
-/// Begins one transaction for the reads of single rows while a group is taken in: each read of its
-/// own would take and release a file lock.
-Result<void> SqliteStore::begin_reads() {
-  if (reading_) return {};
-  HOLDFAST_CHECKED(begin_reads_.use().run());
-  reading_ = true;
-  return {};
+Result<core::Boot> SqliteStore::load(std::int64_t queued_max, std::int64_t keys_since_ms) {
+  core::Boot boot;
+  HOLDFAST_TRY(boot.last_seq, requests_.begin_load());
+  HOLDFAST_CHECKED(meta_.check_flags());
+  HOLDFAST_TRY(const std::int64_t queued, requests_.count_queued());
+  HOLDFAST_TRY(boot.config_versions, meta_.config_versions());
+  HOLDFAST_CHECKED(meta_.load_flags(boot));
+  boot.boot_id = disk_.boot_id();
+  HOLDFAST_TRY(boot.models, models_.load_models());
+  HOLDFAST_TRY(boot.loads, models_.load_loads());
+  HOLDFAST_TRY(boot.aliases, aliases_.load_aliases());
+  HOLDFAST_TRY(boot.canaries, aliases_.load_canaries());
+  HOLDFAST_TRY(boot.keys, requests_.load_keys(keys_since_ms));
+  HOLDFAST_TRY(boot.requests, requests_.load_started());
+  HOLDFAST_TRY(core::BootQueuePage first, requests_.load_queue_page(queued_max));
+  boot.unread = queued - static_cast<std::int64_t>(first.requests.size());
+  boot.requests.insert(boot.requests.end(), std::make_move_iterator(first.requests.begin()),
+                       std::make_move_iterator(first.requests.end()));
+  std::sort(boot.requests.begin(), boot.requests.end(),
+            [](const auto& a, const auto& b) { return a.row.seq < b.row.seq; });
+  return boot;
 }
 
-Result<void> SqliteStore::end_reads() {
-  if (!reading_) return {};
-  reading_ = false;
-  return commit_.use().run();
-}
-
-/// Stops all writing, also at the close: the file's content is unknown.
-void SqliteStore::stop_writing() {
-  failed_ = true;
-  disable_checkpoint_on_close(db_.get());
+Result<void> SqliteStore::make_secret(const std::string& name, std::string_view value) {
+  HOLDFAST_TRY(const std::string existing, secret(name));
+  if (!existing.empty()) return {};
+  HOLDFAST_CHECKED(connection_.end_reads());
+  HOLDFAST_CHECKED(connection_.set_synchronous(core::Durability::kFull));
+  Result<void> done = meta_.insert_secret(name, value);
+  if (!done) connection_.stop_writing();
+  return done;
 }
 
 Result<std::uint64_t> SqliteStore::raise_epoch(std::int64_t wall_ms) {
   Result<std::uint64_t> epoch = insert_epoch(wall_ms);
   if (!epoch && epoch.error().code == Errc::kDiskFull && release_reserve())
     epoch = insert_epoch(wall_ms);
-  if (!epoch) stop_writing();
+  if (!epoch) connection_.stop_writing();
   return epoch;
 }
 
 Result<std::uint64_t> SqliteStore::insert_epoch(std::int64_t wall_ms) {
-  HOLDFAST_CHECKED(end_reads());
-  HOLDFAST_CHECKED(set_synchronous(core::Durability::kFull));
+  HOLDFAST_CHECKED(connection_.end_reads());
+  HOLDFAST_CHECKED(connection_.set_synchronous(core::Durability::kFull));
   Result<std::uint64_t> epoch = write_epoch(wall_ms);
   if (!epoch) {
-    if (sqlite3_get_autocommit(db_.get()) == 0) (void)exec(db_.get(), "ROLLBACK");
+    connection_.roll_back();
     return epoch;
   }
-  epoch_ = static_cast<std::int64_t>(*epoch);
-  found_loss_.reset();
-  mark_.write({++synced_, epoch_});
+  groups_.note_epoch(static_cast<std::int64_t>(*epoch));
   return epoch;
 }
 
 /// Writes the next epoch in a transaction of its own. A lost log may have had later epochs; the
 /// mark has the last one.
 Result<std::uint64_t> SqliteStore::write_epoch(std::int64_t wall_ms) {
-  HOLDFAST_TRY(const std::int64_t last,
-               query_int(db_.get(), "SELECT coalesce(max(epoch), 0) FROM epochs"));
-  const std::int64_t next = std::max(last, epoch_) + 1;
-  HOLDFAST_TRY(Statement insert,
-               Statement::prepare(
-                   db_.get(), checked_insert("epochs", "epoch, started_ms, pid, program").c_str()));
-  HOLDFAST_CHECKED(begin_.use().run());
-  HOLDFAST_CHECKED(
-      insert.use().bind(next).bind(wall_ms).bind(std::int64_t{getpid()}).bind(options_.role).run());
-  if (found_loss_) {
-    const std::string value = std::to_string(found_loss_->expected) + " " +
-                              std::to_string(found_loss_->found) + " " + std::to_string(wall_ms);
-    HOLDFAST_CHECKED(put_flag_.use().bind(kLogLostFlag).bind(value).run());
+  HOLDFAST_TRY(const std::int64_t last, meta_.last_epoch());
+  const std::int64_t next = std::max(last, groups_.epoch()) + 1;
+  HOLDFAST_CHECKED(connection_.begin());
+  HOLDFAST_CHECKED(meta_.insert_epoch(next, wall_ms, options_.role));
+  if (const auto& loss = groups_.found_loss()) {
+    const std::string value = std::to_string(loss->expected) + " " + std::to_string(loss->found) +
+                              " " + std::to_string(wall_ms);
+    HOLDFAST_CHECKED(meta_.write(core::PutFlag{kLogLostFlag, value}));
   }
-  HOLDFAST_CHECKED(count_group());
-  HOLDFAST_CHECKED(commit_.use().run());
+  HOLDFAST_CHECKED(groups_.count());
+  HOLDFAST_CHECKED(connection_.commit());
   return static_cast<std::uint64_t>(next);
 }
 
-Result<void> SqliteStore::check_log() {
-  HOLDFAST_TRY(Statement select,
-               Statement::prepare(db_.get(), ("SELECT database, synced, " + sound_row("log_mark") +
-                                              ", checksum FROM log_mark")
-                                                 .c_str()));
-  auto use = select.use();
-  HOLDFAST_TRY(const bool there, use.step());
-  if (!there || use.integer(2) == 0) {
-    return Error{Errc::kCorrupt, "log_mark: its row is damaged; see db check, restore a backup"};
-  }
-  synced_ = use.integer(1);
-  if (!use.is_null(3)) {
-    const ColumnSeeds seeds(static_cast<std::uint64_t>(name_hash("synced")));
-    mark_others_ = static_cast<std::uint64_t>(use.integer(3)) ^ seeds.part(synced_);
-  }
-  mark_ = LogMark::open(disk_, options_.state_dir, use.text(0));
-  if (const auto& another = mark_.of_another()) {
-    epoch_ = another->epoch;
-    found_loss_ = LogLoss{another->synced, 0, 0};
-  }
-  // A new database is all in its log. From here on the file itself holds its identity.
-  if (!mark_.claim()) return checkpoint(SQLITE_CHECKPOINT_PASSIVE);
-  epoch_ = mark_.claim()->epoch;
-  if (mark_.claim()->synced <= synced_) return {};
-  found_loss_ = LogLoss{mark_.claim()->synced, synced_, 0};
-  synced_ = mark_.claim()->synced;  // the count goes on where it was
-  return {};
-}
-
 Result<std::optional<LogLoss>> SqliteStore::log_loss() const {
-  if (found_loss_) return found_loss_;
-  HOLDFAST_TRY(const std::string text,
-               query_text(db_.get(), "SELECT value FROM flags WHERE name='" +
-                                         std::string(kLogLostFlag) + "'"));
+  if (groups_.found_loss()) return groups_.found_loss();
+  HOLDFAST_TRY(const std::string text, meta_.flag(kLogLostFlag));
   if (text.empty()) return std::optional<LogLoss>();
   LogLoss loss;
   char* at = nullptr;
@@ -182,98 +162,85 @@ Result<std::optional<LogLoss>> SqliteStore::log_loss() const {
   return std::optional(loss);
 }
 
-/// Counts the group in its own transaction, which is going to be synced.
-Result<void> SqliteStore::count_group() {
-  return count_synced_.use(mark_others_).bind(synced_ + 1).run();
-}
-
 Result<void> SqliteStore::apply(std::span<const core::RowChange> rows,
                                 core::Durability durability) {
-  if (failed_)
+  if (connection_.has_failed())
     return Error{Errc::kStorage, "commit: an earlier I/O error left the outcome unknown"};
   if (rows.empty()) return {};
-  Result<void> done = end_reads();
-  if (done) done = set_synchronous(durability);
+  Result<void> done = connection_.end_reads();
+  if (done) done = connection_.set_synchronous(durability);
   const bool synced = durability == core::Durability::kFull;
   if (done) done = begin_write_commit(rows, synced);
   if (done) {
-    tail_.commit();
-    if (synced) mark_.write({++synced_, epoch_});
+    tokens_.commit();
+    if (synced) groups_.note_synced();
     return {};
   }
-  tail_.rollback();
-  sums_.clear();
-  // The error may have rolled back already; an open transaction is rolled back here.
-  if (sqlite3_get_autocommit(db_.get()) == 0) (void)exec(db_.get(), "ROLLBACK");
+  tokens_.rollback();
+  requests_.rollback();
+  connection_.roll_back();
   if (done.error().code == Errc::kDiskFull) return done;
-  stop_writing();
+  connection_.stop_writing();
   const Errc code = done.error().code == Errc::kCorrupt ? Errc::kCorrupt : Errc::kStorage;
   return Error{code, "commit: " + done.error().what};
 }
 
+template <class Change>
+Result<void> SqliteStore::write(const Change& change) {
+  return write_by(change, requests_, tokens_, models_, meta_, aliases_, objects_);
+}
+
+Result<void> SqliteStore::write(const core::AliasChange& change) {
+  return std::visit([this](const auto& one) { return write(one); }, change);
+}
+
 Result<void> SqliteStore::begin_write_commit(std::span<const core::RowChange> rows, bool synced) {
-  HOLDFAST_CHECKED(begin_.use().run());
-  if (tail_.rows() >= options_.tail_rows || tail_.bytes() >= kTailBytes) {
-    HOLDFAST_CHECKED(settle_tail());
-  }
+  HOLDFAST_CHECKED(connection_.begin());
+  HOLDFAST_CHECKED(tokens_.settle_if_long());
   for (const core::RowChange& row : rows) {
     HOLDFAST_CHECKED(std::visit([this](const auto& change) { return write(change); }, row));
   }
-  if (synced) HOLDFAST_CHECKED(count_group());
+  if (synced) HOLDFAST_CHECKED(groups_.count());
   crash_point(CrashPoint::kDaemonCommitInside);
-  return commit_.use().run();
-}
-
-Result<void> SqliteStore::checkpoint(int mode) {
-  int log = 0;
-  int done = 0;
-  crash_point(CrashPoint::kDaemonCheckpointBefore);
-  const int rc = sqlite3_wal_checkpoint_v2(db_.get(), nullptr, mode, &log, &done);
-  if (rc == SQLITE_BUSY) return {};    // a reader; the next checkpoint will do
-  if (rc == SQLITE_LOCKED) return {};  // unreached: no caller leaves one of our statements open
-  if (rc != SQLITE_OK) {
-    Error error = sqlite_error(db_.get(), rc, "checkpoint");
-    if (error.code == Errc::kDiskFull) return {};  // meanwhile the log holds everything
-    stop_writing();
-    return error;
-  }
-  // When all of the log is in the file, the next commit starts the log from its beginning.
-  if (log == done) wal_pages_ = 0;
-  mark_.sync();
-  crash_point(CrashPoint::kDaemonCheckpointAfter);
-  return {};
+  return connection_.commit();
 }
 
 Result<void> SqliteStore::checkpoint_if_due(bool idle) {
-  if (failed_) return {};
-  HOLDFAST_CHECKED(end_reads());
-  if (wal_pages_ >= options_.truncate_pages) return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
-  if (wal_pages_ >= options_.busy_checkpoint_pages ||
-      (idle && wal_pages_ >= options_.idle_checkpoint_pages)) {
-    return checkpoint(SQLITE_CHECKPOINT_PASSIVE);
-  }
-  if (idle) mark_.sync();
+  if (connection_.has_failed()) return {};
+  HOLDFAST_CHECKED(connection_.end_reads());
+  if (const auto mode = connection_.due_checkpoint(idle)) return groups_.checkpoint(*mode);
+  if (idle) groups_.sync();
   return {};
 }
 
 Result<void> SqliteStore::checkpoint_all() {
-  if (failed_) return {};
-  HOLDFAST_CHECKED(end_reads());
-  return checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+  if (connection_.has_failed()) return {};
+  HOLDFAST_CHECKED(connection_.end_reads());
+  return groups_.checkpoint(SQLITE_CHECKPOINT_TRUNCATE);
+}
+
+Result<core::Sweep> SqliteStore::oldest(core::Seq from, std::int64_t limit) {
+  core::Sweep sweep;
+  HOLDFAST_TRY(const std::int64_t pages, query_int(connection_.get(), "PRAGMA page_count"));
+  HOLDFAST_TRY(const std::int64_t free, query_int(connection_.get(), "PRAGMA freelist_count"));
+  HOLDFAST_TRY(const std::int64_t bytes, query_int(connection_.get(), "PRAGMA page_size"));
+  sweep.used_bytes = (pages - free) * bytes;
+  HOLDFAST_TRY(sweep.rows, requests_.oldest(from, limit));
+  return sweep;
 }
 
 Result<std::unique_ptr<Backup>> SqliteStore::begin_backup(const std::string& path) {
-  return Backup::begin(db_.get(), options_.state_dir, path);
+  return Backup::begin(connection_.get(), options_.state_dir, path);
 }
 
 Result<Store::Stats> SqliteStore::stats() {
-  const auto number = [this](const std::string& sql) { return query_int(db_.get(), sql); };
+  const auto number = [this](const std::string& sql) { return query_int(connection_.get(), sql); };
   Stats stats;
   HOLDFAST_TRY(stats.page_bytes, number("PRAGMA page_size"));
   HOLDFAST_TRY(stats.pages, number("PRAGMA page_count"));
   HOLDFAST_TRY(stats.free_pages, number("PRAGMA freelist_count"));
   HOLDFAST_TRY(stats.schema, number("PRAGMA user_version"));
-  stats.wal_pages = wal_pages_;
+  stats.wal_pages = wal_pages();
   stats.disk_free = disk_free();
   for (const char* table :
        {"requests", "choices", "payloads", "settled", "tail", "attempts", "models", "loads",

@@ -7,24 +7,19 @@
 namespace holdfast::store {
 namespace {
 
-bool has(const std::vector<std::string>& names, std::string_view name) {
+bool has(ColumnNames names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-bool is_summed(const CheckedTable& table, std::string_view name) {
-  return std::find(table.columns.begin(), table.columns.end(), name) != table.columns.end();
 }
 
 std::uint64_t ones(bool yes) {
   return yes ? ~std::uint64_t{0} : 0;
 }
 
-std::vector<SummedColumn> columns_of(const CheckedTable& table,
-                                     const std::vector<std::string>& names,
-                                     const std::vector<std::string>& changing) {
+std::vector<SummedColumn> columns_of(const CheckedTable& table, ColumnNames names,
+                                     ColumnNames changing) {
   std::vector<SummedColumn> columns;
-  for (const std::string& name : names) {
-    const bool counts = is_summed(table, name);
+  for (const char* name : names) {
+    const bool counts = has(table.columns, name);
     columns.push_back({ColumnSeeds(static_cast<std::uint64_t>(name_hash(name))), ones(counts),
                        ones(counts && !has(changing, name))});
   }
@@ -33,37 +28,37 @@ std::vector<SummedColumn> columns_of(const CheckedTable& table,
 
 }  // namespace
 
-Result<SummedStatement> SummedStatement::insert(sqlite3* db, const char* table_name,
-                                                std::string_view columns, std::string_view changing,
+Result<SummedInsertParts> prepare_summed_insert(sqlite3* db, const char* table_name,
+                                                ColumnNames columns, ColumnNames changing,
                                                 const char* tail) {
   const CheckedTable& table = checked_table(table_name);
-  const std::vector<std::string> names = column_names(columns);
-  const std::vector<std::string> change = column_names(changing);
-  SummedStatement made;
-  made.columns_ = columns_of(table, names, change);
+  SummedInsertParts made;
+  made.columns = columns_of(table, columns, changing);
   for (const char* column : table.columns) {
-    if (has(names, column)) continue;
-    CHECK_MSG(has(change, column), "what an INSERT leaves out is changed later, or never known");
-    made.left_out_ ^= default_part(table, column);
+    if (has(columns, column)) continue;
+    CHECK_MSG(has(changing, column), "what an INSERT leaves out is changed later, or never known");
+    made.left_out ^= default_part(table, column);
   }
-  std::string list;
-  for (std::size_t i = 0; i < names.size(); ++i) list += "?,";
-  const std::string sql = std::string("INSERT INTO ") + table.name + "(" + std::string(columns) +
-                          ", checksum) VALUES (" + list + "?)" + tail;
-  HOLDFAST_TRY(made.statement_, Statement::prepare(db, sql.c_str()));
+  std::vector<const char*> all(columns.begin(), columns.end());
+  all.push_back("checksum");
+  HOLDFAST_TRY(made.statement,
+               Statement::prepare(db, (plain_insert(table.name, all) + tail).c_str()));
   return made;
 }
 
-Result<SummedUpdate> SummedUpdate::prepare(sqlite3* db, const char* table, std::string_view columns,
-                                           const char* where) {
-  const std::vector<std::string> names = column_names(columns);
-  SummedUpdate made;
-  made.columns_ = columns_of(checked_table(table), names, {});
+Result<SummedUpdateParts> prepare_summed_update(sqlite3* db, const char* table, ColumnNames columns,
+                                                ColumnNames key) {
+  SummedUpdateParts made;
+  made.columns = columns_of(checked_table(table), columns, {});
   std::string set;
-  for (const std::string& name : names) set += name + "=?,";
-  const std::string sql = std::string("UPDATE ") + table + " SET " + set + "checksum=? " + where;
-  HOLDFAST_TRY(made.bound_, Statement::prepare(db, sql.c_str()));
-  HOLDFAST_TRY(made.moved_, Statement::prepare(db, checked_update(table, columns, where).c_str()));
+  for (std::size_t i = 0; i < columns.size(); ++i) {
+    set += std::string(columns[i]) + "=?" + std::to_string(i + 1) + ",";
+  }
+  const std::size_t last = columns.size() + key.size() + 1;
+  const std::string sql = std::string("UPDATE ") + table + " SET " + set + "checksum=?" +
+                          std::to_string(last) + where_key(key, columns.size());
+  HOLDFAST_TRY(made.bound, Statement::prepare(db, sql.c_str()));
+  HOLDFAST_TRY(made.moved, Statement::prepare(db, checked_update(table, columns, key).c_str()));
   return made;
 }
 

@@ -4,14 +4,15 @@
 // writes. Rows that are seldom written get their checksum from SQL (row_checksum.h).
 
 #include <optional>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "control/core/rows.h"
+#include "control/store/columns.h"
 #include "control/store/row_hash.h"
 #include "control/store/sqlite.h"
+#include "control/store/write_statements.h"
 
 namespace holdfast::store {
 
@@ -22,90 +23,116 @@ struct SummedColumn {
   std::uint64_t stays = 0;   // all ones: no UPDATE changes it
 };
 
-class SummedStatement {
+/// A prepared INSERT with the parts of its checksum.
+struct SummedInsertParts {
+  Statement statement;
+  std::vector<SummedColumn> columns;
+  std::uint64_t left_out = 0;  // part of the columns that are not bound
+};
+/// Prepares "INSERT INTO table(columns, checksum) VALUES (…)" and `tail`. Columns that are left out
+/// have the defaults of the schema. `changing` are the columns that an UPDATE may change.
+Result<SummedInsertParts> prepare_summed_insert(sqlite3* db, const char* table, ColumnNames columns,
+                                                ColumnNames changing, const char* tail);
+
+/// A prepared UPDATE: one statement binds the checksum, one has it moved by SQL.
+struct SummedUpdateParts {
+  Statement bound, moved;
+  std::vector<SummedColumn> columns;
+};
+Result<SummedUpdateParts> prepare_summed_update(sqlite3* db, const char* table, ColumnNames columns,
+                                                ColumnNames key);
+
+/// The values of one run of a statement, which sums them; the checksum is bound last.
+template <const auto& kSet, const auto& kKey = kNoColumns>
+class SummedValues {
  public:
-  class Use {
-   public:
-    /// Binds the next parameter; the checksum is bound after the last column. Text and blobs must
-    /// live until the Use ends.
-    Use& bind(std::int64_t value) {
-      use_.bind(value);
-      if (at_ != end_) count(at_->seeds.part(value));
-      return *this;
-    }
-    Use& bind(std::string_view text) {
-      use_.bind(text);
-      if (at_ != end_) count(at_->counts == 0 ? 0 : at_->seeds.part_text(text));
-      return *this;
-    }
-    Use& bind_blob(std::string_view bytes) {
-      use_.bind_blob(bytes);
-      if (at_ != end_) count(at_->counts == 0 ? 0 : at_->seeds.part_blob(bytes));
-      return *this;
-    }
-    Use& bind_null() {
-      use_.bind_null();
-      if (at_ != end_) count(at_->seeds.part_null());
-      return *this;
-    }
-    Result<void> run() {
-      CHECK_MSG(at_ == end_, "a statement binds each of its columns");
-      return use_.run();
-    }
-    /// The part of an inserted row's checksum that no UPDATE changes.
-    std::uint64_t staying() const { return staying_; }
+  /// `others` is the part of the checksum of all other columns; without it none is bound.
+  SummedValues(Statement& statement, const std::vector<SummedColumn>& columns,
+               std::optional<std::uint64_t> others)
+      : values_(statement),
+        columns_(columns.data()),
+        sum_(others.value_or(0)),
+        binds_sum_(others.has_value()) {}
 
-   private:
-    friend class SummedStatement;
-    friend class SummedUpdate;
-    Use(Statement& statement, const std::vector<SummedColumn>& columns,
-        std::optional<std::uint64_t> others)
-        : use_(statement.use()),
-          at_(columns.data()),
-          end_(columns.data() + columns.size()),
-          sum_(others.value_or(0)),
-          binds_sum_(others.has_value()) {}
-    void count(std::uint64_t part) {
-      sum_ ^= part & at_->counts;
-      staying_ ^= part & at_->stays;
-      if (++at_ == end_ && binds_sum_) use_.bind(static_cast<std::int64_t>(sum_ & kSumMask));
-    }
-
-    Statement::Use use_;
-    const SummedColumn* at_;
-    const SummedColumn* end_;
-    std::uint64_t sum_;
-    std::uint64_t staying_ = 0;
-    bool binds_sum_;
-  };
-
-  /// Prepares "INSERT INTO table(columns, checksum) VALUES (…)" and `tail`, `columns` in the order
-  /// of binding. Columns that are left out have the defaults of the schema. `changing` are the
-  /// columns that an UPDATE may change; staying() covers the others.
-  static Result<SummedStatement> insert(sqlite3* db, const char* table, std::string_view columns,
-                                        std::string_view changing = "", const char* tail = "");
-  Use use() { return {statement_, columns_, left_out_}; }
+  /// Gives a column its value. Text and blobs must live until the run ends.
+  SummedValues& set(Column<kSet> column, std::int64_t value) {
+    values_.set(column, value);
+    return count(column, of(column).seeds.part(value));
+  }
+  SummedValues& set(Column<kSet> column, std::string_view text) {
+    values_.set(column, text);
+    return count(column, of(column).counts == 0 ? 0 : of(column).seeds.part_text(text));
+  }
+  SummedValues& set_blob(Column<kSet> column, std::string_view bytes) {
+    values_.set_blob(column, bytes);
+    return count(column, of(column).counts == 0 ? 0 : of(column).seeds.part_blob(bytes));
+  }
+  SummedValues& set_null(Column<kSet> column) {
+    values_.set_null(column);
+    return count(column, of(column).seeds.part_null());
+  }
+  /// Gives a column a text, or NULL for an empty one.
+  SummedValues& set_or_null(Column<kSet> column, std::string_view text) {
+    return text.empty() ? set_null(column) : set(column, text);
+  }
+  /// Names the row by a column of its key.
+  SummedValues& key(Column<kKey> column, std::int64_t value) {
+    values_.key(column, value);
+    return *this;
+  }
+  Result<void> run() {
+    if (binds_sum_) values_.bind_last(static_cast<std::int64_t>(sum_ & kSumMask));
+    return values_.run();
+  }
+  /// The part of an inserted row's checksum that no UPDATE changes.
+  std::uint64_t staying() const { return staying_; }
 
  private:
-  Statement statement_;
-  std::vector<SummedColumn> columns_;
-  std::uint64_t left_out_ = 0;  // part of the columns that are not bound
+  const SummedColumn& of(Column<kSet> column) const { return columns_[column.position]; }
+  SummedValues& count(Column<kSet> column, std::uint64_t part) {
+    sum_ ^= part & of(column).counts;
+    staying_ ^= part & of(column).stays;
+    return *this;
+  }
+
+  Values<kSet, kKey> values_;
+  const SummedColumn* columns_;
+  std::uint64_t sum_;
+  std::uint64_t staying_ = 0;
+  bool binds_sum_;
+};
+
+/// An INSERT of these columns. kChanging are those that an UPDATE may change;
+/// SummedValues::staying() covers the others.
+template <const auto& kColumns, const auto& kChanging = kNoColumns>
+class SummedInsert {
+ public:
+  Result<void> prepare(sqlite3* db, const char* table, const char* tail = "") {
+    HOLDFAST_TRY(parts_, prepare_summed_insert(db, table, kColumns.span(), kChanging.span(), tail));
+    return {};
+  }
+  SummedValues<kColumns> values() { return {parts_.statement, parts_.columns, parts_.left_out}; }
+
+ private:
+  SummedInsertParts parts_;
 };
 
 /// An UPDATE of columns of one row. If the part of all other columns is known from the INSERT, the
 /// checksum is bound. Otherwise SQL moves the stored one: the other columns are not summed anew
 /// from the file.
+template <const auto& kSet, const auto& kKey>
 class SummedUpdate {
  public:
-  static Result<SummedUpdate> prepare(sqlite3* db, const char* table, std::string_view columns,
-                                      const char* where);
-  SummedStatement::Use use(std::optional<std::uint64_t> others) {
-    return {others ? bound_ : moved_, columns_, others};
+  Result<void> prepare(sqlite3* db, const char* table) {
+    HOLDFAST_TRY(parts_, prepare_summed_update(db, table, kSet.span(), kKey.span()));
+    return {};
+  }
+  SummedValues<kSet, kKey> values(std::optional<std::uint64_t> others) {
+    return {others ? parts_.bound : parts_.moved, parts_.columns, others};
   }
 
  private:
-  Statement bound_, moved_;
-  std::vector<SummedColumn> columns_;
+  SummedUpdateParts parts_;
 };
 
 /// The staying parts of checksums, for live requests that this process inserted. No UPDATE changes
