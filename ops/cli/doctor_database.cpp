@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,26 +39,29 @@ class Reader {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  /// Returns every row as texts; error() is set on failure.
-  std::vector<std::vector<std::string>> rows(const char* sql) {
-    std::vector<std::vector<std::string>> all;
+  using Row = std::map<std::string, std::string>;  // texts by the columns' names
+  /// Returns every row; error() is set on failure.
+  std::vector<Row> rows(const char* sql) {
+    std::vector<Row> all;
     sqlite3_stmt* raw = nullptr;
     int rc = sqlite3_prepare_v2(db_, sql, -1, &raw, nullptr);
     const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement(raw, &sqlite3_finalize);
     while (rc == SQLITE_OK && (rc = sqlite3_step(raw)) == SQLITE_ROW) {
-      std::vector<std::string>& row = all.emplace_back();
+      Row& row = all.emplace_back();
       for (int i = 0; i < sqlite3_column_count(raw); ++i) {
         const unsigned char* text = sqlite3_column_text(raw, i);
-        row.emplace_back(text == nullptr ? "" : reinterpret_cast<const char*>(text));
+        row[sqlite3_column_name(raw, i)] =
+            text == nullptr ? "" : reinterpret_cast<const char*>(text);
       }
       rc = SQLITE_OK;
     }
     if (rc != SQLITE_DONE) error_ = sqlite3_errmsg(db_);
     return all;
   }
+  /// Returns the only column of the first row; empty if there is none.
   std::string one(const char* sql) {
     const auto all = rows(sql);
-    return all.empty() || all[0].empty() ? std::string() : all[0][0];
+    return all.empty() || all[0].empty() ? std::string() : all[0].begin()->second;
   }
   std::int64_t number(const char* sql) { return std::strtoll(one(sql).c_str(), nullptr, 10); }
   const std::string& error() const { return error_; }
@@ -223,8 +227,10 @@ void check_models(Patient& p) {
   const auto rows = db.rows("SELECT name, path, size, mtime_ns FROM models ORDER BY name");
   if (rows.empty() && db.error().empty()) p.ok("models", "none is registered");
   for (const auto& row : rows) {
-    check_model(p, {row[0], row[1], std::strtoll(row[2].c_str(), nullptr, 10),
-                    std::strtoll(row[3].c_str(), nullptr, 10)});
+    const auto number = [&](const char* column) {
+      return std::int64_t{std::strtoll(row.at(column).c_str(), nullptr, 10)};
+    };
+    check_model(p, {row.at("name"), row.at("path"), number("size"), number("mtime_ns")});
   }
 }
 
