@@ -1,8 +1,7 @@
 #include "control/core/golden.h"
 
+#include <algorithm>
 #include <charconv>
-
-#include "control/core/machine.h"
 
 namespace holdfast::core {
 namespace {
@@ -21,7 +20,18 @@ std::int64_t next_number(std::string_view& rest) {
   return value;
 }
 
-/// The first difference as text: "token 3 is 17 and was 12".
+}  // namespace
+
+std::string golden_key(const std::string& model_sha, const std::string& numerics_class) {
+  return model_sha + "/" + numerics_class;
+}
+
+std::string golden_text(const std::vector<TokenId>& ids) {
+  std::string text;
+  for (const TokenId id : ids) text += (text.empty() ? "" : " ") + std::to_string(id);
+  return text;
+}
+
 std::string first_difference(const std::string& before, const std::string& now) {
   std::string_view old_ids = before, new_ids = now;
   for (int i = 0;; ++i) {
@@ -36,18 +46,6 @@ std::string first_difference(const std::string& before, const std::string& now) 
     old_ids.remove_prefix(std::min(old_id.size() + 1, old_ids.size()));
     new_ids.remove_prefix(std::min(new_id.size() + 1, new_ids.size()));
   }
-}
-
-}  // namespace
-
-std::string golden_key(const std::string& model_sha, const std::string& numerics_class) {
-  return model_sha + "/" + numerics_class;
-}
-
-std::string golden_text(const std::vector<TokenId>& ids) {
-  std::string text;
-  for (const TokenId id : ids) text += (text.empty() ? "" : " ") + std::to_string(id);
-  return text;
 }
 
 std::string verified_key(const InspectedEvent& event) {
@@ -67,50 +65,6 @@ FoundFile read_verified_key(std::string_view key) {
   found.kv_bytes = next_number(key);
   found.scratch_bytes = next_number(key);
   return found;
-}
-
-/// Has a helper read and hash the file once more; its result changes nothing.
-void Machine::verify(const OpModel& event, const Model& model) {
-  Job job;
-  job.inspect = true;
-  job.verify = true;
-  job.add.peer = event.peer;
-  job.add.tag = event.tag;
-  job.add.name = model.row.name;
-  job.add.path = model.row.path;
-  job.add.context = model.row.context;
-  job.add.slots = model.row.slots;
-  job.add.kv_type = model.row.kv_type;
-  job.deadline_us = now_.mono_us + config_.ingress_inspect_timeout_ms * 1000;
-  start_job(std::move(job));
-}
-
-void Machine::on(const OpGolden& event) {
-  const auto model = models_.find(event.model);
-  if (model == models_.end()) {
-    op_refused(event.peer, event.tag,
-               refuse(Errc::kModelNotFound, "model \"" + event.model + "\" is not registered"));
-    return;
-  }
-  const std::string key = golden_key(model->second.row.sha, event.numerics_class);
-  const std::string ids = golden_text(event.ids);
-  const auto [stored, first] = goldens_.emplace(key, ids);
-  if (first) {
-    out_->write(PutFlag{"golden/" + key, ids}, Durability::kFull);
-    out_->note("golden answer of a model stored", {{"model", event.model}, {"key", key}});
-  } else if (stored->second != ids) {
-    out_->note("a model answers otherwise than at its first verification",
-               {{"model", event.model}, {"class", event.numerics_class}, {"ids", ids}}, true);
-    op_refused(event.peer, event.tag,
-               refuse(Errc::kDeterminismViolation,
-                      "model \"" + event.model + "\" answers otherwise than at its first " +
-                          "verification in class " + event.numerics_class + ": " +
-                          first_difference(stored->second, ids) +
-                          "; its memory or processor is bad, or the kernels changed without a new "
-                          "revision: report it"));
-    return;
-  }
-  op_done(event.peer, event.tag, "models.golden", event.model + (first ? "\nstored" : "\nsame"));
 }
 
 }  // namespace holdfast::core

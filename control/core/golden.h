@@ -14,6 +14,8 @@ namespace holdfast::core {
 std::string golden_key(const std::string& model_sha, const std::string& numerics_class);
 /// Token ids as text: "1 2 3".
 std::string golden_text(const std::vector<TokenId>& ids);
+/// The first difference of two such texts: "token 3 is 17 and was 12".
+std::string first_difference(const std::string& before, const std::string& now);
 
 /// A file as it was found. verified_key() writes it as the subject of the answer to models.verify,
 /// read_verified_key() reads that. Numbers of the envelope are those that a registration computes.

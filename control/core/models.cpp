@@ -21,6 +21,15 @@ ModelState model_state_from_name(std::string_view name) {
                                : static_cast<ModelState>(found - kNames.begin());
 }
 
+bool has_ended(ModelState state) {
+  return state == ModelState::kUnloaded || state == ModelState::kFailed;
+}
+
+bool waits_for_placement(const Model& model) {
+  return model.row.load_requested && model.row.state != ModelState::kReady &&
+         model.row.state != ModelState::kFailed;
+}
+
 bool is_encoder(const ModelRow& row) {
   return row.shape.find("\"causal\":false") != std::string::npos;  // plan::shape_to_json writes it
 }

@@ -74,6 +74,12 @@ struct Model {
   double service_ms = 0;               // mean time of a choice on a worker, recent; 0 = unknown
 };
 
+/// Returns true for the states of a load that holds nothing any more.
+bool has_ended(ModelState state);
+
+/// Returns true if the model is requested and no worker has it yet.
+bool waits_for_placement(const Model& model);
+
 /// Returns true if the model makes vectors alone (its file has no causal mask).
 bool is_encoder(const ModelRow& row);
 

@@ -13,12 +13,12 @@ json targets_json(const core::Machine& machine, const core::AliasTargets& target
   for (const core::AliasTarget& target : targets) sum += target.weight;
   json list = json::array();
   for (const core::AliasTarget& target : targets) {
-    const auto model = machine.models().find(target.model);
+    const auto model = machine.registry().models().find(target.model);
     const double share = static_cast<double>(target.weight * of_percent * 10 / sum) / 10;
     list.push_back({{"model", target.model},
                     {"weight", target.weight},
                     {"share_percent", share},
-                    {"state", model == machine.models().end()
+                    {"state", model == machine.registry().models().end()
                                   ? "removed"
                                   : std::string(core::model_state_name(model->second.row.state))}});
   }
@@ -107,7 +107,8 @@ json alias_json(const core::Machine& machine, const core::Alias& alias) {
 
 json aliases_json(const core::Machine& machine) {
   json list = json::array();
-  for (const auto& [name, alias] : machine.aliases()) list.push_back(alias_json(machine, alias));
+  for (const auto& [name, alias] : machine.aliases().all())
+    list.push_back(alias_json(machine, alias));
   return list;
 }
 

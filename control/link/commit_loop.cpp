@@ -42,7 +42,8 @@ Result<void> CommitLoop::boot(std::vector<core::ConfigImport> imports) {
   HOLDFAST_TRY(const std::uint64_t epoch, store_.raise_epoch(host_.now().wall_ms));
   crash_point(CrashPoint::kDaemonStartEpoch);
   HOLDFAST_TRY(const auto versions, store_.config_versions());
-  const core::Config config = core::startup_config(machine_.base_config(), versions, imports);
+  const core::Config config =
+      core::startup_config(machine_.config_history().base(), versions, imports);
   HOLDFAST_TRY(core::Boot boot, store_.load(config.queue_read_requests,
                                             host_.now().wall_ms - core::ApiKeyLimiter::kWindowMs));
   HOLDFAST_CHECKED(objects_.boot());
@@ -89,7 +90,7 @@ void CommitLoop::recall(const std::string& id, const std::string& tenant, const 
 /// to the file.
 void CommitLoop::check_disk_space(const wire::Submit& submit) {
   unchecked_bytes_ += core::payload_bytes(submit);
-  if (unchecked_bytes_ < kCheckDiskSpaceBytes || machine_.storage_low()) return;
+  if (unchecked_bytes_ < kCheckDiskSpaceBytes || machine_.core().storage_low) return;
   const std::int64_t free = store_.disk_free();
   const std::int64_t bound = machine_.config().storage_min_free_bytes;
   if (free - 2 * unchecked_bytes_ < bound) step(core::StorageLevel{true, free});
@@ -192,11 +193,11 @@ void CommitLoop::sweep() {
     failure_ = rows.error();
     return;
   }
-  const std::uint64_t before = machine_.counters().retired;
+  const std::uint64_t before = machine_.core().counters.retired;
   swept_to_ =
       rows->rows.size() < static_cast<std::size_t>(kSweepRows) ? 0 : rows->rows.back().seq + 1;
   step(std::move(*rows));
-  if (machine_.counters().retired > before) swept_us_ = now_us - kSweepUs + kSweepAgainUs;
+  if (machine_.core().counters.retired > before) swept_us_ = now_us - kSweepUs + kSweepAgainUs;
 }
 
 void CommitLoop::tick() {

@@ -17,8 +17,8 @@ json to_json(const core::KnobValue& value) {
 /// One knob: its setting, the value in effect, the source of the value.
 json knob_json(const core::NamedKnob& named, const core::Machine& machine) {
   const core::Knob& knob = named.knob();
-  const core::ConfigVersion& newest = machine.config_version();
-  const core::KnobValue standard = named.value(machine.base_config());
+  const core::ConfigVersion& newest = machine.config_history().config_version();
+  const core::KnobValue standard = named.value(machine.config_history().base());
   const core::KnobValue effective = named.value(machine.config());
   const auto setting = newest.settings.find(named.name());
   const bool is_set = setting != newest.settings.end();
@@ -56,9 +56,10 @@ Result<core::NamedKnob> named_knob(const json& args) {
 json explain(const core::NamedKnob& knob, const core::Machine& machine) {
   json j = knob_json(knob, machine);
   json history = json::array();
-  core::KnobValue before = knob.value(machine.base_config());
-  for (const core::ConfigVersion& v : machine.config_history()) {
-    const core::KnobValue now = knob.value(core::effective_config(machine.base_config(), v));
+  core::KnobValue before = knob.value(machine.config_history().base());
+  for (const core::ConfigVersion& v : machine.config_history().versions()) {
+    const core::KnobValue now =
+        knob.value(core::effective_config(machine.config_history().base(), v));
     if (now == before) continue;
     history.push_back({{"version", v.version},
                        {"at_ms", v.at_ms},
@@ -75,14 +76,14 @@ json explain(const core::NamedKnob& knob, const core::Machine& machine) {
 const core::ConfigVersion* find_version(const core::Machine& machine, std::int64_t number) {
   static const core::ConfigVersion defaults;
   if (number == 0) return &defaults;
-  for (const core::ConfigVersion& v : machine.config_history()) {
+  for (const core::ConfigVersion& v : machine.config_history().versions()) {
     if (v.version == number) return &v;
   }
   return nullptr;
 }
 
 Result<json> diff(const json& args, const core::Machine& machine) {
-  const std::int64_t newest = machine.config_version().version;
+  const std::int64_t newest = machine.config_history().config_version().version;
   const std::int64_t to = args.value("to", newest);
   const std::int64_t from = args.value("from", std::max<std::int64_t>(to - 1, 0));
   const core::ConfigVersion* a = find_version(machine, from);
@@ -92,8 +93,8 @@ Result<json> diff(const json& args, const core::Machine& machine) {
                                       " is kept; see config history"};
   }
   json changes = json::array();
-  const core::Config before = core::effective_config(machine.base_config(), *a);
-  const core::Config after = core::effective_config(machine.base_config(), *b);
+  const core::Config before = core::effective_config(machine.config_history().base(), *a);
+  const core::Config after = core::effective_config(machine.config_history().base(), *b);
   for (const core::NamedKnob& knob : core::knobs_of({a, b})) {
     const core::KnobValue was = knob.value(before);
     const core::KnobValue is = knob.value(after);
@@ -106,26 +107,27 @@ Result<json> diff(const json& args, const core::Machine& machine) {
 json history(const json& args, const core::Machine& machine) {
   const auto limit = static_cast<std::size_t>(args.value("limit", std::uint32_t{50}));
   json list = json::array();
-  const auto& versions = machine.config_history();
+  const auto& versions = machine.config_history().versions();
   for (auto it = versions.rbegin(); it != versions.rend() && list.size() < limit; ++it) {
     list.push_back(version_json(*it));
   }
-  return json{{"version", machine.config_version().version}, {"history", std::move(list)}};
+  return json{{"version", machine.config_history().config_version().version},
+              {"history", std::move(list)}};
 }
 
 json list(const core::Machine& machine) {
   json knobs = json::array();
-  for (const core::NamedKnob& knob : core::knobs_of({&machine.config_version()})) {
+  for (const core::NamedKnob& knob : core::knobs_of({&machine.config_history().config_version()})) {
     knobs.push_back(knob_json(knob, machine));
   }
-  return {{"version", machine.config_version().version}, {"config", std::move(knobs)}};
+  return {{"version", machine.config_history().config_version().version}, {"config", std::move(knobs)}};
 }
 
 /// The version after a change, and the knobs that wait for a restart.
 json changed(const core::Machine& machine) {
-  json j = version_json(machine.config_version());
+  json j = version_json(machine.config_history().config_version());
   json pending = json::array();
-  for (const core::NamedKnob& knob : core::knobs_of({&machine.config_version()})) {
+  for (const core::NamedKnob& knob : core::knobs_of({&machine.config_history().config_version()})) {
     const json k = knob_json(knob, machine);
     if (k["restart_pending"].get<bool>()) pending.push_back(knob.name());
   }

@@ -216,10 +216,10 @@ void Daemon::tell_roots() {
 /// Judges the workers' health. Called after everything that they had sent was read.
 void Daemon::look_at_workers(std::int64_t now_us) {
   const core::Machine& machine = commit_loop_->machine();
-  const bool loads = std::any_of(machine.loads().begin(), machine.loads().end(), [](auto& item) {
-    return item.second.row.state != core::ModelState::kReady;
-  });
-  const bool busy = loads || machine.running_choices() > 0;
+  const bool loads =
+      std::any_of(machine.loads().all().begin(), machine.loads().all().end(),
+                  [](auto& item) { return item.second.row.state != core::ModelState::kReady; });
+  const bool busy = loads || machine.lifecycle().running_choices() > 0;
   const WorkerWatch::Look look = worker_watch_.look(machine.config(), busy, now_us);
   for (const core::WorkerHealth& health : look.health) commit_loop_->step(health);
   for (const core::PeerId peer : look.to_ping) (void)send(peer, wire::Ping{});
@@ -280,7 +280,7 @@ void Daemon::check_disk(std::int64_t now_us) {
   disk_checked_us_ = now_us;
   const std::int64_t free = store_->disk_free();
   const bool low = free < commit_loop_->machine().config().storage_min_free_bytes;
-  if (low == commit_loop_->machine().storage_low()) return;
+  if (low == commit_loop_->machine().core().storage_low) return;
   commit_loop_->step(core::StorageLevel{low, free});
   if (!low) store_->restore_reserve();
 }

@@ -120,7 +120,8 @@ void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {
 /// the verb that adds the model.
 core::ModelRow Daemon::model_numbers(const wire::Inspected& inspected) {
   core::ModelRow row;
-  const core::OpAddModel* add_request = commit_loop_->machine().inspect_request(inspected.job);
+  const core::OpAddModel* add_request =
+      commit_loop_->machine().jobs().inspect_request(inspected.job);
   if (add_request == nullptr || !inspected.ok) return row;
   row.name = add_request->name;
   plan::LoadRequest load_request;

@@ -42,14 +42,15 @@ struct Writer {
 
   Writer(const core::Machine& m, const store::Store& s, const ProcessFacts& f)
       : machine(m), store(s), facts(f) {
-    for (const auto& [name, stats] : machine.stats().models) models.add(name);
-    for (const auto& [name, model] : machine.models()) models.add(name);
+    for (const auto& [name, stats] : machine.core().stats.models) models.add(name);
+    for (const auto& [name, model] : machine.registry().models()) models.add(name);
     for (const auto& [name, subject] : machine.config().tenants) tenants.add(name);
     // A child keeps its name while it is dead, or its counts would begin anew.
     for (const ProcessFacts::Child& child : facts.children) {
       if (child.role == "worker") workers.add(child.name);
     }
-    for (const auto& [peer, worker] : machine.workers()) workers.add(worker.hello.worker_key);
+    for (const auto& [peer, worker] : machine.fleet().workers())
+      workers.add(worker.hello.worker_key);
   }
 
   void times();
@@ -74,7 +75,7 @@ void Writer::times() {
   const auto write = [&](std::string_view name, std::string_view help,
                          Histogram ModelStats::*member, Bounds bounds) {
     Family& family = registry.histogram(name, help, {"model_name"});
-    for (const auto& [model, stats] : machine.stats().models) {
+    for (const auto& [model, stats] : machine.core().stats.models) {
       family.row({model}, stats.*member, bounds);
     }
   };
@@ -100,13 +101,13 @@ void Writer::times() {
   registry
       .histogram("holdfast_model_switch_seconds",
                  "From the wish for a model, or the loss of its last worker, until it is ready.")
-      .row({}, machine.stats().model_switch, kSwitches);
+      .row({}, machine.core().stats.model_switch, kSwitches);
 }
 
 void Writer::ends() {
   using core::ModelStats;
   registry.counter("holdfast_requests_accepted_total", "Requests that were accepted.")
-      .row(number(machine.counters().accepted));
+      .row(number(machine.core().counters.accepted));
   Family& prompt = registry.counter("holdfast_prompt_tokens_total",
                                     "Prompt tokens of accepted requests.", {"model_name"});
   Family& generated = registry.counter("holdfast_generation_tokens_total",
@@ -116,7 +117,7 @@ void Writer::ends() {
                                      {"model_name", "finished_reason"});
   Family& ended = registry.counter("holdfast_requests_ended_total", "Requests that ended, and how.",
                                    {"model_name", "state"});
-  for (const auto& [model, stats] : machine.stats().models) {
+  for (const auto& [model, stats] : machine.core().stats.models) {
     prompt.row({model}, number(stats.prompt_tokens));
     generated.row({model}, number(stats.generated_tokens));
     for (const auto reason : {wire::FinishReason::kStop, wire::FinishReason::kLength}) {
@@ -134,7 +135,7 @@ void Writer::refusals() {
   Family& family =
       registry.counter("holdfast_requests_refused_total",
                        "Submissions that were refused, by the typed reason.", {"reason"});
-  const auto& refused = machine.stats().refused;
+  const auto& refused = machine.core().stats.refused;
   for (std::size_t code = 0; code < refused.size(); ++code) {
     // Refusals that a submission can get are always listed, others once they have happened.
     const bool usual = code <= static_cast<std::size_t>(Errc::kIdempotencyMismatch);
@@ -144,7 +145,7 @@ void Writer::refusals() {
 }
 
 void Writer::continuity() {
-  const core::Counters& c = machine.counters();
+  const core::Counters& c = machine.core().counters;
   const auto count = [&](std::string_view name, std::string_view help, std::uint64_t value) {
     registry.counter(name, help).row(number(value));
   };
@@ -201,14 +202,14 @@ void Writer::queue() {
       registry.gauge("holdfast_tenant_requests_running", "Choices on a worker.", {"tenant"});
   Family& tenant_waiting = registry.gauge("holdfast_tenant_requests_waiting",
                                           "Choices that wait for a worker.", {"tenant"});
-  for (const auto& [name, model] : machine.models()) {
+  for (const auto& [name, model] : machine.registry().models()) {
     for (const char* priority : kClasses) {
       running.row({models.of(name), priority}, 0);
       waiting.row({models.of(name), priority}, 0);
     }
   }
   std::int64_t oldest_us = 0;
-  for (const core::QueueLine& line : machine.queue_lines(facts.now_us)) {
+  for (const core::QueueLine& line : machine.lifecycle().queue_lines(facts.now_us)) {
     const char* priority = kClasses[static_cast<std::size_t>(line.priority)];
     running.row({models.of(line.model), priority}, number(line.running));
     waiting.row({models.of(line.model), priority}, number(line.waiting));
@@ -219,19 +220,19 @@ void Writer::queue() {
   tenant_running.row({"other"}, 0);
   tenant_waiting.row({"other"}, 0);
   oldest.row(number(oldest_us) / 1e6);
-  const core::UsageCounters& all = machine.requests().usage().all();
+  const core::UsageCounters& all = machine.lifecycle().requests().usage().all();
   registry.gauge("holdfast_requests_live", "Requests that have not ended.")
-      .row(number(all.requests + machine.unread()));
+      .row(number(all.requests + machine.lifecycle().unread()));
   registry.gauge("holdfast_requests_unread", "Of the live: still to be read after a start.")
-      .row(number(machine.unread()));
+      .row(number(machine.lifecycle().unread()));
   registry.gauge("holdfast_requests_preparing", "Submissions at an ingress helper.")
-      .row(number(machine.preparing()));
+      .row(number(machine.jobs().size()));
   registry.gauge("holdfast_requests_quarantined", "Requests set aside: workers died running them.")
-      .row(number(machine.quarantined()));
+      .row(number(machine.lifecycle().quarantined()));
   registry.gauge("holdfast_prompt_bytes_live", "Prompt bytes of live requests.")
       .row(number(all.bytes));
   registry.gauge("holdfast_queue_paused", "1 while an operator holds dispatch back.")
-      .row(machine.paused() ? 1 : 0);
+      .row(machine.core().paused ? 1 : 0);
 }
 
 void Writer::daemon() {
@@ -240,15 +241,15 @@ void Writer::daemon() {
   registry.gauge("holdfast_daemon_uptime_seconds", "Since the daemon's start.")
       .row(number(facts.now_us - facts.started_us) / 1e6);
   registry.gauge("holdfast_daemon_epoch", "Starts of a daemon on this database.")
-      .row(number(machine.epoch()));
+      .row(number(machine.core().fences.epoch()));
   registry.gauge("holdfast_config_version", "The newest version of the configuration.")
-      .row(number(machine.config_version().version));
+      .row(number(machine.config_history().config_version().version));
   registry.gauge("holdfast_daemon_draining", "1 while the daemon lets work end before it does.")
-      .row(machine.draining() ? 1 : 0);
+      .row(machine.core().draining ? 1 : 0);
   registry.gauge("holdfast_daemon_streams", "Streams that clients and gateways have open.")
-      .row(number(machine.streams()));
+      .row(number(machine.streams().size()));
   registry.gauge("holdfast_ingress_helpers", "Ingress helpers that are connected.")
-      .row(number(machine.helpers()));
+      .row(number(machine.jobs().helpers()));
   registry.counter("holdfast_malformed_messages_total", "Messages that could not be read.")
       .row(number(facts.malformed));
   Family& restarts =
@@ -283,7 +284,7 @@ void Writer::storage() {
              "Synced groups that a start found lost with the end of the log, until accepted.")
       .row(number(loss && *loss ? (*loss)->expected - (*loss)->found : 0));
   registry.gauge("holdfast_storage_low", "1 while too little disk is free for new requests.")
-      .row(machine.storage_low() ? 1 : 0);
+      .row(machine.core().storage_low ? 1 : 0);
 }
 
 void Writer::model_states() {
@@ -295,7 +296,7 @@ void Writer::model_states() {
   for (int i = 0; i <= static_cast<int>(core::ModelState::kFailed); ++i) {
     states.row({std::string(core::model_state_name(static_cast<core::ModelState>(i)))}, 0);
   }
-  for (const auto& [name, model] : machine.models()) {
+  for (const auto& [name, model] : machine.registry().models()) {
     const core::ModelState state = model.row.state;
     states.row({std::string(core::model_state_name(state))}, 1);
     if (models.of(name) != name) continue;
@@ -318,10 +319,10 @@ void Writer::loads() {
       registry.gauge("holdfast_kv_cache_usage_perc",
                      "Share of the KV pages that are in use; 1 is all of them.", {"model_name"});
   std::map<std::string, std::pair<double, double>> sums;  // used and all pages by model
-  for (const auto& [id, load] : machine.loads()) {
+  for (const auto& [id, load] : machine.loads().all()) {
     if (load.worker == 0) continue;
-    const auto worker = machine.workers().find(load.worker);
-    if (worker == machine.workers().end()) continue;
+    const auto worker = machine.fleet().workers().find(load.worker);
+    if (worker == machine.fleet().workers().end()) continue;
     const Labels at = {models.of(load.row.model), workers.of(worker->second.hello.worker_key)};
     pages.row(at, number(std::int64_t{load.row.pages}));
     used.row(at, number(load.pages_used));
@@ -368,8 +369,8 @@ void Writer::worker_states() {
       registry.counter("holdfast_worker_allocations_total",
                        "Device and engine allocations; requests make none.", {"worker"});
   states.row({"ready"}, 0).row({"suspect"}, 0).row({"draining"}, 0).row({"quarantined"}, 0);
-  states.row({"lost"}, number(static_cast<std::int64_t>(machine.lost_workers().size())));
-  for (const auto& [peer, worker] : machine.workers()) {
+  states.row({"lost"}, number(static_cast<std::int64_t>(machine.fleet().lost_workers().size())));
+  for (const auto& [peer, worker] : machine.fleet().workers()) {
     const wire::Hello& h = worker.hello;
     const std::string& name = workers.of(h.worker_key);
     const bool listed = name == h.worker_key;
@@ -396,7 +397,7 @@ void Writer::prefix_groups() {
       {"group"});
   Family& cached = registry.counter("holdfast_prefix_cache_hits_total",
                                     "Of these, tokens that were there already.", {"group"});
-  for (const auto& [group, stats] : machine.stats().prefix_groups) {
+  for (const auto& [group, stats] : machine.core().stats.prefix_groups) {
     tokens.row({group}, number(stats.tokens));
     cached.row({group}, number(stats.cached));
   }
@@ -423,7 +424,7 @@ void Writer::devices() {
                                    "Share of the last ten seconds in which everybody there waited "
                                    "for memory.",
                                    {"host", "pool"});
-  for (const auto& [key, pool] : machine.pools()) {
+  for (const auto& [key, pool] : machine.memory().pools()) {
     short_of.row({pool.host, key}, pool.pressed_since_us != 0 ? 1 : 0);
     stalled.row({pool.host, key}, static_cast<double>(pool.last.stall) / 10'000);
   }

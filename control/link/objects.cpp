@@ -175,7 +175,7 @@ std::optional<wire::Refusal> Objects::refuse_growth(
   const ObjectGrowth growth{change.name.first, owner, !now, more};
   if (auto refusal = use_.refuse(growth, config)) return refusal;
   const bool client = object_class(change.name.first) == ObjectClass::kClient;
-  if (client && more > 0 && (change.machine.storage_low() || !has_disk_space(more, config))) {
+  if (client && more > 0 && (change.machine.core().storage_low || !has_disk_space(more, config))) {
     return core::refuse(Errc::kStorageFull, "the disk of the state directory is nearly full");
   }
   return std::nullopt;

@@ -30,7 +30,8 @@ std::string breaker_state(const core::Breaker& breaker) {
 json devices_json(const core::Machine& machine, const core::Model& model) {
   const bool is_assigned = model.row.load_requested && model.row.state != core::ModelState::kFailed;
   json list = json::array();
-  for (const core::DeviceVerdict& v : is_assigned ? machine.survey(model) : model.devices) {
+  for (const core::DeviceVerdict& v :
+       is_assigned ? machine.placement().survey(model) : model.devices) {
     list.push_back({{"worker", v.worker_key},
                     {"device", v.device},
                     {"verdict", core::verdict_name(v.verdict)},
@@ -47,7 +48,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
   const core::ModelRow& r = model.row;
   json loads = json::array();
   double progress = -1;
-  for (const auto& [id, load] : machine.loads()) {
+  for (const auto& [id, load] : machine.loads().all()) {
     if (load.row.model != r.name) continue;
     progress = std::max(progress, load.progress);
     loads.push_back({{"load_id", id},
@@ -104,7 +105,8 @@ json model_json(const core::Machine& machine, const core::Model& model) {
 
 json models_json(const core::Machine& machine) {
   json list = json::array();
-  for (const auto& [name, model] : machine.models()) list.push_back(model_json(machine, model));
+  for (const auto& [name, model] : machine.registry().models())
+    list.push_back(model_json(machine, model));
   return list;
 }
 
@@ -117,8 +119,8 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
   std::int64_t slots = 0;
   json models = json::array();
   for (const std::string& id : worker.loads) {
-    const auto load = machine.loads().find(id);
-    if (load == machine.loads().end()) continue;
+    const auto load = machine.loads().all().find(id);
+    if (load == machine.loads().all().end()) continue;
     running += static_cast<std::int64_t>(load->second.running.size());
     pages_used += load->second.pages_used;
     pages += load->second.row.pages;
@@ -130,8 +132,8 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
           {"id", h.worker_key},
           {"state", core::worker_state_name(worker)},
           {"reason", worker.quarantined ? worker.quarantine_reason : worker.suspicion},
-          {"failures", machine.breaker(h.worker_key).failures()},
-          {"breaker", breaker_state(machine.breaker(h.worker_key))},
+          {"failures", machine.breakers().of_worker(h.worker_key).failures()},
+          {"breaker", breaker_state(machine.breakers().of_worker(h.worker_key))},
           {"pid", h.pid},
           {"host", h.host},
           {"device", h.device},
@@ -172,8 +174,9 @@ json lost_json(const core::Machine& machine, const std::string& key, const core:
 
 json workers_json(const core::Machine& machine) {
   json list = json::array();
-  for (const auto& [peer, worker] : machine.workers()) list.push_back(worker_json(machine, worker));
-  for (const auto& [key, lost] : machine.lost_workers())
+  for (const auto& [peer, worker] : machine.fleet().workers())
+    list.push_back(worker_json(machine, worker));
+  for (const auto& [key, lost] : machine.fleet().lost_workers())
     list.push_back(lost_json(machine, key, lost));
   return list;
 }
@@ -182,13 +185,14 @@ namespace {}  // namespace
 
 json queue_json(const core::Machine& machine) {
   const core::Config& config = machine.config();
-  return {{"paused", machine.paused()},
-          {"queued_choices", machine.queued_choices()},
-          {"running_choices", machine.running_choices()},
-          {"live_requests", machine.requests().usage().all().requests + machine.unread()},
-          {"unread_requests", machine.unread()},
-          {"live_bytes", machine.requests().usage().all().bytes},
-          {"preparing", machine.preparing()},
+  return {{"paused", machine.core().paused},
+          {"queued_choices", machine.lifecycle().queued_choices()},
+          {"running_choices", machine.lifecycle().running_choices()},
+          {"live_requests",
+           machine.lifecycle().requests().usage().all().requests + machine.lifecycle().unread()},
+          {"unread_requests", machine.lifecycle().unread()},
+          {"live_bytes", machine.lifecycle().requests().usage().all().bytes},
+          {"preparing", machine.jobs().size()},
           {"max_requests", config.queue_max_requests},
           {"max_tenant_requests", config.queue_max_tenant_requests},
           {"max_bytes", config.queue_max_bytes}};
@@ -266,7 +270,7 @@ Result<json> request_details(const core::RequestRow& row, core::Machine& machine
   j["attempts"] = attempts.size();
   const core::Request* live = machine.request(row.id);
   if (live != nullptr && (full || row.state == wire::RequestState::kQueued)) {
-    const wire::RequestInfo info = machine.info(*live);
+    const wire::RequestInfo info = machine.lifecycle().info(*live);
     j["queue_position"] = info.queue_position;
     j["eta_ms"] = info.eta_ms;
     j["subscribers"] = live->subscribers;
@@ -306,10 +310,10 @@ Result<json> show_request(const std::string& id, core::Machine& machine, store::
 }
 
 Result<json> show_model(const std::string& name, const core::Machine& machine) {
-  const auto alias = machine.aliases().find(name);
-  if (alias != machine.aliases().end()) return alias_json(machine, alias->second);
-  const auto model = machine.models().find(name);
-  if (model == machine.models().end()) {
+  const auto alias = machine.aliases().all().find(name);
+  if (alias != machine.aliases().all().end()) return alias_json(machine, alias->second);
+  const auto model = machine.registry().models().find(name);
+  if (model == machine.registry().models().end()) {
     return Error{Errc::kModelNotFound, "model \"" + name + "\" is not registered"};
   }
   return model_json(machine, model->second);
@@ -318,8 +322,8 @@ Result<json> show_model(const std::string& name, const core::Machine& machine) {
 /// Compares the file of a model, as a helper found it, with what is registered.
 Result<json> verify_json(const std::string& key, const core::Machine& machine) {
   const core::FoundFile found = core::read_verified_key(key);
-  const auto model = machine.models().find(found.model);
-  if (model == machine.models().end()) {
+  const auto model = machine.registry().models().find(found.model);
+  if (model == machine.registry().models().end()) {
     return Error{Errc::kModelNotFound, "model \"" + found.model + "\" was removed meanwhile"};
   }
   const core::ModelRow& row = model->second.row;
@@ -351,7 +355,7 @@ struct Question {
 
 json models_list(const core::Machine& machine) {
   json j = {{"models", models_json(machine)}};
-  if (!machine.aliases().empty()) j["aliases"] = aliases_json(machine);
+  if (!machine.aliases().all().empty()) j["aliases"] = aliases_json(machine);
   return j;
 }
 

@@ -50,7 +50,7 @@ void look_at_worker(Finder& f, const core::Worker& worker) {
     f.warn("worker " + key, "draining: it gets no new work",
            "`holdfast workers resume " + key + "` when you are done");
   }
-  const core::Breaker breaker = f.machine.breaker(key);
+  const core::Breaker breaker = f.machine.breakers().of_worker(key);
   if (!breaker.tripped()) return;
   const std::int64_t left = breaker.open_until_us() - f.facts.now_us;
   f.warn("worker " + key,
@@ -60,11 +60,11 @@ void look_at_worker(Finder& f, const core::Worker& worker) {
 }
 
 void look_at_workers(Finder& f) {
-  if (f.machine.workers().empty()) {
+  if (f.machine.fleet().workers().empty()) {
     f.error("workers", "no worker is connected: nothing runs",
             "see STATE/logs/worker-*.log; `holdfast serve` starts workers again by itself");
   }
-  for (const auto& [peer, worker] : f.machine.workers()) look_at_worker(f, worker);
+  for (const auto& [peer, worker] : f.machine.fleet().workers()) look_at_worker(f, worker);
   for (const ProcessFacts::Child& child : f.facts.children) {
     if (child.restarts < 5) continue;
     f.warn(child.role + " " + child.name,
@@ -90,7 +90,7 @@ void look_at_waiting(Finder& f, const std::string& name, const core::Model& mode
 }
 
 void look_at_models(Finder& f) {
-  for (const auto& [name, model] : f.machine.models()) {
+  for (const auto& [name, model] : f.machine.registry().models()) {
     look_at_waiting(f, name, model);
     if (model.row.state == core::ModelState::kFailed) {
       f.error("model " + name, "failed: " + model.row.reason,
@@ -106,7 +106,7 @@ void look_at_models(Finder& f) {
           "`holdfast requests list --with-state failed` has the errors");
     }
   }
-  for (const auto& [id, load] : f.machine.loads()) {
+  for (const auto& [id, load] : f.machine.loads().all()) {
     if (!core::memory_drifts(load, f.machine.config())) continue;
     f.warn("model " + load.row.model,
            "takes " + std::to_string(load.memory.taken) + " bytes on " + load.row.worker_key +
@@ -116,7 +116,7 @@ void look_at_models(Finder& f) {
 }
 
 void look_at_memory(Finder& f) {
-  for (const auto& [key, pool] : f.machine.pools()) {
+  for (const auto& [key, pool] : f.machine.memory().pools()) {
     // Without reports for a while, the pool's workers are gone or too busy.
     if (pool.pressed_since_us == 0 || f.facts.now_us - pool.reported_us > kMemoryReportMaxAgeUs)
       continue;
@@ -132,30 +132,31 @@ void look_at_memory(Finder& f) {
 
 void look_at_requests(Finder& f) {
   const core::Config& config = f.machine.config();
-  if (f.machine.paused()) {
+  if (f.machine.core().paused) {
     f.warn("queue", "paused: accepted work waits", "`holdfast queue resume`");
   }
-  if (f.machine.draining()) {
+  if (f.machine.core().draining) {
     f.warn("daemon", "draining: it is about to end", "start it again, or wait for its restart");
   }
-  if (f.machine.helpers() == 0) {
+  if (f.machine.jobs().helpers() == 0) {
     f.error("ingress", "no helper is connected: prompts with text are refused",
             "see STATE/logs/ingress-*.log");
   }
-  if (f.machine.quarantined() > 0) {
+  if (f.machine.lifecycle().quarantined() > 0) {
     f.warn("requests",
-           std::to_string(f.machine.quarantined()) +
+           std::to_string(f.machine.lifecycle().quarantined()) +
                " quarantined: workers died each time that they ran them",
            "`holdfast requests list --with-state quarantined`, then `requests requeue ID` or "
            "`requests cancel ID`");
   }
-  if (f.machine.counters().violations > 0) {
+  if (f.machine.core().counters.violations > 0) {
     f.error("numerics",
-            std::to_string(f.machine.counters().violations) +
+            std::to_string(f.machine.core().counters.violations) +
                 " times a token came out differently when it was computed again",
             "memory or processor of that worker is bad, or it is a bug of ours: report it");
   }
-  const std::int64_t live = f.machine.requests().usage().all().requests + f.machine.unread();
+  const std::int64_t live =
+      f.machine.lifecycle().requests().usage().all().requests + f.machine.lifecycle().unread();
   if (live * 10 >= config.queue_max_requests * 9) {
     f.warn("queue",
            std::to_string(live) + " of at most " + std::to_string(config.queue_max_requests) +
@@ -165,8 +166,8 @@ void look_at_requests(Finder& f) {
 }
 
 void look_at_config(Finder& f) {
-  const core::Config effective =
-      core::effective_config(f.machine.base_config(), f.machine.config_version());
+  const core::Config effective = core::effective_config(
+      f.machine.config_history().base(), f.machine.config_history().config_version());
   std::string names;
   for (const core::Knob& knob : core::knobs()) {
     const core::NamedKnob named(knob);
@@ -181,7 +182,7 @@ void look_at_config(Finder& f) {
 void look_at_disk(Finder& f) {
   const std::int64_t free = f.store.disk_free();
   const std::int64_t bound = f.machine.config().storage_min_free_bytes;
-  if (f.machine.storage_low()) {
+  if (f.machine.core().storage_low) {
     f.error("disk",
             std::to_string(free) + " bytes are free, new requests are refused below " +
                 std::to_string(bound),

@@ -87,7 +87,7 @@ json refusals_json(const core::Stats& stats) {
 json queue_lines_json(const core::Machine& machine, std::int64_t now_us) {
   constexpr const char* kClasses[] = {"interactive", "normal", "batch"};
   json lines = json::array();
-  for (const core::QueueLine& line : machine.queue_lines(now_us)) {
+  for (const core::QueueLine& line : machine.lifecycle().queue_lines(now_us)) {
     lines.push_back({{"model", line.model},
                      {"tenant", line.tenant},
                      {"priority", kClasses[static_cast<std::size_t>(line.priority)]},
@@ -116,8 +116,8 @@ struct DeviceGroup {
 std::int64_t reserved_by(const core::Machine& machine, const core::Worker& worker) {
   std::int64_t reserved = 0;
   for (const std::string& id : worker.loads) {
-    const auto load = machine.loads().find(id);
-    if (load != machine.loads().end()) reserved += load->second.row.bytes;
+    const auto load = machine.loads().all().find(id);
+    if (load != machine.loads().all().end()) reserved += load->second.row.bytes;
   }
   return reserved;
 }
@@ -125,13 +125,13 @@ std::int64_t reserved_by(const core::Machine& machine, const core::Worker& worke
 void add_pools(DeviceGroup& group, const core::Machine& machine, const core::Worker& worker) {
   std::int64_t tightest = core::kUnknownMemory;
   for (const MemoryPool& reported : worker.hello.memory.pools) {
-    const auto pool = machine.pools().find(reported.key);
-    if (pool == machine.pools().end()) continue;
+    const auto pool = machine.memory().pools().find(reported.key);
+    if (pool == machine.memory().pools().end()) continue;
     group.stall = std::max<std::int64_t>(group.stall, pool->second.last.stall);
     group.pressed = group.pressed || pool->second.pressed_since_us != 0;
     if (reported.part || reported.total >= tightest) continue;
     tightest = reported.total;  // the memory that reservable_bytes counts
-    group.reserved = machine.reserved_in(reported.key);
+    group.reserved = machine.memory().reserved_in(reported.key);
   }
 }
 
@@ -145,7 +145,7 @@ void add_memory(DeviceGroup& group, const core::Machine& machine, const core::Wo
   ++group.workers;
   if (h.memory.pools.empty()) group.reserved += reserved_by(machine, worker);
   add_pools(group, machine, worker);
-  const core::MemoryHeadroom headroom = machine.memory_headroom(worker);
+  const core::MemoryHeadroom headroom = machine.memory().memory_headroom(worker);
   const bool measured = headroom.may_give < core::kUnknownMemory;
   group.reservable = measured ? headroom.may_give : 0;
   group.left = measured ? std::max<std::int64_t>(headroom.free, 0) : 0;
@@ -156,7 +156,7 @@ void add_memory(DeviceGroup& group, const core::Machine& machine, const core::Wo
 /// Groups workers that use the same memories, whatever they call their devices.
 json host_devices_json(const core::Machine& machine) {
   std::map<std::string, DeviceGroup> groups;
-  for (const auto& [peer, worker] : machine.workers()) {
+  for (const auto& [peer, worker] : machine.fleet().workers()) {
     std::string key;
     for (const MemoryPool& pool : worker.hello.memory.pools) key += pool.key + "\n";
     if (key.empty()) key = worker.hello.host + "\n" + worker.hello.device;
@@ -205,27 +205,28 @@ void add_subject_limits(json& limits, const char* prefix, const std::string& nam
 /// The knobs that bound something now, each with its use; limit 0: no bound.
 json limits_json(const core::Machine& machine, const store::Store& store) {
   const core::Config& c = machine.config();
-  const core::UsageTracker& usage = machine.requests().usage();
+  const core::UsageTracker& usage = machine.lifecycle().requests().usage();
   std::int64_t loading = 0;
-  for (const auto& [id, load] : machine.loads()) {
+  for (const auto& [id, load] : machine.loads().all()) {
     const core::ModelState state = load.row.state;
     loading += state != core::ModelState::kReady && state != core::ModelState::kDraining;
   }
   std::int64_t tenant_most = 0;
-  for (const core::QueueLine& line : machine.queue_lines(0)) {
+  for (const core::QueueLine& line : machine.lifecycle().queue_lines(0)) {
     tenant_most = std::max(tenant_most, usage.tenant(line.tenant).requests);
   }
   json limits = json::array();
   const auto add = [&](const char* name, std::int64_t limit, std::int64_t used) {
     limits.push_back({{"name", name}, {"limit", limit}, {"used", used}});
   };
-  add("queue.max_requests", c.queue_max_requests, usage.all().requests + machine.unread());
+  add("queue.max_requests", c.queue_max_requests,
+      usage.all().requests + machine.lifecycle().unread());
   add("queue.max_tenant_requests", c.queue_max_tenant_requests, tenant_most);
-  add("queue.max_waiting", c.queue_max_waiting, usage.all().waiting + machine.unread());
+  add("queue.max_waiting", c.queue_max_waiting, usage.all().waiting + machine.lifecycle().unread());
   add("queue.max_running", c.queue_max_running, usage.all().running);
   add("queue.max_pages", c.queue_max_pages, usage.all().pages);
   add("queue.max_bytes", c.queue_max_bytes, usage.all().bytes);
-  add("queue.max_preparing", c.queue_max_preparing, machine.preparing());
+  add("queue.max_preparing", c.queue_max_preparing, machine.jobs().size());
   add("models.loads_at_once", c.models_loads_at_once, loading);
   add("storage.min_free_bytes", c.storage_min_free_bytes, store.disk_free());
   for (const auto& [name, subject] : c.tenants) {
@@ -268,14 +269,14 @@ json supervised_workers(const core::Machine& machine, const ProcessFacts& facts)
 json daemon_json(const core::Machine& machine, const ProcessFacts& facts) {
   return {{"pid", facts.pid},
           {"version", kVersion},
-          {"epoch", machine.epoch()},
+          {"epoch", machine.core().fences.epoch()},
           {"uptime_ms", (facts.now_us - facts.started_us) / 1000},
-          {"config_version", machine.config_version().version},
-          {"draining", machine.draining()},
-          {"storage_low", machine.storage_low()},
-          {"ingress_helpers", machine.helpers()},
-          {"streams", machine.streams()},
-          {"quarantined_requests", machine.quarantined()},
+          {"config_version", machine.config_history().config_version().version},
+          {"draining", machine.core().draining},
+          {"storage_low", machine.core().storage_low},
+          {"ingress_helpers", machine.jobs().helpers()},
+          {"streams", machine.streams().size()},
+          {"quarantined_requests", machine.lifecycle().quarantined()},
           {"malformed_messages", facts.malformed}};
 }
 
@@ -296,10 +297,10 @@ json status_document(const core::Machine& machine, const store::Store& store,
           {"daemon", daemon_json(machine, facts)},
           {"problems", problems_json(machine, store, facts)},
           {"queue", std::move(queue)},
-          {"counters", counters_json(machine.counters())},
-          {"rates", rates_json(machine.stats(), facts)},
-          {"latency", latency_json(machine.stats(), facts)},
-          {"refusals", refusals_json(machine.stats())},
+          {"counters", counters_json(machine.core().counters)},
+          {"rates", rates_json(machine.core().stats, facts)},
+          {"latency", latency_json(machine.core().stats, facts)},
+          {"refusals", refusals_json(machine.core().stats)},
           {"limits", limits_json(machine, store)},
           {"devices", host_devices_json(machine)},
           {"workers", supervised_workers(machine, facts)},

@@ -20,11 +20,11 @@ constexpr std::int64_t kQuestionBytes = 256;  // cost of a question in addition 
 /// The model of that name, or the one that gets most of an alias' requests; without a name the only
 /// one.
 const core::ModelRow* find_model(const core::Machine& machine, const std::string& name) {
-  const auto& models = machine.models();
+  const auto& models = machine.registry().models();
   if (name.empty()) return models.size() == 1 ? &models.begin()->second.row : nullptr;
-  const auto alias = machine.aliases().find(name);
+  const auto alias = machine.aliases().all().find(name);
   std::string target = name;
-  if (alias != machine.aliases().end()) {
+  if (alias != machine.aliases().all().end()) {
     const auto& targets = alias->second.row.targets;
     target = std::max_element(targets.begin(), targets.end(), [](const auto& a, const auto& b) {
                return a.weight < b.weight;

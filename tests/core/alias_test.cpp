@@ -138,7 +138,9 @@ struct AliasTest : testing::Test {
     }
     ASSERT_EQ(state("b"), ModelState::kReady);
   }
-  ModelState state(const std::string& name) { return bench.machine.models().at(name).row.state; }
+  ModelState state(const std::string& name) {
+    return bench.machine.registry().models().at(name).row.state;
+  }
   Errc set(const std::string& name, const char* targets, bool when_ready = false) {
     OpAlias op;
     op.peer = Bench::kOperator;
@@ -162,7 +164,9 @@ struct AliasTest : testing::Test {
     bench.step(OpModel{Bench::kOperator, 1, verb, name});
     return answer();
   }
-  std::string targets() { return targets_text(bench.machine.aliases().at("chat").row.targets); }
+  std::string targets() {
+    return targets_text(bench.machine.aliases().all().at("chat").row.targets);
+  }
   void ask(const std::string& id, const std::string& sticky = {}, const char* model = "chat") {
     wire::Submit submit = bench.submission(id);
     submit.model = model;
@@ -194,7 +198,7 @@ TEST_F(AliasTest, Alias_WhenItsNameOrTargetIsInvalid_IsRefused) {
   bench.step(add);
   EXPECT_EQ(answer(), Errc::kConflict);
   EXPECT_TRUE(bench.messages<wire::Inspect>().empty());
-  EXPECT_EQ(bench.machine.aliases().size(), 1u);
+  EXPECT_EQ(bench.machine.aliases().all().size(), 1u);
   // A model cannot go while an alias stands for it.
   operate("models.unload", "a");
   bench.unloaded(kW1);
@@ -218,7 +222,7 @@ TEST_F(AliasTest, AddModel_WhenAnAliasTakesTheNameMeanwhile_IsRefused) {
   event.inspected.ok = true;
   bench.step(event);
   EXPECT_EQ(answer(), Errc::kConflict);
-  EXPECT_EQ(bench.machine.models().count("chat"), 0u);
+  EXPECT_EQ(bench.machine.registry().models().count("chat"), 0u);
 }
 
 TEST_F(AliasTest, ChosenTarget_AfterARepeatOrRestart_StaysTheSame) {
@@ -320,7 +324,7 @@ TEST_F(AliasTest, FailedTarget_WhenAnotherIsReady_IsSkipped) {
     report.model.reason = "file_invalid: broken";
     bench.step(FromWorker{kW1, report});
   };
-  for (const auto& [id, load] : std::map(bench.machine.loads())) {
+  for (const auto& [id, load] : std::map(bench.machine.loads().all())) {
     if (load.row.model == "b") fail_load(id);
   }
   ASSERT_EQ(state("b"), ModelState::kFailed);
@@ -361,7 +365,7 @@ struct WhenReadyTest : AliasTest {
     ASSERT_EQ(set("chat", "a"), kDone);
   }
   void report(const char* model, const char* how) {
-    for (const auto& [id, load] : std::map(bench.machine.loads())) {
+    for (const auto& [id, load] : std::map(bench.machine.loads().all())) {
       if (load.row.model != model) continue;
       wire::StateReport report;
       report.model.load_id = id;
@@ -391,7 +395,7 @@ TEST_F(WhenReadyTest, PendingTargets_WhenTheLoadFails_AreAbandoned) {
   report("c", "failed");
   EXPECT_EQ(state("c"), ModelState::kFailed);
   EXPECT_EQ(targets(), "a=1");
-  EXPECT_TRUE(bench.machine.aliases().at("chat").row.pending.empty());
+  EXPECT_TRUE(bench.machine.aliases().all().at("chat").row.pending.empty());
   EXPECT_EQ(actions().back(), "abandoned");
   // The same may be asked for again.
   ASSERT_EQ(set("chat", "c", true), kDone);
@@ -406,7 +410,7 @@ TEST_F(WhenReadyTest, PendingTargets_WhenAnOperatorUnloadsTheModel_AreAbandoned)
   report("c", "unloaded");
   EXPECT_EQ(state("c"), ModelState::kUnloaded);
   EXPECT_EQ(actions().back(), "abandoned");
-  EXPECT_TRUE(bench.machine.aliases().at("chat").row.pending.empty());
+  EXPECT_TRUE(bench.machine.aliases().all().at("chat").row.pending.empty());
   EXPECT_EQ(targets(), "a=1");
 }
 
@@ -422,7 +426,7 @@ TEST_F(WhenReadyTest, PendingTargets_AfterARestart_StillBecomeActive) {
   Boot database = bench.database();
   bench = Bench();
   bench.boot(std::move(database), 2);
-  EXPECT_EQ(targets_text(bench.machine.aliases().at("chat").row.pending), "c=1");
+  EXPECT_EQ(targets_text(bench.machine.aliases().all().at("chat").row.pending), "c=1");
   bench.connect_worker(kW1, "w1");
   for (int i = 0; i < 3; ++i) {
     for (const char* model : {"a", "b", "c"}) report(model, "ready");
@@ -443,7 +447,7 @@ TEST_F(WhenReadyTest, PendingTargets_WhenTheModelFailedBeforeARestart_AreAbandon
   std::erase_if(database.loads, [](const LoadRow& row) { return row.model == "c"; });
   bench = Bench();
   bench.boot(std::move(database), 2);
-  EXPECT_TRUE(bench.machine.aliases().at("chat").row.pending.empty());
+  EXPECT_TRUE(bench.machine.aliases().all().at("chat").row.pending.empty());
   EXPECT_EQ(targets(), "a=1");
 }
 
@@ -457,7 +461,7 @@ TEST_F(WhenReadyTest, PendingAlias_AfterRestart_WaitsForTheRequestedModel) {
   std::erase_if(database.loads, [](const LoadRow& row) { return row.model == "c"; });
   bench = Bench();
   bench.boot(std::move(database), 2);
-  EXPECT_EQ(targets_text(bench.machine.aliases().at("chat").row.pending), "c=1");
+  EXPECT_EQ(targets_text(bench.machine.aliases().all().at("chat").row.pending), "c=1");
   bench.connect_worker(kW1, "w1");
   for (int i = 0; i < 3; ++i) {
     for (const char* model : {"a", "b", "c"}) report(model, "ready");
@@ -478,7 +482,7 @@ TEST_F(WhenReadyTest, PendingTargets_WhenThereAreSeveral_WaitForAll) {
 TEST_F(WhenReadyTest, RemoveModel_WhileAnAliasWaitsForItOrTriesIt_IsRefused) {
   bench.step(PeerGone{kW1});
   bench.advance_ms(Config().workers_reconnect_ms);
-  ASSERT_TRUE(bench.machine.loads().empty());
+  ASSERT_TRUE(bench.machine.loads().all().empty());
   const auto refusal = [&] {
     EXPECT_EQ(operate("models.remove", "c"), Errc::kConflict);
     return std::get<SendOpResult>(bench.sent.at(0)).refusal.message;
@@ -570,7 +574,7 @@ TEST_F(AliasPool, OldTarget_WhileTheNewOneWaits_IsNotEvicted) {
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
   bench.advance_ms(1000);
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
-  EXPECT_EQ(bench.machine.models().at("a").row.state, ModelState::kReady);
+  EXPECT_EQ(bench.machine.registry().models().at("a").row.state, ModelState::kReady);
 }
 
 /// Two models that are waited for together: the one that came does not make way for the other.
@@ -591,10 +595,10 @@ TEST_F(AliasPool, PendingTargets_WhileOneStillLoads_AreNotEvicted) {
   local_bench.step(op);
   ASSERT_EQ(local_bench.messages<wire::Load>(kW1).size(), 1u);
   local_bench.make_ready(kW1);
-  ASSERT_EQ(local_bench.machine.models().at("b").row.state, ModelState::kReady);
+  ASSERT_EQ(local_bench.machine.registry().models().at("b").row.state, ModelState::kReady);
   local_bench.advance_ms(1000);
   EXPECT_TRUE(local_bench.messages<wire::Unload>().empty());
-  EXPECT_EQ(local_bench.machine.models().at("c").row.state, ModelState::kPlacing);
+  EXPECT_EQ(local_bench.machine.registry().models().at("c").row.state, ModelState::kPlacing);
   local_bench.advance_ms(local_bench.machine.config().aliases_ready_timeout_ms);
   EXPECT_EQ(local_bench.messages<wire::Unload>(kW1).size(), 1u) << "it was given up";
 }

@@ -3,6 +3,7 @@
 // Method: events by hand; the record is read from the rows.
 #include <gtest/gtest.h>
 
+#include "control/core/blame.h"
 #include "shared/base/progress.h"
 #include "shared/base/step_journal.h"
 #include "tests/core/bench_machine.h"
@@ -22,7 +23,7 @@ struct BlameTest : testing::Test {
     bench.submit(bench.submission("beside"));
   }
   void die(WorkerExit exit) {
-    exit.pid = bench.machine.workers().at(kW1).hello.pid;
+    exit.pid = bench.machine.fleet().workers().at(kW1).hello.pid;
     bench.step(std::move(exit));
   }
   std::int32_t deaths(const std::string& id) {
@@ -74,7 +75,7 @@ TEST_F(BlameTest, Crash_WhenTheChoiceEndedMeanwhile_DoesNotCount) {
   wire::Submit two = bench.submission("two");
   two.n = 2;
   bench.submit(two);
-  const std::int64_t pid = bench.machine.workers().at(kW1).hello.pid;
+  const std::int64_t pid = bench.machine.fleet().workers().at(kW1).hello.pid;
   bench.step(PeerGone{kW1});
   bench.step(FromWorker{kW1 + 1, bench.hello("w2")});
   bench.make_ready(kW1 + 1);
@@ -149,18 +150,18 @@ TEST_F(StricterLimit, StricterLimit_WhenTheWorkerGoes_QuarantinesTheWholeRequest
   ASSERT_EQ(reasons.size(), 4u) << "each attempt ends once";
   EXPECT_EQ(reasons[2], "worker lost: connection lost");
   EXPECT_EQ(reasons[3], "quarantined");
-  EXPECT_EQ(bench.machine.running_choices(), 0);
+  EXPECT_EQ(bench.machine.lifecycle().running_choices(), 0);
 }
 
 TEST_F(StricterLimit, StricterLimit_WhenTheWorkerIsQuarantined_QuarantinesTheRequest) {
   bench.tokens(now, in_step, 0, {1, 2});
   bench.tokens(now, in_step, 1, {9});
-  ASSERT_TRUE(bench.machine.workers().at(now).quarantined);
+  ASSERT_TRUE(bench.machine.fleet().workers().at(now).quarantined);
   EXPECT_EQ(bench.state("in-step"), RequestState::kQueued) << "it has moved since its death";
   expect_quarantined("beside");
   expect_quarantined("two");
   EXPECT_EQ(ends_of("two").size(), 4u);
-  EXPECT_TRUE(bench.machine.loads().begin()->second.running.empty());
+  EXPECT_TRUE(bench.machine.loads().all().begin()->second.running.empty());
 }
 
 TEST_F(StricterLimit, StricterLimit_WhenTheLoadFails_QuarantinesTheWholeRequest) {
@@ -170,7 +171,7 @@ TEST_F(StricterLimit, StricterLimit_WhenTheLoadFails_QuarantinesTheWholeRequest)
   bench.step(FromWorker{now, report});
   for (const char* id : {"in-step", "beside", "two"}) expect_quarantined(id);
   EXPECT_EQ(ends_of("two").size(), 4u);
-  EXPECT_EQ(bench.machine.loads().count(in_step.load_id), 0u);
+  EXPECT_EQ(bench.machine.loads().all().count(in_step.load_id), 0u);
 }
 
 /// A stricter limit where the first token of one choice takes the other one off a worker of another
@@ -205,10 +206,10 @@ TEST(StricterLimits, StricterLimit_WhenAnotherChoiceBindsTheClass_ReleasesAllPag
     EXPECT_EQ(bench.state("two"), RequestState::kQuarantined);
     EXPECT_EQ(bench.stored_ids("two", first.choice), std::vector<TokenId>{1});
     for (const wire::Dispatch& d : {first, second}) {
-      EXPECT_TRUE(bench.machine.loads().at(d.load_id).running.empty());
-      EXPECT_EQ(bench.machine.loads().at(d.load_id).pages_used, 0);
+      EXPECT_TRUE(bench.machine.loads().all().at(d.load_id).running.empty());
+      EXPECT_EQ(bench.machine.loads().all().at(d.load_id).pages_used, 0);
     }
-    EXPECT_EQ(bench.machine.running_choices(), 0);
+    EXPECT_EQ(bench.machine.lifecycle().running_choices(), 0);
     bench.step(OpRequeue{Bench::kOperator, 2, "two"});
     const bool open = finish == FinishReason::kNone;
     EXPECT_EQ(bench.machine.request("two")->open_choices(), open ? 2 : 1);

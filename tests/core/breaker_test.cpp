@@ -68,10 +68,10 @@ struct BreakerTest : testing::Test {
 
 TEST_F(BreakerTest, Breaker_AfterFailuresInARow_OpensUntilOneProbeSucceeds) {
   fail(submit());
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 1);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 1);
   fail(submit());
-  EXPECT_TRUE(bench.machine.breaker("w1").tripped());
-  EXPECT_TRUE(bench.machine.models().at("m").breaker.tripped());
+  EXPECT_TRUE(bench.machine.breakers().of_worker("w1").tripped());
+  EXPECT_TRUE(bench.machine.registry().models().at("m").breaker.tripped());
   ASSERT_EQ(breaker_rows("worker").size(), 1u);
   EXPECT_EQ(breaker_rows("worker")[0].key, "w1");
   EXPECT_EQ(breaker_rows("model").size(), 1u);
@@ -84,8 +84,8 @@ TEST_F(BreakerTest, Breaker_AfterFailuresInARow_OpensUntilOneProbeSucceeds) {
   const wire::Dispatch probe = bench.dispatch();  // one, though four fit
   bench.tokens(kW1, probe, 0, {1}, FinishReason::kStop);
   EXPECT_EQ(bench.dispatches().size(), 1u);
-  EXPECT_FALSE(bench.machine.breaker("w1").tripped());
-  EXPECT_FALSE(bench.machine.models().at("m").breaker.tripped());
+  EXPECT_FALSE(bench.machine.breakers().of_worker("w1").tripped());
+  EXPECT_FALSE(bench.machine.registry().models().at("m").breaker.tripped());
   EXPECT_EQ(breaker_rows("worker").back().to, "breaker closed");
   submit();
   EXPECT_EQ(bench.dispatches().size(), 1u);
@@ -96,7 +96,7 @@ TEST_F(BreakerTest, ModelBreaker_WhenHalfOpen_ProbesOneWorkerAtATime) {
   bench.connect_worker(kW2, "w2");
   const auto all = [&] { return bench.dispatches(kW1).size() + bench.dispatches(kW2).size(); };
   int failed = 0;
-  while (!bench.machine.models().at("m").breaker.tripped()) {
+  while (!bench.machine.registry().models().at("m").breaker.tripped()) {
     submit();
     for (const PeerId peer : {kW1, kW2}) {
       for (const wire::Dispatch& d : bench.dispatches(peer)) {
@@ -124,15 +124,15 @@ TEST_F(BreakerTest, Breaker_WhenSuccessesSeparateFailures_StaysClosed) {
     fail(submit());
     bench.tokens(kW1, submit(), 0, {1}, FinishReason::kStop);
   }
-  EXPECT_EQ(bench.machine.counters().breakers_opened, 0u);
+  EXPECT_EQ(bench.machine.core().counters.breakers_opened, 0u);
 }
 
 TEST_F(BreakerTest, Breaker_WhenARequestIsAtFault_CountsNoFailure) {
   for (const char* code : {"invalid_request", "unsupported", "context_exceeded"}) {
     for (int i = 0; i < 3; ++i) fail(submit(), code);
   }
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 0);
-  EXPECT_EQ(bench.machine.models().at("m").breaker.failures(), 0);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 0);
+  EXPECT_EQ(bench.machine.registry().models().at("m").breaker.failures(), 0);
 }
 
 TEST_F(BreakerTest, Breaker_WhenOneWorkerFails_StopsThatWorkerOnly) {
@@ -148,9 +148,9 @@ TEST_F(BreakerTest, Breaker_WhenOneWorkerFails_StopsThatWorkerOnly) {
     fail(on1[0]);
     for (const wire::Dispatch& d : on2) bench.tokens(kW2, d, 0, {1}, FinishReason::kStop);
   }
-  EXPECT_TRUE(bench.machine.breaker("w1").tripped());
-  EXPECT_FALSE(bench.machine.breaker("w2").tripped());
-  EXPECT_FALSE(bench.machine.models().at("m").breaker.tripped());
+  EXPECT_TRUE(bench.machine.breakers().of_worker("w1").tripped());
+  EXPECT_FALSE(bench.machine.breakers().of_worker("w2").tripped());
+  EXPECT_FALSE(bench.machine.registry().models().at("m").breaker.tripped());
   for (int i = 0; i < 4; ++i) {
     submit();
     EXPECT_EQ(bench.dispatches(kW2).size(), 1u) << i;
@@ -159,19 +159,19 @@ TEST_F(BreakerTest, Breaker_WhenOneWorkerFails_StopsThatWorkerOnly) {
 
 TEST_F(BreakerTest, Breaker_WhenAWorkerDies_CountsUnlessASuspectRunsAlone) {
   const auto die = [&](PeerId peer, int signal) {
-    const std::int64_t pid = bench.machine.workers().at(peer).hello.pid;
+    const std::int64_t pid = bench.machine.fleet().workers().at(peer).hello.pid;
     bench.step(WorkerExit{pid, 0, signal, false, {}});
   };
   submit();
   die(kW1, 9);  // from outside
   bench.connect_worker(kW1 + 10, "w1");
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 0);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 0);
   die(kW1 + 10, 11);
   bench.connect_worker(kW1 + 11, "w1");
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 1);
-  EXPECT_EQ(bench.machine.models().at("m").breaker.failures(), 1);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 1);
+  EXPECT_EQ(bench.machine.registry().models().at("m").breaker.failures(), 1);
   die(kW1 + 11, 11);
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 2);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 2);
   bench.connect_worker(kW1 + 12, "w1");
   EXPECT_TRUE(bench.messages<wire::Load>().empty());  // nothing to load on either
   bench.advance_ms(1000);
@@ -180,38 +180,38 @@ TEST_F(BreakerTest, Breaker_WhenAWorkerDies_CountsUnlessASuspectRunsAlone) {
   EXPECT_EQ(bench.machine.request("r1")->choices[0].phase, ChoicePhase::kRunning);  // alone
   die(kW1 + 12, 11);
   EXPECT_EQ(bench.machine.request("r1")->choices[0].row.deaths, 3);
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 2);
-  EXPECT_EQ(bench.machine.models().at("m").breaker.failures(), 2);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 2);
+  EXPECT_EQ(bench.machine.registry().models().at("m").breaker.failures(), 2);
 }
 
 TEST_F(BreakerTest, Breaker_WhenAnOperatorResetsIt_Closes) {
   fail(submit());
   fail(submit());
   // The model's own breaker is open too; another model on the worker shows that the worker is free.
-  EXPECT_TRUE(bench.machine.breaker("w1").tripped());
+  EXPECT_TRUE(bench.machine.breakers().of_worker("w1").tripped());
   bench.step(OpWorker{Bench::kOperator, 1, "w1", false});
-  EXPECT_FALSE(bench.machine.breaker("w1").tripped());
+  EXPECT_FALSE(bench.machine.breakers().of_worker("w1").tripped());
 }
 
 TEST_F(BreakerTest, QuarantinedWorker_AfterARestart_StaysOutUntilAnOperatorReleasesIt) {
   const wire::Dispatch d = submit();
   bench.tokens(kW1, d, 0, {1, 2});
   bench.tokens(kW1, d, 1, {9});
-  ASSERT_TRUE(bench.machine.workers().at(kW1).quarantined);
+  ASSERT_TRUE(bench.machine.fleet().workers().at(kW1).quarantined);
   EXPECT_EQ(bench.durability, Durability::kFull) << "a power cut must not bring it back";
   bench.step(PeerGone{kW1});
   bench.step(FromWorker{kW2, bench.hello("w1", "i2")});  // a new process of the same worker
-  EXPECT_TRUE(bench.machine.workers().at(kW2).quarantined);
+  EXPECT_TRUE(bench.machine.fleet().workers().at(kW2).quarantined);
   EXPECT_TRUE(bench.dispatches().empty());
 
   Bench again(quick());
   again.boot(bench.database(), 2);
   again.step(FromWorker{kW1, again.hello("w1", "i3")});
-  EXPECT_TRUE(again.machine.workers().at(kW1).quarantined);
-  EXPECT_EQ(again.machine.workers().at(kW1).quarantine_reason, "determinism violation");
+  EXPECT_TRUE(again.machine.fleet().workers().at(kW1).quarantined);
+  EXPECT_EQ(again.machine.fleet().workers().at(kW1).quarantine_reason, "determinism violation");
   again.step(OpWorker{Bench::kOperator, 1, "w1", false});
   EXPECT_EQ(again.durability, Durability::kFull);
-  EXPECT_FALSE(again.machine.workers().at(kW1).quarantined);
+  EXPECT_FALSE(again.machine.fleet().workers().at(kW1).quarantined);
   again.make_ready(kW1);
   EXPECT_EQ(again.dispatches(kW1).size(), 1u);
 

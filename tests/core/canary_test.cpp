@@ -4,6 +4,7 @@
 // Method: verdicts from numbers by hand; then events on the bench with time from the test, also
 // over restarts.
 #include "control/core/canary.h"
+#include "control/core/admission.h"
 
 #include <gtest/gtest.h>
 
@@ -202,7 +203,7 @@ struct CanaryTest : testing::Test {
     }
     return Errc::kTimeout;
   }
-  const Alias& alias() { return bench.machine.aliases().at("chat"); }
+  const Alias& alias() { return bench.machine.aliases().all().at("chat"); }
   bool running() { return alias().canary && alias().canary->row.state == CanaryState::kRunning; }
   std::string targets() { return targets_text(alias().row.targets); }
   const Request& request(const std::string& id) { return *bench.machine.request(id); }
@@ -368,7 +369,7 @@ TEST_F(CanaryTest, QuarantinedRequest_WhenItEndsLater_CountsAsOneFailure) {
       OpConfig{Bench::kOperator, 1, "config.set", "ann", {{"blame.quarantine_after", "1"}}, {}});
   begin();
   const std::string id = ask("c");
-  const std::int64_t pid = bench.machine.workers().at(kW1).hello.pid;
+  const std::int64_t pid = bench.machine.fleet().workers().at(kW1).hello.pid;
   bench.step(PeerGone{kW1});
   bench.step(WorkerExit{pid, 0, 11, false});
   ASSERT_EQ(request(id).row.state, RequestState::kQuarantined);
@@ -492,7 +493,7 @@ TEST_F(CanaryTest, CanaryWorkerDeaths_WhenReportedLater_RollBackAtOnce) {
   bench.step(op);
   ask("c");
   ask("c");
-  const std::int64_t pid = bench.machine.workers().at(kW1).hello.pid;
+  const std::int64_t pid = bench.machine.fleet().workers().at(kW1).hello.pid;
   bench.step(PeerGone{kW1});
   ASSERT_TRUE(running()) << "a connection that is cut says nothing";
   bench.step(WorkerExit{pid, 0, 11, false});
@@ -507,9 +508,9 @@ TEST_F(CanaryTest, RemoveModel_WhenItIsTheCanarys_IsRefused) {
   begin();
   bench.add_model(1024, 2, 64, false, "x");
   bench.step(OpModel{Bench::kOperator, 1, "models.remove", "x"});
-  EXPECT_EQ(bench.machine.models().count("x"), 0u);
+  EXPECT_EQ(bench.machine.registry().models().count("x"), 0u);
   bench.step(OpModel{Bench::kOperator, 1, "models.remove", "c"});
-  EXPECT_EQ(bench.machine.models().count("c"), 1u);
+  EXPECT_EQ(bench.machine.registry().models().count("c"), 1u);
 }
 
 /// A request that was moved from one canary says nothing about the next one's sides.
@@ -585,7 +586,7 @@ TEST_F(CanaryTest, Rollback_WhenRequestsAreOpen_ReroutesOnlyThoseWithoutATokenYe
 TEST_F(CanaryTest, Request_WhenNoStableTargetCanServeIt_StaysAtTheCanary) {
   begin();
   const std::string other_tokenizer = ask("c");
-  ModelRow& stable = const_cast<ModelRow&>(bench.machine.models().at("a").row);
+  ModelRow& stable = const_cast<ModelRow&>(bench.machine.registry().models().at("a").row);
   stable.tokenizer_sha = "another";
   end(OpCanary::End::kRollBack);
   EXPECT_EQ(request(other_tokenizer).row.model, "c");
@@ -602,7 +603,7 @@ TEST_F(CanaryTest, Request_WhenNoStableTargetCanServeIt_StaysAtTheCanary) {
   begin();
   const std::string unknown = ask("c");
   stable.tokenizer_sha.clear();
-  const_cast<ModelRow&>(bench.machine.models().at("c").row).tokenizer_sha.clear();
+  const_cast<ModelRow&>(bench.machine.registry().models().at("c").row).tokenizer_sha.clear();
   end(OpCanary::End::kRollBack);
   EXPECT_EQ(request(unknown).row.model, "c");
 }
@@ -673,7 +674,7 @@ TEST_F(CanaryTest, Canary_WhenItsFirstLoadFails_IsRolledBack) {
 TEST_F(CanaryTest, Canary_WhenItsRunningLoadFails_ReroutesItsRequests) {
   begin();
   const std::string silent = ask("c");
-  for (const auto& [id, load] : std::map(bench.machine.loads())) {
+  for (const auto& [id, load] : std::map(bench.machine.loads().all())) {
     if (load.row.model != "c") continue;
     wire::StateReport report;
     report.model.load_id = id;
@@ -682,7 +683,7 @@ TEST_F(CanaryTest, Canary_WhenItsRunningLoadFails_ReroutesItsRequests) {
     bench.step(FromWorker{kW1, report});
   }
   EXPECT_FALSE(running());
-  EXPECT_EQ(bench.machine.models().at("c").row.state, ModelState::kFailed);
+  EXPECT_EQ(bench.machine.registry().models().at("c").row.state, ModelState::kFailed);
   EXPECT_EQ(request(silent).row.model, "a");
   EXPECT_FALSE(request(silent).terminal());
 }
@@ -810,7 +811,7 @@ TEST_F(CanaryTest, PreparedPrompt_WhenItsModelWasRemoved_IsPreparedAgain) {
   bench.step(OpModel{Bench::kOperator, 2, "models.unload", "a"});
   bench.unloaded(kW1);
   bench.step(OpModel{Bench::kOperator, 2, "models.remove", "a"});
-  ASSERT_EQ(bench.machine.models().count("a"), 0u);
+  ASSERT_EQ(bench.machine.registry().models().count("a"), 0u);
   prepared(first);
   prepare_job("sha-c");
 }
@@ -874,7 +875,7 @@ TEST_F(CanaryTest, Rollback_WhenBothModelsAreTheSameFile_ReroutesRequests) {
   begin();
   const std::string silent = ask("c");
   for (const char* name : {"a", "c"}) {
-    ModelRow& row = const_cast<ModelRow&>(bench.machine.models().at(name).row);
+    ModelRow& row = const_cast<ModelRow&>(bench.machine.registry().models().at(name).row);
     row.sha = "sha-of-both";
     row.tokenizer_sha.clear();
   }
@@ -909,7 +910,7 @@ TEST_F(CanaryTest, PreparedPrompt_WhenItsAliasWasDeleted_GoesToItsTarget) {
   OpAlias gone;
   gone.name = "chat";
   bench.step(gone);
-  ASSERT_TRUE(bench.machine.aliases().empty());
+  ASSERT_TRUE(bench.machine.aliases().all().empty());
   prepared(job);
   ASSERT_EQ(bench.messages<wire::Accepted>().size(), 1u);
   EXPECT_EQ(request("t1").row.model, "a");
@@ -929,7 +930,7 @@ TEST_F(CanaryTest, HelperRefusal_WhenTheAliasWasDeleted_IsSentToTheClient) {
   bench.step(PreparedEvent{Bench::kHelper, bad});
   ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
   EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.message, "no text");
-  EXPECT_EQ(bench.machine.counters().refused, 1u);
+  EXPECT_EQ(bench.machine.core().counters.refused, 1u);
 }
 
 TEST_F(CanaryTest, PreparedPrompt_WhenCanaryAndAliasAreGone_IsRefused) {
@@ -951,7 +952,7 @@ TEST_F(CanaryTest, Canary_WhenItsAliasIsMissingAtStart_IsForgotten) {
   database.aliases.clear();
   bench = Bench(config());
   bench.boot(std::move(database), 2);
-  EXPECT_TRUE(bench.machine.aliases().empty());
+  EXPECT_TRUE(bench.machine.aliases().all().empty());
   wire::Submit submit = bench.submission("r1");
   submit.model = "chat";
   bench.submit(submit);

@@ -96,7 +96,7 @@ TEST_F(NumericsClassTest, ClassWait_WhileAChoiceRunsOnADrainingLoad_DoesNotBegin
   back.fence = sent[1].fence;
   bench.step(FromWorker{kW1, back});
   bench.step(OpModel{Bench::kOperator, 1, "models.unload", "m"});
-  ASSERT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kDraining);
+  ASSERT_EQ(bench.machine.loads().all().begin()->second.row.state, ModelState::kDraining);
   bench.advance_ms(11'000);
   EXPECT_EQ(bench.state("two"), RequestState::kRunning);
   bench.tokens(kW1, sent[0], 1, {2}, FinishReason::kStop);

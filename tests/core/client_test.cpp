@@ -102,7 +102,7 @@ TEST_F(ClientTest, Attach_WithAStartIndex_StreamsFromThere) {
   EXPECT_FALSE(attach({0, 0}));
   EXPECT_FALSE(attach({0}, 0));
   EXPECT_FALSE(attach({0}, -5));
-  EXPECT_EQ(bench.machine.streams(), 3);
+  EXPECT_EQ(bench.machine.streams().size(), 3);
   EXPECT_EQ(bench.machine.request("r1")->subscribers, 3);
 }
 
@@ -110,10 +110,10 @@ TEST_F(ClientTest, Attach_WhenTheTagIsRepeated_OpensOneStream) {
   run_one();
   EXPECT_TRUE(attach({}));
   EXPECT_TRUE(attach({}));
-  EXPECT_EQ(bench.machine.streams(), 1);
+  EXPECT_EQ(bench.machine.streams().size(), 1);
   EXPECT_EQ(bench.machine.request("r1")->subscribers, 1);
   EXPECT_TRUE(attach({}, 64, 5, kOther));
-  EXPECT_EQ(bench.machine.streams(), 2);
+  EXPECT_EQ(bench.machine.streams().size(), 2);
   bench.tokens(kW1, d, 0, {10});
   EXPECT_EQ(got(kClient), std::vector<TokenId>{10});
   EXPECT_EQ(got(kOther), std::vector<TokenId>{10});
@@ -219,16 +219,16 @@ TEST_F(ClientTest, TextPrompt_WithoutAHelper_IsRefusedAfterTheTimeout) {
   bench.add_model();
   bench.step(PeerGone{Bench::kHelper});
   bench.submit(bench.text_submission("t1"));
-  EXPECT_EQ(bench.machine.preparing(), 1);
+  EXPECT_EQ(bench.machine.jobs().size(), 1);
   bench.advance_ms(bench.machine.config().ingress_timeout_ms - 1);
-  EXPECT_EQ(bench.machine.preparing(), 1);
+  EXPECT_EQ(bench.machine.jobs().size(), 1);
   bench.advance_ms(1);
   const auto refused = bench.messages<wire::Refused>();
   ASSERT_EQ(refused.size(), 1u);
   EXPECT_EQ(refused[0].refusal.code, Errc::kTimeout);
   EXPECT_EQ(refused[0].refusal.message, "no ingress helper is connected");
   EXPECT_EQ(refused[0].refusal.retry_after_ms, 1000);
-  EXPECT_EQ(bench.machine.preparing(), 0);
+  EXPECT_EQ(bench.machine.jobs().size(), 0);
 }
 
 TEST_F(ClientTest, IdempotencyKey_WhenPreparationIsCancelled_IsFreeAgain) {
@@ -253,7 +253,7 @@ TEST_F(ClientTest, IdempotencyKey_WhenPreparationIsCancelled_IsFreeAgain) {
   EXPECT_EQ(bench.messages<wire::Refused>(3).at(0).refusal.code, Errc::kNotFound);
   EXPECT_FALSE(bench.machine.knows_id("t1"));
   EXPECT_FALSE(bench.machine.knows_key("default", "key"));
-  EXPECT_EQ(bench.machine.preparing(), 0);
+  EXPECT_EQ(bench.machine.jobs().size(), 0);
   bench.submit(another);
   EXPECT_EQ(bench.messages<wire::Prepare>(Bench::kHelper).size(), 1u) << "the key is free";
   EXPECT_TRUE(bench.written<InsertRequest>().empty());

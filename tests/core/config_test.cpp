@@ -53,7 +53,7 @@ TEST(Config, RestartKnob_WhenSet_WaitsForTheRestart) {
   const std::int64_t before = bench.machine.config().link_high_water;
   bench.step(set("link.high_water", before + 1));
   EXPECT_EQ(bench.machine.config().link_high_water, before);
-  EXPECT_EQ(bench.machine.config_version().settings.at("link.high_water").value,
+  EXPECT_EQ(bench.machine.config_history().config_version().settings.at("link.high_water").value,
             KnobValue(std::int64_t{before + 1}));
   bench.step(set("queue.max_requests", 9));  // another change must not let it slip in
   EXPECT_EQ(bench.machine.config().link_high_water, before);
@@ -103,7 +103,8 @@ TEST(Config, SubjectKnob_WhenSetForOneOrAll_AppliesToThem) {
       bench.step(set(prefix + ".ann.lee@home." + knob_name, knob.max));
       EXPECT_EQ(now("ann.lee@home"), knob.max) << knob_name;
       EXPECT_EQ(now("ann"), knob.max - 1) << knob_name;
-      EXPECT_EQ(knobs_of({&bench.machine.config_version()}).size(), knobs().size() + 2);
+      EXPECT_EQ(knobs_of({&bench.machine.config_history().config_version()}).size(),
+                knobs().size() + 2);
       Bench again;
       again.boot(bench.database(), 2);
       EXPECT_EQ((again.machine.config().*kind.effective)("ann.lee@home").*knob.subject_field,
@@ -163,7 +164,7 @@ TEST(Config, ConfigSet_WhenInvalid_ChangesNothing) {
     bench.step(OpConfig{kOperator, 1, "config.set", "ann", changes, {}});
     ASSERT_EQ(bench.sent.size(), 1u);
     EXPECT_FALSE(std::get<SendOpResult>(bench.sent[0]).ok);
-    EXPECT_EQ(bench.machine.config_version().version, 0);
+    EXPECT_EQ(bench.machine.config_history().config_version().version, 0);
   }
   bench.step(OpConfig{kOperator, 1, "config.rollback", "ann", {}, 4});
   EXPECT_EQ(std::get<SendOpResult>(bench.sent[0]).refusal.code, Errc::kNotFound);
@@ -177,8 +178,9 @@ TEST(Config, ConfigRollback_ToAnOldVersion_CreatesANewOne) {
   bench.step(set("queue.max_requests", 8));
   bench.step(OpConfig{kOperator, 3, "config.rollback", "bob", {}, 1});
   EXPECT_EQ(bench.machine.config().queue_max_requests, 7);
-  EXPECT_EQ(bench.machine.config_version().version, 3);
-  EXPECT_EQ(bench.machine.config_version().settings.at("queue.max_requests").version, 1);
+  EXPECT_EQ(bench.machine.config_history().config_version().version, 3);
+  EXPECT_EQ(
+      bench.machine.config_history().config_version().settings.at("queue.max_requests").version, 1);
   bench.step(OpConfig{kOperator, 4, "config.rollback", "bob", {}, 0});  // the defaults
   EXPECT_EQ(bench.machine.config().queue_max_requests, Config{}.queue_max_requests);
 }
@@ -227,7 +229,9 @@ TEST(Config, ConfigImport_WhenUnchanged_DoesNotOverrideTheOperator) {
   Bench third;  // a changed one is later still
   third.boot(boot_with(first, {import("environment", {{"queue.max_requests", "70"}})}), 2);
   EXPECT_EQ(third.machine.config().queue_max_requests, 70);
-  EXPECT_EQ(third.machine.config_version().settings.at("queue.max_requests").source, "environment");
+  EXPECT_EQ(
+      third.machine.config_history().config_version().settings.at("queue.max_requests").source,
+      "environment");
 }
 
 TEST(Config, ConfigImport_WhenItDropsAValue_ResetsItUnlessOthersSetIt) {
@@ -249,7 +253,7 @@ TEST(Config, ConfigImport_FromSeveralSources_PrefersTheLatest) {
                   import("command line", {{"queue.max_requests", "52"}})};
   bench.boot(boot);
   EXPECT_EQ(bench.machine.config().queue_max_requests, 52);
-  EXPECT_EQ(bench.machine.config_history().size(), 3u);
+  EXPECT_EQ(bench.machine.config_history().versions().size(), 3u);
 }
 
 TEST(Config, UnknownKnob_WhenStored_IsPreservedWithoutEffect) {
@@ -261,10 +265,12 @@ TEST(Config, UnknownKnob_WhenStored_IsPreservedWithoutEffect) {
   Bench bench;
   bench.boot(boot);
   bench.step(set("queue.max_requests", 7));
-  EXPECT_EQ(bench.machine.config_version().settings.count("from.another_release"), 1u);
+  EXPECT_EQ(bench.machine.config_history().config_version().settings.count("from.another_release"),
+            1u);
   bench.step(
       OpConfig{kOperator, 2, "config.unset", "ann", {{"from.another_release", std::nullopt}}, {}});
-  EXPECT_EQ(bench.machine.config_version().settings.count("from.another_release"), 0u);
+  EXPECT_EQ(bench.machine.config_history().config_version().settings.count("from.another_release"),
+            0u);
 }
 
 TEST(Config, SetKnob_WhenInvalid_ExplainsTheError) {
@@ -313,18 +319,19 @@ TEST(Config, Setting_WhenSetToTheSameValue_RetainsItsVersion) {
   Bench bench;
   bench.boot();
   const auto setting = [&] {
-    return bench.machine.config_version().settings.at("queue.max_requests");
+    return bench.machine.config_history().config_version().settings.at("queue.max_requests");
   };
   bench.step(set("queue.max_requests", 7));
   bench.step(set("queue.max_requests", 7));
-  EXPECT_EQ(bench.machine.config_version().version, 2);
-  EXPECT_EQ(bench.machine.config_version().change, "no value changed");
+  EXPECT_EQ(bench.machine.config_history().config_version().version, 2);
+  EXPECT_EQ(bench.machine.config_history().config_version().change, "no value changed");
   EXPECT_EQ(setting().version, 1);
   bench.step(set("queue.max_requests", 8));
   EXPECT_EQ(setting().version, 3);
   Bench next;
   next.boot(boot_with(bench, {import("file", {{"queue.max_requests", "8"}})}), 2);
-  const auto imported = next.machine.config_version().settings.at("queue.max_requests");
+  const auto imported =
+      next.machine.config_history().config_version().settings.at("queue.max_requests");
   EXPECT_EQ(imported.source, "file") << "another source says the same";
   EXPECT_EQ(imported.version, 4);
 }
@@ -337,7 +344,7 @@ TEST(Config, StartupConfig_WhenComputedBeforeAStart_IsWhatTheStartUses) {
   Bench bench;
   bench.boot(boot_with(Bench(), {file}));
   bench.step(set("queue.max_requests", 9));
-  const auto versions = bench.machine.config_history();
+  const auto versions = bench.machine.config_history().versions();
   EXPECT_EQ(startup_config(base, versions, {file}).queue_max_requests, 9)
       << "the file says nothing new";
   const ConfigImport bad = import("line", {{"queue.max_requests", "many"}});
@@ -351,8 +358,8 @@ TEST(Config, ConfigHistory_BeyondItsLimit_DropsTheOldestVersion) {
   Bench bench;
   bench.boot();
   for (std::int64_t i = 1; i <= 1001; ++i) bench.step(set("queue.max_requests", i));
-  EXPECT_EQ(bench.machine.config_history().size(), kConfigVersionsMax);
-  EXPECT_EQ(bench.machine.config_history().front().version, 2);
+  EXPECT_EQ(bench.machine.config_history().versions().size(), kConfigVersionsMax);
+  EXPECT_EQ(bench.machine.config_history().versions().front().version, 2);
   const auto back_to = [&](std::int64_t version) {
     bench.step(OpConfig{kOperator, 1, "config.rollback", "ann", {}, version});
     for (const Outgoing& out : bench.sent) {

@@ -35,7 +35,7 @@ void put(Counts& to, const std::string& name, const ModelStats& m) {
 
 Counts counts_of(const Machine& machine, Now now) {
   Counts out;
-  const Counters& c = machine.counters();
+  const Counters& c = machine.core().counters;
   const std::pair<const char*, std::uint64_t> counters[] = {
       {"accepted", c.accepted},
       {"duplicates", c.duplicates},
@@ -68,7 +68,7 @@ Counts counts_of(const Machine& machine, Now now) {
   };
   static_assert(sizeof(counters) / sizeof(counters[0]) * sizeof(std::uint64_t) == sizeof(Counters));
   for (const auto& [name, value] : counters) put(out, name, value);
-  const Stats& s = machine.stats();
+  const Stats& s = machine.core().stats;
   for (const auto& [name, model] : s.models) put(out, name, model);
   put(out, "model_switch", s.model_switch);
   put(out, "accepted_in_minute", s.accepted.count(now.mono_us));

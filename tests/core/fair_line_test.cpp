@@ -149,7 +149,7 @@ TEST(Preparing, LongTexts_WhenAnotherTenantComes_DoNotDelayIt) {
   EXPECT_TRUE(ingress_bench.has(10)) << "it is next";
   for (int i = 0; i < 20; ++i) ingress_bench.prepared();
   EXPECT_EQ(ingress_bench.jobs.size(), 0u);
-  EXPECT_EQ(ingress_bench.machine.counters().accepted, 21u);
+  EXPECT_EQ(ingress_bench.machine.core().counters.accepted, 21u);
 }
 
 TEST(Preparing, LongTexts_WithTwoHelpers_LeaveOneFree) {
@@ -187,7 +187,7 @@ TEST(Preparing, FullQueue_WhenATenantHasLeastInIt_RefusesTheLargestTenantsNewest
   ASSERT_EQ(refused.size(), 1u) << "the newest of who has most";
   EXPECT_EQ(refused[0].refusal.code, Errc::kQueueFull);
   EXPECT_NE(refused[0].refusal.message.find("of this tenant"), std::string::npos);
-  EXPECT_EQ(ingress_bench.machine.preparing(), 10);
+  EXPECT_EQ(ingress_bench.machine.jobs().size(), 10);
   ingress_bench.prepared();
   EXPECT_TRUE(ingress_bench.has(10));
 }

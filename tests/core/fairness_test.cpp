@@ -37,7 +37,7 @@ struct Shared : Bench {
     return dispatches();
   }
   std::int64_t running(const std::string& tenant) {
-    return machine.requests().usage().tenant(tenant).running;
+    return machine.lifecycle().requests().usage().tenant(tenant).running;
   }
   /// Commits a first token of each: their requests are bound to the worker's class.
   void begin(const std::vector<wire::Dispatch>& sent) {
@@ -71,7 +71,8 @@ TEST(Fairness, ManyRequests_WhenAnotherTenantComes_GiveWayAtOnce) {
   const auto next = bench.ask("b", "b", 1, 2);
   ASSERT_EQ(next.size(), 1u);
   EXPECT_EQ(next[0].request_id, "b");
-  EXPECT_EQ(bench.machine.info(*bench.machine.request("b")).state, RequestState::kRunning);
+  EXPECT_EQ(bench.machine.lifecycle().info(*bench.machine.request("b")).state,
+            RequestState::kRunning);
   EXPECT_EQ(bench.running("a"), 3);
 }
 
@@ -82,7 +83,7 @@ TEST(Fairness, NewTenant_WithoutPreemption_GetsTheNextFreeSlot) {
   const auto first = bench.ask("a", "a", 64, 200);
   bench.begin(first);
   EXPECT_TRUE(bench.ask("b", "b", 1, 2).empty());
-  EXPECT_EQ(bench.machine.info(*bench.machine.request("b")).queue_position, 0);
+  EXPECT_EQ(bench.machine.lifecycle().info(*bench.machine.request("b")).queue_position, 0);
   bench.tokens(kW1, first[0], 1, {2}, FinishReason::kStop);
   EXPECT_EQ(bench.dispatch().request_id, "b");
 }
@@ -165,11 +166,11 @@ TEST(Fairness, KvPages_WhenAnotherTenantComes_AreSharedLikeSlots) {
     bench.submit(std::move(s));
   };
   for (int i = 0; i < 3; ++i) ask("a" + std::to_string(i), "a", 20 * 64);
-  EXPECT_EQ(bench.machine.requests().usage().tenant("a").running, 2)
+  EXPECT_EQ(bench.machine.lifecycle().requests().usage().tenant("a").running, 2)
       << "42 pages, and 21 more do not fit";
   ask("b", "b", 20 * 64);
-  EXPECT_EQ(bench.machine.requests().usage().tenant("b").running, 1);
-  EXPECT_EQ(bench.machine.requests().usage().tenant("a").running, 1);
+  EXPECT_EQ(bench.machine.lifecycle().requests().usage().tenant("b").running, 1);
+  EXPECT_EQ(bench.machine.lifecycle().requests().usage().tenant("a").running, 1);
 }
 
 TEST(Fairness, MaxRunning_WhenReached_IsSharedByTenants) {
@@ -190,9 +191,9 @@ TEST(Fairness, AdoptedChoices_AfterARestart_CountForTheirTenant) {
   next.now = bench.now;
   next.boot(bench.database(), 2);
   wire::Hello hello = next.hello("w1");
-  hello.models = {ready_model(next.machine.loads().begin()->first)};
+  hello.models = {ready_model(next.machine.loads().all().begin()->first)};
   hello.models[0].pages_total = 4096;
-  for (const auto& [id, request] : next.machine.requests().all()) {
+  for (const auto& [id, request] : next.machine.lifecycle().requests().all()) {
     for (const Choice& choice : request.choices) {
       if (choice.phase == ChoicePhase::kAdopting)
         hello.active.push_back({request.row.id, choice.row.choice, choice.fence, 1, 1});
@@ -200,12 +201,12 @@ TEST(Fairness, AdoptedChoices_AfterARestart_CountForTheirTenant) {
   }
   ASSERT_EQ(hello.active.size(), 4u);
   next.step(FromWorker{kW1, hello});
-  EXPECT_EQ(next.machine.counters().adopted, 4u);
+  EXPECT_EQ(next.machine.core().counters.adopted, 4u);
   wire::Submit s = next.submission("b", 2);
   s.tenant = "b";
   next.submit(std::move(s));
   EXPECT_EQ(next.dispatch().request_id, "b");
-  EXPECT_EQ(next.machine.requests().usage().tenant("a").running, 3);
+  EXPECT_EQ(next.machine.lifecycle().requests().usage().tenant("a").running, 3);
 }
 
 /// Random tenants, requests and ends. After each step: nobody waits below its share while another
@@ -225,7 +226,7 @@ TEST(Fairness, RandomWork_WhenOneIsAboveItsShare_NobodyWaitsBelowIts) {
       for (const auto& d : bench.dispatches()) on_worker[{d.request_id, d.choice}] = d;
       ASSERT_LE(on_worker.size(), static_cast<std::size_t>(slots));
       std::map<std::string, std::int64_t> running, waiting;
-      for (const QueueLine& line : bench.machine.queue_lines(bench.now.mono_us)) {
+      for (const QueueLine& line : bench.machine.lifecycle().queue_lines(bench.now.mono_us)) {
         running[line.tenant] += line.running;
         waiting[line.tenant] += line.waiting;
       }
@@ -256,7 +257,7 @@ TEST(Fairness, RandomWork_WhenOneIsAboveItsShare_NobodyWaitsBelowIts) {
       look();
       if (HasFatalFailure()) return;
     }
-    gave_way += bench.machine.counters().preempted;
+    gave_way += bench.machine.core().counters.preempted;
   }
   EXPECT_GT(gave_way, 100u);
 }

@@ -39,7 +39,7 @@ TEST(SimulatorRegressions, WaitingModel_WhenTheOtherBecomesIdle_IsLoaded) {
   b.add_model(1024, 1, 16, true, "m");
   b.add_model(1024, 1, 16, false, "n");
   wire::Hello hello = b.hello("w1");
-  const ModelRow& row = b.machine.models().at("m").row;
+  const ModelRow& row = b.machine.registry().models().at("m").row;
   const std::int64_t one = row.weights_bytes + row.kv_bytes + row.scratch_bytes;
   hello.memory.total = one * 3 / 2 * 100 / 90 + 100;
   b.step(FromWorker{kW1, hello});

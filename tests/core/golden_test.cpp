@@ -59,17 +59,17 @@ TEST_F(GoldenTest, GoldenAnswer_OnceStored_RefusesADifferentOne) {
 }
 
 TEST_F(GoldenTest, VerifyModel_WhenTheFileDiffers_ReportsItAndChangesNothing) {
-  const ModelRow before = bench.machine.models().at("m").row;
+  const ModelRow before = bench.machine.registry().models().at("m").row;
   bench.rows.clear();
   bench.step(OpModel{Bench::kOperator, 5, "models.verify", "m"});
   const auto inspects = bench.messages<wire::Inspect>(Bench::kHelper);
   ASSERT_EQ(inspects.size(), 1u);
   EXPECT_EQ(inspects[0].path, before.path);
   bench.advance_ms(Config().ingress_inspect_timeout_ms - 1);  // a large file takes its time
-  ASSERT_NE(bench.machine.inspect_request(inspects[0].job), nullptr);
-  EXPECT_EQ(bench.machine.inspect_request(inspects[0].job)->context, before.context);
-  EXPECT_EQ(bench.machine.inspect_request(inspects[0].job)->slots, before.slots);
-  EXPECT_EQ(bench.machine.inspect_request(inspects[0].job)->kv_type, before.kv_type);
+  ASSERT_NE(bench.machine.jobs().inspect_request(inspects[0].job), nullptr);
+  EXPECT_EQ(bench.machine.jobs().inspect_request(inspects[0].job)->context, before.context);
+  EXPECT_EQ(bench.machine.jobs().inspect_request(inspects[0].job)->slots, before.slots);
+  EXPECT_EQ(bench.machine.jobs().inspect_request(inspects[0].job)->kv_type, before.kv_type);
   InspectedEvent found;
   found.peer = Bench::kHelper;
   found.inspected.job = inspects[0].job;
@@ -91,7 +91,7 @@ TEST_F(GoldenTest, VerifyModel_WhenTheFileDiffers_ReportsItAndChangesNothing) {
   EXPECT_EQ(file.kv_bytes, 78);
   EXPECT_EQ(file.scratch_bytes, 90);
   EXPECT_TRUE(bench.rows.empty()) << "nothing is written";
-  EXPECT_EQ(bench.machine.models().at("m").row.sha, before.sha);
+  EXPECT_EQ(bench.machine.registry().models().at("m").row.sha, before.sha);
 
   bench.step(OpModel{Bench::kOperator, 6, "models.verify", "m"});
   found.inspected.job = bench.messages<wire::Inspect>(Bench::kHelper).at(0).job;

@@ -55,7 +55,7 @@ struct Rig {
     for (int i = 0; i < tries; ++i) count += submit(change);
     return count;
   }
-  std::int64_t running() { return bench.machine.running_choices(); }
+  std::int64_t running() { return bench.machine.lifecycle().running_choices(); }
   /// Milliseconds until `observe` returns true, going from deadline to deadline; -1: never.
   std::int64_t until(const std::function<bool()>& observe) {
     const std::int64_t begin = bench.now.mono_us;
@@ -69,7 +69,7 @@ struct Rig {
     return -1;
   }
   bool ended(const std::string& id) { return wire::is_terminal(bench.state(id)); }
-  std::string load_id() { return bench.machine.loads().begin()->first; }
+  std::string load_id() { return bench.machine.loads().all().begin()->first; }
   void report(const std::string& state, std::int64_t taken = 0) {
     wire::StateReport r;
     r.model.load_id = load_id();
@@ -106,7 +106,7 @@ std::int64_t five_with_300k(Rig& rig) {
 }
 std::int64_t five_texts(Rig& rig) {
   for (int i = 0; i < 5; ++i) rig.bench.submit(rig.bench.text_submission("t" + std::to_string(i)));
-  return rig.bench.machine.preparing();
+  return rig.bench.machine.jobs().size();
 }
 /// The largest of 1 to 200 that is let in, when `change` asks for so much.
 std::int64_t largest(Rig& rig, const std::function<void(wire::Submit&, std::int64_t)>& change) {
@@ -196,7 +196,7 @@ std::int64_t adoption_takes(Rig& rig) {
 std::int64_t lost_worker_load_timeout(Rig& rig) {
   rig.worker();
   rig.bench.step(PeerGone{kW1});
-  return rig.until([&] { return rig.bench.machine.loads().empty(); });
+  return rig.until([&] { return rig.bench.machine.loads().all().empty(); });
 }
 /// Milliseconds of silence, of silence of its own, of being stopped, until `over`.
 template <class Over>
@@ -213,15 +213,15 @@ std::int64_t unwell_until(Rig& rig, std::int64_t WorkerHealth::*what, const Over
 }
 std::int64_t silent_worker_is_trusted(Rig& rig) {
   return unwell_until(rig, &WorkerHealth::silent_us,
-                      [&] { return rig.bench.machine.workers().at(kW1).suspect; });
+                      [&] { return rig.bench.machine.fleet().workers().at(kW1).suspect; });
 }
 std::int64_t hung_worker_timeout(Rig& rig) {
   return unwell_until(rig, &WorkerHealth::unexcused_us,
-                      [&] { return rig.bench.machine.workers().empty(); });
+                      [&] { return rig.bench.machine.fleet().workers().empty(); });
 }
 std::int64_t stopped_worker_timeout(Rig& rig) {
   return unwell_until(rig, &WorkerHealth::stopped_us,
-                      [&] { return rig.bench.machine.workers().empty(); });
+                      [&] { return rig.bench.machine.fleet().workers().empty(); });
 }
 std::int64_t orphan_lives(Rig& rig) {
   rig.submit([](wire::Submit& s) { s.on_disconnect = wire::OnDisconnect::kCancel; });
@@ -255,7 +255,7 @@ std::int64_t inspect_takes(Rig& rig) {
 std::int64_t helpers_tried(Rig& rig) {
   std::int64_t tries = 0;
   rig.bench.submit(rig.bench.text_submission("t"));
-  while (rig.bench.machine.preparing() > 0 && tries < 20) {
+  while (rig.bench.machine.jobs().size() > 0 && tries < 20) {
     tries += static_cast<std::int64_t>(rig.bench.messages<wire::Prepare>().size());
     rig.bench.advance_ms(rig.bench.machine.config().ingress_timeout_ms);
   }
@@ -314,7 +314,7 @@ std::int64_t deaths_until(Rig& rig, const std::function<bool()>& observe) {
 }
 std::int64_t deaths_until_alone(Rig& rig) {
   rig.set("blame.quarantine_after", 50);
-  return deaths_until(rig, [&] { return rig.bench.machine.loads().begin()->second.alone; });
+  return deaths_until(rig, [&] { return rig.bench.machine.loads().all().begin()->second.alone; });
 }
 std::int64_t deaths_until_quarantine(Rig& rig) {
   return deaths_until(rig, [&] { return rig.bench.state("r1") == RequestState::kQuarantined; });
@@ -325,8 +325,9 @@ std::int64_t deaths_until_quarantine(Rig& rig) {
 std::int64_t loads_tried(Rig& rig) {
   rig.bench.step(FromWorker{kW1, rig.bench.hello("w1")});
   std::int64_t tries = 0;
-  while (rig.bench.machine.models().at("m").row.state != ModelState::kFailed && tries < 30) {
-    rig.until([&] { return !rig.bench.machine.loads().empty(); });
+  while (rig.bench.machine.registry().models().at("m").row.state != ModelState::kFailed &&
+         tries < 30) {
+    rig.until([&] { return !rig.bench.machine.loads().all().empty(); });
     ++tries;
     rig.report("failed");
   }
@@ -338,7 +339,7 @@ std::int64_t pause_after(Rig& rig, int failures) {
   std::int64_t pause = 0;
   for (int i = 0; i < failures; ++i) {
     rig.report("failed");
-    pause = rig.until([&] { return !rig.bench.machine.loads().empty(); });
+    pause = rig.until([&] { return !rig.bench.machine.loads().all().empty(); });
   }
   return pause;
 }
@@ -351,7 +352,7 @@ std::int64_t tenth_pause(Rig& rig) {
 std::int64_t silent_load_lives(Rig& rig) {
   rig.bench.step(FromWorker{kW1, rig.bench.hello("w1")});
   const std::string first = rig.load_id();
-  return rig.until([&] { return rig.bench.machine.loads().count(first) == 0; });
+  return rig.until([&] { return rig.bench.machine.loads().all().count(first) == 0; });
 }
 std::int64_t loads_of_five_at_once(Rig& rig) {
   for (const char* name : {"a", "b", "c", "d"}) rig.bench.add_model(1024, 4, 64, true, name);
@@ -371,18 +372,19 @@ std::int64_t ten_percent_more_is_told(Rig& rig) {
   rig.bench.step(OpModel{kOperator, 1, "models.unload", "m"});
   rig.bench.step(FromWorker{kW1, rig.bench.hello("w1")});
   rig.report("ready", 1'100'000'000);
-  return static_cast<std::int64_t>(rig.bench.machine.counters().envelope_drifts);
+  return static_cast<std::int64_t>(rig.bench.machine.core().counters.envelope_drifts);
 }
 std::int64_t loads_on_three_workers(Rig& rig) {
   for (PeerId w = 0; w < 3; ++w) rig.worker(kW1 + w, "w" + std::to_string(w));
-  return static_cast<std::int64_t>(rig.bench.machine.loads().size());
+  return static_cast<std::int64_t>(rig.bench.machine.loads().all().size());
 }
 std::int64_t unfit_model_waits(Rig& rig) {
   wire::Hello hello = rig.bench.hello("w1");
   hello.memory.total = 1000;
   rig.bench.step(FromWorker{kW1, hello});
-  return rig.until(
-      [&] { return rig.bench.machine.models().at("m").row.state == ModelState::kFailed; });
+  return rig.until([&] {
+    return rig.bench.machine.registry().models().at("m").row.state == ModelState::kFailed;
+  });
 }
 std::int64_t pages_of_the_load(Rig& rig) {  // of a device with 65,100 bytes, which is all of it
   wire::Hello hello = rig.bench.hello("w1");
@@ -426,7 +428,7 @@ std::int64_t between_two_evictions(Rig& rig) {
 std::int64_t lost_load_is_counted(Rig& rig) {
   rig.bench.step(FromWorker{kW1, hello_with(rig, {"boot", 100'000, -1})});
   rig.bench.step(PeerGone{kW1});
-  return rig.until([&] { return rig.bench.machine.reserved_in("boot") == 0; });
+  return rig.until([&] { return rig.bench.machine.memory().reserved_in("boot") == 0; });
 }
 
 // ---- what goes
@@ -453,7 +455,7 @@ std::int64_t second_tenant_running_when_full(Rig& rig) {
   rig.worker();
   rig.accepted(5);
   rig.submit([](wire::Submit& s) { s.tenant = "u"; });
-  return rig.bench.machine.requests().usage().tenant("u").running;
+  return rig.bench.machine.lifecycle().requests().usage().tenant("u").running;
 }
 std::int64_t share_of_ten(Rig& rig) {
   rig.bench.step(OpPause{kOperator, 1, true});
@@ -487,7 +489,8 @@ std::int64_t alias_waits(Rig& rig) {
   op.targets = {{"next", 1}};
   op.when_ready = true;
   rig.bench.step(op);
-  return rig.until([&] { return rig.bench.machine.aliases().at("chat").row.pending.empty(); });
+  return rig.until(
+      [&] { return rig.bench.machine.aliases().all().at("chat").row.pending.empty(); });
 }
 const Canary& begin_canary(Rig& rig) {
   make_alias(rig);
@@ -498,7 +501,7 @@ const Canary& begin_canary(Rig& rig) {
   op.settings.percent = 99;
   rig.bench.step(op);
   rig.bench.make_ready(kW1);
-  return *rig.bench.machine.aliases().at("chat").canary;
+  return *rig.bench.machine.aliases().all().at("chat").canary;
 }
 std::int64_t window_lasts(Rig& rig) {
   const Canary& canary = begin_canary(rig);

@@ -278,7 +278,8 @@ TEST_F(LimitsTest, MaxRunning_AfterARestart_CountsAdoptableChoices) {
   ASSERT_TRUE(submit());
   Bench again;
   again.boot(bench.database(), 2);
-  EXPECT_EQ(again.machine.requests().usage().tenant("t"), (UsageCounters{2, 1, 32, 1, 1}));
+  EXPECT_EQ(again.machine.lifecycle().requests().usage().tenant("t"),
+            (UsageCounters{2, 1, 32, 1, 1}));
   again.connect_worker(kFirstWorker + 1, "w2");
   EXPECT_TRUE(again.dispatches().empty());
   again.advance_ms(again.machine.config().workers_adoption_window_ms);
@@ -412,8 +413,9 @@ struct RandomLoad {
         models, [&](const auto& n) { return c.model(n); }, "model ");
     each(
         workers, [&](const auto& n) { return c.worker(n); }, "worker ");
-    EXPECT_EQ(bench.machine.running_choices(), static_cast<std::int64_t>(running.size()));
-    waited += bench.machine.queued_choices() > 0 && running.size() < 48;
+    EXPECT_EQ(bench.machine.lifecycle().running_choices(),
+              static_cast<std::int64_t>(running.size()));
+    waited += bench.machine.lifecycle().queued_choices() > 0 && running.size() < 48;
   }
 };
 
@@ -429,7 +431,7 @@ TEST(Limits, Limits_WithRandomLoads_HoldAndAllAcceptedEnds) {
     }
     while (!load.running.empty()) load.end_one();
     EXPECT_EQ(load.ended, load.choices) << "something accepted never ran";
-    EXPECT_EQ(load.bench.machine.requests().usage().all(), UsageCounters());
+    EXPECT_EQ(load.bench.machine.lifecycle().requests().usage().all(), UsageCounters());
     refused += load.refused;
     waited += load.waited;
     ended += load.ended;

@@ -35,9 +35,9 @@ struct LivenessTest : testing::Test {
   }
   void ended(PeerId peer) { bench.step(WorkerHealth{peer, Process::kEnded, 0, 0, 0}); }
   void speaks(PeerId peer) { bench.step(WorkerHealth{peer, Process::kAlive, 0, 0, 0}); }
-  bool is_suspect(PeerId peer) { return bench.machine.workers().at(peer).suspect; }
-  bool is_lost(PeerId peer) { return bench.machine.workers().count(peer) == 0; }
-  const Counters& counters() { return bench.machine.counters(); }
+  bool is_suspect(PeerId peer) { return bench.machine.fleet().workers().at(peer).suspect; }
+  bool is_lost(PeerId peer) { return bench.machine.fleet().workers().count(peer) == 0; }
+  const Counters& counters() { return bench.machine.core().counters; }
 };
 
 // ---- suspect
@@ -82,14 +82,14 @@ TEST_F(LivenessTest, Suspect_WhileItLoads_RetainsTheLoad) {
   ASSERT_EQ(loads.size(), 1u);
   silent(kW1, 30'000, 900);
   bench.advance_ms(30'000);
-  EXPECT_EQ(bench.machine.loads().count(loads[0].load_id), 1u);
+  EXPECT_EQ(bench.machine.loads().all().count(loads[0].load_id), 1u);
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
   speaks(kW1);
   wire::LoadedModel ready = ready_model(loads[0].load_id);
   ready.model_sha = loads[0].model_sha;
   bench.step(FromWorker{kW1, wire::StateReport{ready}});
-  EXPECT_EQ(bench.machine.models().at("n").row.state, ModelState::kReady);
-  EXPECT_EQ(bench.machine.models().at("n").failures, 0);
+  EXPECT_EQ(bench.machine.registry().models().at("n").row.state, ModelState::kReady);
+  EXPECT_EQ(bench.machine.registry().models().at("n").failures, 0);
 }
 
 TEST_F(LivenessTest, Suspect_WhileItLoads_ItsLoadTimeoutStillHolds) {
@@ -98,7 +98,7 @@ TEST_F(LivenessTest, Suspect_WhileItLoads_ItsLoadTimeoutStillHolds) {
   ASSERT_EQ(loads.size(), 1u);
   silent(kW1, 400);
   bench.advance_ms(Config().models_load_timeout_ms + 1);
-  EXPECT_EQ(bench.machine.loads().count(loads[0].load_id), 0u);
+  EXPECT_EQ(bench.machine.loads().all().count(loads[0].load_id), 0u);
 }
 
 TEST_F(LivenessTest, Suspect_GetsNoNewModel) {
@@ -176,7 +176,7 @@ TEST_F(LivenessTest, SecondAttempt_WhenThereAreMoreThanSlots_TheRestStays) {
   bench.make_ready(kW2, "class-a", 2, 64);
   silent(kW1, 400);
   EXPECT_EQ(bench.dispatches(kW2).size(), 2u);
-  EXPECT_EQ(bench.machine.running_choices(), 4);
+  EXPECT_EQ(bench.machine.lifecycle().running_choices(), 4);
 }
 
 TEST_F(LivenessTest, SecondAttempt_WhenTheQueueIsPaused_DoesNotBegin) {
@@ -203,7 +203,7 @@ TEST_F(LivenessTest, Lost_WhenItsProcessEnded_WorkGoesOnAtOnce) {
 
 TEST_F(LivenessTest, Lost_WhenItsProcessEnded_TheSupervisorsWordStillCounts) {
   const wire::Dispatch d = start("a");
-  const std::int64_t pid = bench.machine.workers().at(kW1).hello.pid;
+  const std::int64_t pid = bench.machine.fleet().workers().at(kW1).hello.pid;
   ended(kW1);
   bench.step(WorkerExit{pid, 0, 11, false, {}});
   EXPECT_EQ(bench.machine.request(d.request_id)->choices[0].row.deaths, 1);
@@ -237,9 +237,10 @@ TEST_F(LivenessTest, Lost_WhenSilentForASecondWithoutOwnDelay_HasItsWorkRequeued
   EXPECT_FALSE(is_lost(kW1));
   silent(kW1, 1501, 1000);
   EXPECT_TRUE(is_lost(kW1));
-  EXPECT_EQ(bench.machine.queued_choices(), 1);
-  ASSERT_EQ(bench.machine.lost_workers().count("w1"), 1u);
-  EXPECT_NE(bench.machine.lost_workers().at("w1").why.find("without waiting"), std::string::npos);
+  EXPECT_EQ(bench.machine.lifecycle().queued_choices(), 1);
+  ASSERT_EQ(bench.machine.fleet().lost_workers().count("w1"), 1u);
+  EXPECT_NE(bench.machine.fleet().lost_workers().at("w1").why.find("without waiting"),
+            std::string::npos);
 }
 
 TEST_F(LivenessTest, Lost_WhenItSpeaksAgain_IsToldOnceToGreetAndRegainsNothing) {
@@ -265,7 +266,7 @@ TEST_F(LivenessTest, Lost_WhenItSpeaksAgain_IsToldOnceToGreetAndRegainsNothing) 
   EXPECT_TRUE(bench.messages<wire::Load>().empty()) << "it kept its model";
   const wire::Dispatch again = bench.dispatch(kW1);
   EXPECT_EQ(again.committed_ids, (std::vector<TokenId>{1, 2}));
-  EXPECT_TRUE(bench.machine.lost_workers().empty());
+  EXPECT_TRUE(bench.machine.fleet().lost_workers().empty());
 }
 
 TEST_F(LivenessTest, Lost_WhenItIsWellAgainAndHasNothingToSay_IsToldToGreet) {
@@ -289,7 +290,7 @@ TEST_F(LivenessTest, Lost_WhenStoppedWhileItLoads_GoesOnWithTheLoad) {
   const auto loads = bench.messages<wire::Load>(kW1);
   ASSERT_EQ(loads.size(), 1u);
   stopped(kW1, 60);
-  ASSERT_EQ(bench.machine.loads().count(loads[0].load_id), 1u);
+  ASSERT_EQ(bench.machine.loads().all().count(loads[0].load_id), 1u);
   wire::Hello hello = bench.hello("w1");
   wire::LoadedModel loading = ready_model(loads[0].load_id);
   loading.model_sha = loads[0].model_sha;
@@ -299,7 +300,7 @@ TEST_F(LivenessTest, Lost_WhenStoppedWhileItLoads_GoesOnWithTheLoad) {
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
   loading.state = "ready";
   bench.step(FromWorker{kW1, wire::StateReport{loading}});
-  EXPECT_EQ(bench.machine.models().at("n").row.state, ModelState::kReady);
+  EXPECT_EQ(bench.machine.registry().models().at("n").row.state, ModelState::kReady);
 }
 
 TEST_F(LivenessTest, Lost_WhenItsConnectionEndsToo_FallsBackToAnOlderConnection) {
@@ -309,7 +310,7 @@ TEST_F(LivenessTest, Lost_WhenItsConnectionEndsToo_FallsBackToAnOlderConnection)
   silent(kW1, 2000, 1000);
   EXPECT_TRUE(is_lost(kW1));
   bench.step(PeerGone{kW1});
-  EXPECT_EQ(bench.machine.workers().count(kNewer), 1u);
+  EXPECT_EQ(bench.machine.fleet().workers().count(kNewer), 1u);
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ TEST_F(MachineTest, PrepareJob_WhenTheHelperTakesTooLong_IsRetriedThenRefused) {
   ASSERT_EQ(bench.messages<wire::Refused>().size(), 1u);
   EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kTimeout);
   EXPECT_NE(bench.messages<wire::Refused>()[0].refusal.message.find("too long"), std::string::npos);
-  EXPECT_EQ(bench.machine.preparing(), 0);
+  EXPECT_EQ(bench.machine.jobs().size(), 0);
 }
 
 TEST_F(MachineTest, Prepare_WhenTheHelperDies_IsRetriedTwice) {
@@ -180,7 +180,7 @@ TEST_F(MachineTest, StaleFence_FromTheCurrentHolder_DoesNotDropTheNewAttempt) {
   const wire::Dispatch d2 = bench.dispatch(kW1);
   bench.tokens(kW1, d, 0, {66});
   EXPECT_TRUE(bench.messages<wire::Drop>().empty());
-  EXPECT_EQ(bench.machine.counters().stale_events, 1u);
+  EXPECT_EQ(bench.machine.core().counters.stale_events, 1u);
   EXPECT_TRUE(bench.stored_ids("r1").empty());
   bench.tokens(kW1, d2, 0, {1});
   EXPECT_EQ(bench.stored_ids("r1"), std::vector<TokenId>{1});
@@ -197,7 +197,7 @@ TEST_F(MachineTest, DuplicateTokens_WhenEqual_AreDroppedAndAcknowledged) {
   bench.tokens(kW1, d, 0, {1, 2});
   EXPECT_EQ(bench.messages<wire::Ack>()[0].items[0].upto, 4);
   EXPECT_EQ(bench.stored_ids("r1").size(), 4u);
-  EXPECT_EQ(bench.machine.counters().duplicate_tokens, 4u);
+  EXPECT_EQ(bench.machine.core().counters.duplicate_tokens, 4u);
 }
 
 TEST_F(MachineTest, DuplicateTokens_WhenDifferent_QuarantineTheWorker) {
@@ -210,8 +210,8 @@ TEST_F(MachineTest, DuplicateTokens_WhenDifferent_QuarantineTheWorker) {
   const wire::Dispatch d = bench.dispatch(bad);
   bench.tokens(bad, d, 0, {1, 2});
   bench.tokens(bad, d, 1, {9});
-  EXPECT_EQ(bench.machine.counters().violations, 1u);
-  EXPECT_TRUE(bench.machine.workers().at(bad).quarantined);
+  EXPECT_EQ(bench.machine.core().counters.violations, 1u);
+  EXPECT_TRUE(bench.machine.fleet().workers().at(bad).quarantined);
   EXPECT_EQ(bench.messages<wire::Drop>(bad).size(), 1u);
   const wire::Dispatch d2 = bench.dispatch(good);
   EXPECT_EQ(d2.committed_ids, (std::vector<TokenId>{1, 2}));
@@ -292,7 +292,7 @@ TEST_F(MachineTest, UsedPages_WhenTokensArrive_Grow) {
   ready();
   bench.submit(bench.submission("r1", 8, 62));
   const wire::Dispatch d = bench.dispatch();
-  const auto used = [&] { return bench.machine.loads().begin()->second.pages_used; };
+  const auto used = [&] { return bench.machine.loads().all().begin()->second.pages_used; };
   const auto before = used();
   bench.tokens(kW1, d, 0, {1, 2, 3, 4});  // 66 in pages of 64
   EXPECT_EQ(used(), before + 1);
@@ -442,9 +442,9 @@ TEST_F(MachineTest, Tokens_AfterTheChoiceEnded_AreAcknowledgedAndCounted) {
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
-  EXPECT_EQ(bench.machine.counters().duplicate_tokens, 0u);
+  EXPECT_EQ(bench.machine.core().counters.duplicate_tokens, 0u);
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
-  EXPECT_EQ(bench.machine.counters().duplicate_tokens, 1u);
+  EXPECT_EQ(bench.machine.core().counters.duplicate_tokens, 1u);
   EXPECT_EQ(bench.messages<wire::Ack>().at(0).items.at(0).upto, 1);
 }
 
@@ -545,7 +545,7 @@ TEST_F(MachineTest, Suspect_AfterRepeatedCrashes_RunsAloneThenIsQuarantined) {
       }
     }
     if (death == 2) {
-      EXPECT_EQ(bench.machine.running_choices(), 1);  // the suspect runs alone
+      EXPECT_EQ(bench.machine.lifecycle().running_choices(), 1);  // the suspect runs alone
     }
   }
   EXPECT_EQ(bench.state("r1"), RequestState::kQuarantined);
@@ -567,8 +567,8 @@ TEST_F(MachineTest, Quarantine_WhenOneChoiceKillsWorkers_StopsItsSiblings) {
   local_bench.step(WorkerExit{local_bench.hello("w1").pid, 0, 11, false});
   EXPECT_EQ(local_bench.state("r1"), RequestState::kQuarantined);
   EXPECT_EQ(local_bench.durability, Durability::kFull);
-  EXPECT_EQ(local_bench.machine.running_choices(), 0);
-  EXPECT_EQ(local_bench.machine.queued_choices(), 0);
+  EXPECT_EQ(local_bench.machine.lifecycle().running_choices(), 0);
+  EXPECT_EQ(local_bench.machine.lifecycle().queued_choices(), 0);
   local_bench.step(FromClient{kClient, wire::Cancel{9, "r1", ""}});
   EXPECT_EQ(local_bench.state("r1"), RequestState::kCancelled);
 }
@@ -590,9 +590,9 @@ TEST_F(MachineTest, Drain_WhileWorkRuns_StopsAdmissionAndLetsItEnd) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
-  EXPECT_FALSE(bench.machine.draining());
+  EXPECT_FALSE(bench.machine.core().draining);
   bench.step(Shutdown{10'000});
-  EXPECT_TRUE(bench.machine.draining());
+  EXPECT_TRUE(bench.machine.core().draining);
   EXPECT_FALSE(bench.stop);
   bench.submit(bench.submission("r2"));
   EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kDraining);

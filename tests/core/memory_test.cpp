@@ -170,7 +170,7 @@ class History {
         if (!p.alive) continue;
         for (const auto& [id, load] : p.held) held += load.reserved;
       }
-      for (const auto& [id, load] : bench_.machine.loads()) {
+      for (const auto& [id, load] : bench_.machine.loads().all()) {
         if (keys.count(load.row.worker_key) > 0) rows += load.row.bytes;
       }
       const std::int64_t most = hosts_[h].total / 100 * percent();
@@ -432,7 +432,9 @@ struct MemoryTest : testing::Test {
   void level(std::vector<MemoryPool> pools) {
     bench.step(MemoryLevel{"h", std::move(pools), bench.now.mono_us});
   }
-  const Model& model(const std::string& name = "m") { return bench.machine.models().at(name); }
+  const Model& model(const std::string& name = "m") {
+    return bench.machine.registry().models().at(name);
+  }
 };
 
 // One model takes 65'100 bytes as requested, 17'100 at least.
@@ -451,7 +453,7 @@ TEST_F(MemoryTest, TwoWorkers_WhenAModelFitsOnce_OneLoadsItAndTheOtherSaysWhy) {
   bench.step(FromWorker{kW2, pocl});
   bench.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
   EXPECT_EQ(loads_on(kW1) + loads_on(kW2), 1u);
-  EXPECT_EQ(bench.machine.reserved_in("boot"), kOne);
+  EXPECT_EQ(bench.machine.memory().reserved_in("boot"), kOne);
   std::string why;
   for (const DeviceVerdict& v : model().devices) {
     if (v.verdict == Verdict::kNoFreeMemory) why = v.why;
@@ -469,17 +471,18 @@ TEST_F(MemoryTest, ASecondLoad_WhenOneIsInTheSameMemory_ComesWholeOrNotAtAll) {
   level({{"boot", 150'000, -1}});
   bench.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
   EXPECT_EQ(loads_on(kW2), 1u);
-  EXPECT_EQ(bench.machine.reserved_in("boot"), 2 * kOne);
+  EXPECT_EQ(bench.machine.memory().reserved_in("boot"), 2 * kOne);
 }
 
 TEST_F(MemoryTest, AGroupWithALimit_WhenTheMachineHasMore_BoundsItsOwnWorkers) {
   bench.add_model();
   connect(kW1, "w1", {{"boot", 1'000'000, -1}, {"boot:7", 20'000, -1}});
   EXPECT_EQ(loads_on(kW1), 1u);
-  EXPECT_LE(bench.machine.reserved_in("boot:7"), 18'000);
+  EXPECT_LE(bench.machine.memory().reserved_in("boot:7"), 18'000);
   connect(kW2, "w2", {{"boot", 1'000'000, -1}});
   EXPECT_EQ(loads_on(kW2), 1u);
-  EXPECT_EQ(bench.machine.reserved_in("boot"), kOne + bench.machine.reserved_in("boot:7"));
+  EXPECT_EQ(bench.machine.memory().reserved_in("boot"),
+            kOne + bench.machine.memory().reserved_in("boot:7"));
 }
 
 TEST_F(MemoryTest, OtherPrograms_WhenTheyUseTheMachine_LeaveLessForLoads) {
@@ -500,7 +503,7 @@ TEST_F(MemoryTest, LostWorker_UntilItsProcessHasEnded_RetainsItsMemory) {
   bench.step(PeerGone{kW1});  // while it loads
   bench.advance_ms(5000);
   EXPECT_EQ(loads_on(kW2), 0u) << "it may be at it still";
-  EXPECT_EQ(bench.machine.reserved_in("boot"), kOne);
+  EXPECT_EQ(bench.machine.memory().reserved_in("boot"), kOne);
   WorkerExit exit;
   exit.pid = bench.hello("w1").pid;
   exit.signal = 9;
@@ -550,7 +553,7 @@ TEST_F(MemoryTest, FailedLoads_WhenTheDaemonStartsAgain_AreStillCounted) {
   EXPECT_EQ(model().failures, 1);
   Bench again;
   again.boot(bench.database(), 2);
-  EXPECT_EQ(again.machine.models().at("m").failures, 1);
+  EXPECT_EQ(again.machine.registry().models().at("m").failures, 1);
 }
 
 TEST_F(MemoryTest, APressedMachine_WhenModelsAreIdle_UnloadsThoseAndLoadsNothing) {
@@ -569,7 +572,7 @@ TEST_F(MemoryTest, APressedMachine_WhenModelsAreIdle_UnloadsThoseAndLoadsNothing
   ASSERT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
   EXPECT_EQ(model("b").row.state, ModelState::kDraining) << "the pinned one goes last";
   bench.unloaded(kW1);
-  EXPECT_EQ(bench.machine.counters().memory_pressures, 1u);
+  EXPECT_EQ(bench.machine.core().counters.memory_pressures, 1u);
   bench.add_model(1024, 4, 64, true, "c");
   EXPECT_EQ(loads_on(kW1), 0u) << "nothing is loaded";
   EXPECT_NE(model("c").devices.at(0).why.find("memory is short"), std::string::npos);
@@ -608,7 +611,7 @@ TEST_F(MemoryTest, MemoryReports_WhenTheyCross_UseTheNewest) {
   late.memory.pools = {{"boot", 100'000, 90'000}};
   late.memory.at_us = bench.now.mono_us - 500;
   bench.step(FromWorker{kW1, late});
-  EXPECT_EQ(bench.machine.pools().at("boot").last.available, 50'000);
+  EXPECT_EQ(bench.machine.memory().pools().at("boot").last.available, 50'000);
 }
 
 TEST_F(MemoryTest, SecondWorker_WhenItsLoadsAreDivided_CountsOnEachPart) {

@@ -45,8 +45,8 @@ TEST_F(OperatorTest, MovedRequest_WithAHigherPriority_GoesBeforeOlderOnes) {
   EXPECT_TRUE(done());
   EXPECT_EQ(bench.durability, Durability::kFull);
   EXPECT_EQ(bench.written<UpdateRequest>().back().priority, PriorityClass::kInteractive);
-  EXPECT_EQ(bench.machine.info(*bench.machine.request("urgent")).queue_position, 0);
-  EXPECT_EQ(bench.machine.info(*bench.machine.request("old")).queue_position, 1);
+  EXPECT_EQ(bench.machine.lifecycle().info(*bench.machine.request("urgent")).queue_position, 0);
+  EXPECT_EQ(bench.machine.lifecycle().info(*bench.machine.request("old")).queue_position, 1);
 }
 
 TEST_F(OperatorTest, MovedRequest_AfterARestart_RetainsItsPriorityClass) {
@@ -71,16 +71,16 @@ TEST_F(OperatorTest, MovedRequest_WhileQuarantined_StaysQuarantined) {
   bench.step(OpMove{kOperator, 1, "r1", PriorityClass::kInteractive});
   EXPECT_TRUE(done());
   EXPECT_EQ(bench.state("r1"), RequestState::kQuarantined);
-  EXPECT_EQ(bench.machine.queued_choices(), 0);
+  EXPECT_EQ(bench.machine.lifecycle().queued_choices(), 0);
   bench.step(OpPause{kOperator, 2, true});
   bench.submit(bench.submission("r2"));
   bench.step(OpRequeue{kOperator, 3, "r1"});
   EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
-  EXPECT_EQ(bench.machine.queued_choices(), 2);
-  EXPECT_EQ(bench.machine.info(*bench.machine.request("r1")).queue_position, 0);
+  EXPECT_EQ(bench.machine.lifecycle().queued_choices(), 2);
+  EXPECT_EQ(bench.machine.lifecycle().info(*bench.machine.request("r1")).queue_position, 0);
   EXPECT_EQ(bench.written<UpdateRequest>().back().error_code, "");
   EXPECT_EQ(bench.written<UpdateChoice>().back().row.deaths_index, -1);
-  EXPECT_EQ(bench.machine.quarantined(), 0);
+  EXPECT_EQ(bench.machine.lifecycle().quarantined(), 0);
 }
 
 TEST_F(OperatorTest, RequeuedRequest_WhenOlderNewOnesWait_GoesFirst) {
@@ -132,7 +132,7 @@ TEST_F(OperatorTest, QuarantinedRequest_WhenReleased_HasACleanRecord) {
   for (std::int64_t death = 0; bench.state("r1") != RequestState::kQuarantined; ++death) {
     ASSERT_LT(death, 20) << "never quarantined";
     // Each time the worker dies of a crash with the request on it, and a new one comes.
-    bench.step(WorkerExit{bench.machine.workers().at(peer).hello.pid, 0, 11, false});
+    bench.step(WorkerExit{bench.machine.fleet().workers().at(peer).hello.pid, 0, 11, false});
     bench.connect_worker(++peer, "w1");
     bench.advance_ms(5'000);
   }
@@ -158,14 +158,14 @@ TEST_F(OperatorTest, DrainedWorker_AfterAReconnectOrRestart_GetsNothingNew) {
   bench.step(FromWorker{kW1 + 1, bench.hello("w1")});  // a reconnect does not forget it
   EXPECT_EQ(bench.messages<wire::Drain>(kW1 + 1).size(), 1u) << "the worker is told again";
   bench.make_ready(kW1 + 1);
-  EXPECT_TRUE(bench.machine.workers().at(kW1 + 1).draining);
+  EXPECT_TRUE(bench.machine.fleet().workers().at(kW1 + 1).draining);
   Bench again;
   again.boot(bench.database(), 2);
   again.connect_worker(kW1 + 2, "w1");
-  EXPECT_TRUE(again.machine.workers().at(kW1 + 2).draining);
+  EXPECT_TRUE(again.machine.fleet().workers().at(kW1 + 2).draining);
 
   bench.step(OpWorker{kOperator, 2, "w1", false});
-  EXPECT_FALSE(bench.machine.workers().at(kW1 + 1).draining);
+  EXPECT_FALSE(bench.machine.fleet().workers().at(kW1 + 1).draining);
   bench.step(OpWorker{kOperator, 3, "w9", true});
   EXPECT_EQ(refusal(), Errc::kNotFound);
 }

@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "control/core/admission.h"
 #include "control/core/queue.h"
 #include "tests/core/bench_machine.h"
 
@@ -391,15 +392,15 @@ TEST_F(StreamTest, Fin_WhenItFailsTwice_IsSentAThirdTime) {
   bench.advance_ms(20);
   EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
   bench.advance_ms(1'000);
-  EXPECT_EQ(bench.machine.streams(), 0);
+  EXPECT_EQ(bench.machine.streams().size(), 0);
 }
 
 TEST_F(StreamTest, FinishedStream_AfterItsTime_IsRemoved) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 64}});
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
-  EXPECT_EQ(bench.machine.streams(), 1);
+  EXPECT_EQ(bench.machine.streams().size(), 1);
   bench.advance_ms(1'000);
-  EXPECT_EQ(bench.machine.streams(), 0);
+  EXPECT_EQ(bench.machine.streams().size(), 0);
   EXPECT_EQ(bench.machine.request("r1")->subscribers, 0);
 }
 
@@ -452,7 +453,7 @@ TEST(Forecast, Eta_AfterChoicesHaveEnded_FollowsTheMeanServiceTime) {
   bench.step(FromWorker{kW1, bench.hello("w1")});
   bench.make_ready(kW1, "class-a", 2);
   const auto forecast = [&](const std::string& id) {
-    const wire::RequestInfo info = bench.machine.info(*bench.machine.request(id));
+    const wire::RequestInfo info = bench.machine.lifecycle().info(*bench.machine.request(id));
     return std::make_pair(info.queue_position, info.eta_ms);
   };
   for (const char* id : {"a", "b", "c", "d", "e"}) bench.submit(bench.submission(id));
@@ -467,7 +468,7 @@ TEST(Forecast, Eta_AfterChoicesHaveEnded_FollowsTheMeanServiceTime) {
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
   EXPECT_EQ(forecast("d"), std::make_pair(std::int64_t{0}, std::int64_t{400}));
   EXPECT_EQ(forecast("e"), std::make_pair(std::int64_t{1}, std::int64_t{800}));
-  EXPECT_EQ(bench.machine.info(*bench.machine.request("e")).prompt_tokens,
+  EXPECT_EQ(bench.machine.lifecycle().info(*bench.machine.request("e")).prompt_tokens,
             std::vector<std::int64_t>{4});
   // The mean follows slowly: one of 2,400 ms moves it by a sixteenth of the difference.
   d.request_id = "b";
@@ -491,7 +492,7 @@ TEST(Placement, FailedModel_WhileRequestsWait_FailsItsOwnOnly) {
   }
   bench.step(FromWorker{kW1, bench.hello("w1")});
   wire::StateReport report;
-  for (const auto& [id, load] : bench.machine.loads()) {
+  for (const auto& [id, load] : bench.machine.loads().all()) {
     if (load.row.model == "bad") report.model.load_id = id;
   }
   report.model.state = "failed";
@@ -507,7 +508,7 @@ TEST(Placement, Load_WhileItReports_DoesNotTimeOut) {
   bench.add_model();
   bench.step(FromWorker{kW1, bench.hello("w1")});
   const wire::Load load = bench.messages<wire::Load>(kW1).at(0);
-  const auto state = [&] { return bench.machine.loads().begin()->second.row.state; };
+  const auto state = [&] { return bench.machine.loads().all().begin()->second.row.state; };
   wire::StateReport report;
   report.model.load_id = load.load_id;
   report.model.state = "loading";
@@ -515,12 +516,12 @@ TEST(Placement, Load_WhileItReports_DoesNotTimeOut) {
     bench.advance_ms(bench.machine.config().models_load_timeout_ms * 3 / 4);
     report.model.progress = 0.2 * i;
     bench.step(FromWorker{kW1, report});
-    ASSERT_EQ(bench.machine.loads().size(), 1u);
+    ASSERT_EQ(bench.machine.loads().all().size(), 1u);
     EXPECT_EQ(state(), ModelState::kLoading);
-    EXPECT_EQ(bench.machine.models().at("m").failures, 0);
+    EXPECT_EQ(bench.machine.registry().models().at("m").failures, 0);
   }
   bench.advance_ms(bench.machine.config().models_load_timeout_ms);
-  EXPECT_EQ(bench.machine.models().at("m").failures, 1);
+  EXPECT_EQ(bench.machine.registry().models().at("m").failures, 1);
 }
 
 /// Another file under the same name is refused while requests or loads use the old one.
@@ -550,7 +551,7 @@ struct Registration : testing::Test {
       if (const auto* result = std::get_if<SendOpResult>(&o)) refusal = result->refusal;
     }
   }
-  std::string sha() { return bench.machine.models().at("m").row.sha; }
+  std::string sha() { return bench.machine.registry().models().at("m").row.sha; }
 };
 
 TEST_F(Registration, NewFile_WhileTheOldOneIsLoaded_IsRefused) {
@@ -593,11 +594,11 @@ TEST(Placement, Load_WhenReadyOrDraining_NeedsNoReports) {
   bench.add_model();
   bench.connect_worker(kW1, "w1");
   bench.advance_ms(2 * bench.machine.config().models_load_timeout_ms);
-  EXPECT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kReady);
+  EXPECT_EQ(bench.machine.loads().all().begin()->second.row.state, ModelState::kReady);
   bench.submit(bench.submission("r1"));
   bench.step(OpModel{Bench::kOperator, 1, "models.unload", "m"});
   bench.advance_ms(2 * bench.machine.config().models_load_timeout_ms);
-  EXPECT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kDraining);
+  EXPECT_EQ(bench.machine.loads().all().begin()->second.row.state, ModelState::kDraining);
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
 }
 
@@ -608,9 +609,9 @@ TEST(Placement, DrainingLoad_WhenItsWorkerGoes_Ends) {
   bench.connect_worker(kW1, "w1");
   bench.submit(bench.submission("r1"));
   bench.step(OpModel{Bench::kOperator, 1, "models.unload", "m"});
-  EXPECT_EQ(bench.machine.loads().begin()->second.row.state, ModelState::kDraining);
+  EXPECT_EQ(bench.machine.loads().all().begin()->second.row.state, ModelState::kDraining);
   bench.step(PeerGone{kW1});
-  EXPECT_TRUE(bench.machine.loads().empty());
+  EXPECT_TRUE(bench.machine.loads().all().empty());
   EXPECT_EQ(bench.written<PutLoad>().back().row.state, ModelState::kUnloaded);
 }
 
@@ -622,10 +623,10 @@ TEST(Placement, Request_WhenItsModelIsNotLoaded_LoadsItOnDemand) {
   EXPECT_TRUE(bench.messages<wire::Load>().empty());
   bench.submit(bench.submission("r1"));
   ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
-  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kPlacing);
+  EXPECT_EQ(bench.machine.registry().models().at("m").row.state, ModelState::kPlacing);
   bench.make_ready(kW1);
   EXPECT_EQ(bench.dispatch(kW1).request_id, "r1");
-  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kReady);
+  EXPECT_EQ(bench.machine.registry().models().at("m").row.state, ModelState::kReady);
 }
 
 TEST(Placement, Load_WhenItFailsRepeatedly_BacksOffThenFailsTheModel) {
@@ -649,7 +650,7 @@ TEST(Placement, Load_WhenItFailsRepeatedly_BacksOffThenFailsTheModel) {
       bench.advance_ms(500 << i);
     }
   }
-  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kFailed);
+  EXPECT_EQ(bench.machine.registry().models().at("m").row.state, ModelState::kFailed);
   EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
   bench.submit(bench.submission("r2"));
   EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kModelFailed);
@@ -667,7 +668,7 @@ TEST(Placement, Load_WhenTheFileIsInvalid_IsNotRetried) {
   report.model.state = "failed";
   report.model.reason = "file_invalid: no";
   bench.step(FromWorker{kW1, report});
-  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kFailed);
+  EXPECT_EQ(bench.machine.registry().models().at("m").row.state, ModelState::kFailed);
 }
 
 // Kills from outside say nothing about the model, but nothing is tried without end.
@@ -687,11 +688,11 @@ TEST(Placement, Load_WhenItsWorkerIsLost_UsesUpATry) {
       hello.pid = 5'000 + i;
       bench.step(FromWorker{peer, hello});
       bench.advance_ms(40'000);
-      if (bench.machine.models().at("m").row.state == ModelState::kFailed) break;
+      if (bench.machine.registry().models().at("m").row.state == ModelState::kFailed) break;
       bench.step(PeerGone{peer});
       bench.step(WorkerExit{hello.pid, 0, signal, false});
     }
-    EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kFailed);
+    EXPECT_EQ(bench.machine.registry().models().at("m").row.state, ModelState::kFailed);
     EXPECT_EQ(bench.state("r1"), RequestState::kFailed);
   }
 }
@@ -711,7 +712,7 @@ TEST(Placement, SecondModel_WhenMemoryIsForOne_WaitsForTheEvictionOfTheIdleOne) 
   EXPECT_TRUE(bench.messages<wire::Load>(kW1).empty());
   bench.unloaded(kW1);
   ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
-  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kUnloaded);
+  EXPECT_EQ(bench.machine.registry().models().at("m").row.state, ModelState::kUnloaded);
   bench.make_ready(kW1);
   bench.submit(bench.submission("r1"));  // wants "m" back; "other" is idle now
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
@@ -724,7 +725,7 @@ TEST(Placement, Model_WhenItFitsNoDevice_IsRefusedWithItsNumbers) {
   wire::Hello hello = bench.hello("w1");
   hello.memory.total = 10'000;
   bench.step(FromWorker{kW1, hello});
-  const ModelRow& row = bench.machine.models().at("m").row;
+  const ModelRow& row = bench.machine.registry().models().at("m").row;
   EXPECT_EQ(row.state, ModelState::kPlacing);  // another device may still connect
   bench.submit(bench.submission("r1"));
   hello = bench.hello("w2");
@@ -757,7 +758,7 @@ TEST(Placement, WaitingModel_WhenALargerDeviceComesInTime_IsLoadedThere) {
   bench.step(FromWorker{kW2, bench.hello("w2")});
   EXPECT_EQ(bench.messages<wire::Load>(kW2).size(), 1u);
   bench.advance_ms(10);
-  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kPlacing);
+  EXPECT_EQ(bench.machine.registry().models().at("m").row.state, ModelState::kPlacing);
 }
 
 TEST(Placement, Replica_WhenSeveralDevicesFit_GoesToTheMostFreeMemoryAndSaysWhy) {
@@ -783,7 +784,7 @@ TEST(Placement, Replica_WhenSeveralDevicesFit_GoesToTheMostFreeMemoryAndSaysWhy)
   ASSERT_EQ(bench.messages<wire::Load>(kW2 + 1).size(), 1u);
   EXPECT_EQ(bench.messages<wire::Load>().size(), 1u);
   EXPECT_EQ(bench.messages<wire::Load>()[0].threads, 1);
-  const auto& devices = bench.machine.models().at("m").devices;
+  const auto& devices = bench.machine.registry().models().at("m").devices;
   ASSERT_EQ(devices.size(), 4u);
   EXPECT_EQ(devices[0].worker_key, "large");
   EXPECT_EQ(devices[0].why, "needs 17100 bytes, free 180000");
@@ -828,7 +829,7 @@ TEST(Placement, PausedWorker_WhenItReconnects_RetainsItsWeights) {
   const std::string load_id = bench.messages<wire::Load>(kW1)[0].load_id;
   bench.make_ready(kW1);
   bench.step(PeerGone{kW1});
-  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kPlacing);
+  EXPECT_EQ(bench.machine.registry().models().at("m").row.state, ModelState::kPlacing);
   wire::Hello hello = bench.hello("w1");
   wire::LoadedModel model;
   model.load_id = load_id;
@@ -840,7 +841,7 @@ TEST(Placement, PausedWorker_WhenItReconnects_RetainsItsWeights) {
   bench.step(FromWorker{kW2, hello});
   EXPECT_TRUE(bench.messages<wire::Load>().empty());
   EXPECT_TRUE(bench.messages<wire::Unload>().empty());
-  EXPECT_EQ(bench.machine.models().at("m").row.state, ModelState::kReady);
+  EXPECT_EQ(bench.machine.registry().models().at("m").row.state, ModelState::kReady);
 }
 
 TEST(Placement, Worker_WhenItsSlotsAreFull_GetsNoMore) {
@@ -849,8 +850,8 @@ TEST(Placement, Worker_WhenItsSlotsAreFull_GetsNoMore) {
   bench.add_model();
   bench.connect_worker(kW1, "w1");
   for (int i = 0; i < 6; ++i) bench.submit(bench.submission("r" + std::to_string(i)));
-  EXPECT_EQ(bench.machine.running_choices(), 4);
-  EXPECT_EQ(bench.machine.queued_choices(), 2);
+  EXPECT_EQ(bench.machine.lifecycle().running_choices(), 4);
+  EXPECT_EQ(bench.machine.lifecycle().queued_choices(), 2);
   bench.step(OpPause{Bench::kOperator, 1, true});
   bench.step(FromClient{1, wire::Cancel{1, "r0", ""}});
   EXPECT_TRUE(bench.dispatches().empty());

@@ -37,7 +37,9 @@ struct PoolTest : testing::Test {
     bench.make_ready(kW1);
     ASSERT_EQ(state("a"), ModelState::kReady);
   }
-  ModelState state(const std::string& name) { return bench.machine.models().at(name).row.state; }
+  ModelState state(const std::string& name) {
+    return bench.machine.registry().models().at(name).row.state;
+  }
   void ask_for(const std::string& model, const std::string& id) {
     wire::Submit submit = bench.submission(id);
     submit.model = model;
@@ -107,7 +109,7 @@ TEST_F(PoolTest, Eviction_WhenSeveralAreIdle_TakesTheLeastRecentlyUsedOnly) {
     local_bench.add_model(1024, 4, 16, true, "c");
     ASSERT_EQ(local_bench.messages<wire::Unload>(kW1).size(), 1u);
     const std::string goes = local_bench.messages<wire::Unload>(kW1)[0].load_id;
-    EXPECT_EQ(local_bench.machine.loads().at(goes).row.model, a_last ? "b" : "a");
+    EXPECT_EQ(local_bench.machine.loads().all().at(goes).row.model, a_last ? "b" : "a");
     local_bench.unloaded(kW1);
     EXPECT_EQ(local_bench.messages<wire::Load>(kW1).size(), 1u);
   }
@@ -136,7 +138,7 @@ TEST_F(PoolTest, Placement_WhenAnEvictionIsUnderWay_WaitsForIt) {
   // "a" is idle, but "b" is on its way out: only its end is waited for.
   local_bench.add_model(1024, 4, 64, true, "c");
   EXPECT_TRUE(local_bench.messages<wire::Unload>().empty());
-  const auto& devices = local_bench.machine.models().at("c").devices;
+  const auto& devices = local_bench.machine.registry().models().at("c").devices;
   ASSERT_EQ(devices.size(), 2u);
   EXPECT_EQ(devices[0].worker_key, "w101");
   EXPECT_FALSE(devices[0].fits_after_drain);
@@ -146,7 +148,7 @@ TEST_F(PoolTest, Placement_WhenAnEvictionIsUnderWay_WaitsForIt) {
   local_bench.tokens(kW2, running["b"], 0, {1}, FinishReason::kStop);
   local_bench.unloaded(kW2);
   EXPECT_EQ(local_bench.messages<wire::Load>(kW2).size(), 1u);
-  EXPECT_EQ(local_bench.machine.models().at("a").row.state, ModelState::kReady);
+  EXPECT_EQ(local_bench.machine.registry().models().at("a").row.state, ModelState::kReady);
 }
 
 TEST_F(PoolTest, PinnedModel_AfterARestart_IsNotEvicted) {
@@ -158,14 +160,14 @@ TEST_F(PoolTest, PinnedModel_AfterARestart_IsNotEvicted) {
   EXPECT_EQ(state("a"), ModelState::kReady);
   Bench again(config());
   again.boot(bench.database(), 2);
-  EXPECT_TRUE(again.machine.models().at("a").pinned);
-  EXPECT_FALSE(again.machine.models().at("b").pinned);
+  EXPECT_TRUE(again.machine.registry().models().at("a").pinned);
+  EXPECT_FALSE(again.machine.registry().models().at("b").pinned);
   operate("models.unpin", "a");
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
 }
 
 TEST_F(PoolTest, DwellTime_AfterARestart_BeginsAgain) {
-  const std::string load_id = bench.machine.loads().begin()->first;
+  const std::string load_id = bench.machine.loads().all().begin()->first;
   Bench again(config());
   again.now.mono_us = 60'000'000;
   again.boot(bench.database(), 2);
@@ -233,7 +235,7 @@ TEST_F(PoolTest, EvictedModel_WhenTheOtherFitsNowhere_ComesBackAtOnce) {
   EXPECT_TRUE(local_bench.messages<wire::Load>().empty());
   local_bench.advance_ms(local_bench.machine.config().models_load_backoff_ms);
   local_bench.advance_ms(local_bench.machine.config().models_fleet_wait_ms);
-  EXPECT_EQ(local_bench.machine.models().at("b").row.state, ModelState::kFailed);
+  EXPECT_EQ(local_bench.machine.registry().models().at("b").row.state, ModelState::kFailed);
   ASSERT_EQ(local_bench.messages<wire::Load>(kW2).size(), 1u);
   EXPECT_EQ(local_bench.messages<wire::Load>(kW2)[0].model_sha, "sha-a");
 }
@@ -250,9 +252,9 @@ TEST_F(PoolTest, Loads_WithOnePermit_RunOneAtATime) {
   local_bench.step(FromWorker{kW2, local_bench.hello("w2")});
   EXPECT_TRUE(local_bench.messages<wire::Load>().empty());
   // a on w1, then a on w2, then b on both: one after the other.
-  EXPECT_EQ(local_bench.machine.loads().size(), 1u);
+  EXPECT_EQ(local_bench.machine.loads().all().size(), 1u);
   for (std::size_t loaded = 1; loaded < 4; ++loaded) {
-    const auto& loads = local_bench.machine.loads();
+    const auto& loads = local_bench.machine.loads().all();
     const auto waiting = std::find_if(loads.begin(), loads.end(), [](const auto& item) {
       return item.second.row.state != ModelState::kReady;
     });
@@ -265,7 +267,7 @@ TEST_F(PoolTest, Loads_WithOnePermit_RunOneAtATime) {
     report.model.pages_total = 64;
     local_bench.step(FromWorker{waiting->second.worker, report});
     EXPECT_EQ(local_bench.messages<wire::Load>().size(), 1u) << loaded;
-    EXPECT_EQ(local_bench.machine.loads().size(), loaded + 1);
+    EXPECT_EQ(local_bench.machine.loads().all().size(), loaded + 1);
   }
 }
 
@@ -293,9 +295,9 @@ TEST_F(PoolTest, MemoryDrift_WhenALoadTakesMore_IsCountedAndAlarmed) {
   load_with(0);  // not measured
   load_with(-1);
   load_with(8 << 20);  // the process itself moves by as much
-  EXPECT_EQ(local_bench.machine.counters().envelope_drifts, 0u);
+  EXPECT_EQ(local_bench.machine.core().counters.envelope_drifts, 0u);
   load_with(100 << 20);
-  EXPECT_EQ(local_bench.machine.counters().envelope_drifts, 1u);
+  EXPECT_EQ(local_bench.machine.core().counters.envelope_drifts, 1u);
   EXPECT_EQ(alarms, 1);
   Load large;
   large.row.bytes = 1 << 30;
@@ -313,7 +315,7 @@ TEST_F(PoolTest, EvictedModel_WhenRemovedMeanwhile_StaysAway) {
   bench.unloaded(kW1);
   const std::string of_b = bench.messages<wire::Load>(kW1).at(0).load_id;
   operate("models.remove", "a");
-  ASSERT_EQ(bench.machine.models().count("a"), 0u);
+  ASSERT_EQ(bench.machine.registry().models().count("a"), 0u);
   wire::StateReport report;
   report.model.load_id = of_b;
   report.model.state = "failed";
@@ -330,15 +332,15 @@ TEST_F(PoolTest, EvictedModel_WhenFailedMeanwhile_StaysFailed) {
   bench.step(OpConfig{Bench::kOperator, 1, "config.set", "ann", {{"models.roots", "/other"}}, {}});
   operate("models.load", "a");
   ASSERT_EQ(state("a"), ModelState::kFailed);
-  const std::string why = bench.machine.models().at("a").row.reason;
+  const std::string why = bench.machine.registry().models().at("a").row.reason;
   wire::StateReport report;
   report.model.load_id = of_b;
   report.model.state = "failed";
   bench.step(FromWorker{kW1, report});
   EXPECT_EQ(state("b"), ModelState::kFailed);
   EXPECT_EQ(state("a"), ModelState::kFailed);
-  EXPECT_FALSE(bench.machine.models().at("a").row.load_requested);
-  EXPECT_EQ(bench.machine.models().at("a").row.reason, why);
+  EXPECT_FALSE(bench.machine.registry().models().at("a").row.load_requested);
+  EXPECT_EQ(bench.machine.registry().models().at("a").row.reason, why);
 }
 
 /// A load that drains already is counted: no model goes whose room is not needed, and one whose
@@ -368,7 +370,7 @@ TEST_F(PoolTest, DrainingLoad_WhenALargerModelWaits_IsCounted) {
       continue;
     }
     ASSERT_EQ(unloads.size(), 1u);
-    EXPECT_EQ(local_bench.machine.loads().at(unloads[0].load_id).row.model, "b");
+    EXPECT_EQ(local_bench.machine.loads().all().at(unloads[0].load_id).row.model, "b");
   }
 }
 

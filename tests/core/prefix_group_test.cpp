@@ -89,7 +89,7 @@ TEST_F(PrefixGroup, Cached_WhenAWorkerTellsIt_IsCountedForTheGroup) {
     tokens.events.push_back(event);
     bench.step(FromWorker{kWorker, tokens});
   }
-  const auto& groups = bench.machine.stats().prefix_groups;
+  const auto& groups = bench.machine.core().stats.prefix_groups;
   ASSERT_EQ(groups.count("tenant a"), 1u);
   EXPECT_EQ(groups.at("tenant a").tokens, 12u);      // three prompts of four tokens
   EXPECT_EQ(groups.at("tenant a").cached, 3u + 4u);  // a worker cannot claim more than there is

@@ -75,7 +75,7 @@ struct RegistrationTest : testing::Test {
     bench.step(OpModel{Bench::kOperator, 6, verb, "m"});
     return answer();
   }
-  const ModelRow& row() { return bench.machine.models().at("m").row; }
+  const ModelRow& row() { return bench.machine.registry().models().at("m").row; }
   void connect(PeerId peer, const char* key) {
     wire::Hello hello = bench.hello(key);
     hello.threads = 8;
@@ -142,7 +142,7 @@ TEST_F(RegistrationTest, ModelAndAliasNames_WhenTooLong_AreRefused) {
   alias.name += "a";
   bench.step(alias);
   EXPECT_EQ(answer(), Errc::kUsage);
-  EXPECT_EQ(bench.machine.aliases().size(), 1u);
+  EXPECT_EQ(bench.machine.aliases().all().size(), 1u);
   add.name = "x";
   add.path.clear();
   EXPECT_FALSE(read(file()));
@@ -155,39 +155,39 @@ TEST_F(RegistrationTest, Inspected_WhenFromAnotherHelperOrRepeated_IsIgnored) {
   event.inspected.job = bench.messages<wire::Inspect>(Bench::kHelper).at(0).job;
   event.peer = Bench::kHelper + 1;
   bench.step(event);
-  EXPECT_TRUE(bench.machine.models().empty());
+  EXPECT_TRUE(bench.machine.registry().models().empty());
   event.peer = Bench::kHelper;
   bench.step(event);
   EXPECT_EQ(answer(), Errc::kInternal);
-  EXPECT_EQ(bench.machine.preparing(), 0);
+  EXPECT_EQ(bench.machine.jobs().size(), 0);
   bench.step(event);
   EXPECT_EQ(answer(), Errc::kTimeout) << "nobody is answered twice";
   bench.submit(bench.text_submission("t1"));
   wire::Prepare job = bench.messages<wire::Prepare>(Bench::kHelper).at(0);
   event.inspected.job = job.job;
   bench.step(event);
-  EXPECT_EQ(bench.machine.preparing(), 1) << "a request's text is no file";
+  EXPECT_EQ(bench.machine.jobs().size(), 1) << "a request's text is no file";
   bench.step(add);
   wire::Prepared prepared;
   prepared.job = bench.messages<wire::Inspect>(Bench::kHelper).at(0).job;
   prepared.ok = true;
   prepared.ids = {{1}};
   bench.step(PreparedEvent{Bench::kHelper, prepared});
-  EXPECT_EQ(bench.machine.preparing(), 2) << "nor a file a request's text";
+  EXPECT_EQ(bench.machine.jobs().size(), 2) << "nor a file a request's text";
 }
 
 TEST_F(RegistrationTest, InspectJob_WhileTheFileIsRead_HasItsRequest) {
-  EXPECT_EQ(bench.machine.inspect_request(1), nullptr);
+  EXPECT_EQ(bench.machine.jobs().inspect_request(1), nullptr);
   bench.step(add);
   InspectedEvent event = file();
   event.inspected.job = bench.messages<wire::Inspect>(Bench::kHelper).at(0).job;
-  ASSERT_NE(bench.machine.inspect_request(event.inspected.job), nullptr);
-  EXPECT_EQ(bench.machine.inspect_request(event.inspected.job)->name, "m");
+  ASSERT_NE(bench.machine.jobs().inspect_request(event.inspected.job), nullptr);
+  EXPECT_EQ(bench.machine.jobs().inspect_request(event.inspected.job)->name, "m");
   bench.step(event);
-  EXPECT_EQ(bench.machine.inspect_request(event.inspected.job), nullptr);
+  EXPECT_EQ(bench.machine.jobs().inspect_request(event.inspected.job), nullptr);
   bench.submit(bench.text_submission("t1"));
   const auto text = bench.messages<wire::Prepare>(Bench::kHelper).at(0).job;
-  EXPECT_EQ(bench.machine.inspect_request(text), nullptr) << "a text has no such wish";
+  EXPECT_EQ(bench.machine.jobs().inspect_request(text), nullptr) << "a text has no such wish";
 }
 
 TEST_F(RegistrationTest, Model_WhenOnlyEndedOrOthersRequestsExist_CanBeReplaced) {
@@ -204,7 +204,7 @@ TEST_F(RegistrationTest, Model_WhenOnlyEndedOrOthersRequestsExist_CanBeReplaced)
   EXPECT_TRUE(read(file("sha-other")));
   EXPECT_EQ(row().sha, "sha-other");
   EXPECT_EQ(operate("models.remove"), Errc::kInternal);
-  EXPECT_EQ(bench.machine.models().count("m"), 0u);
+  EXPECT_EQ(bench.machine.registry().models().count("m"), 0u);
   EXPECT_EQ(bench.state("r2"), RequestState::kQueued);
 }
 
@@ -214,7 +214,7 @@ TEST_F(RegistrationTest, AddModel_WhenTheFileCannotBeRead_IsRefusedWithTheHelper
   event.inspected.refusal.code = Errc::kFileInvalid;
   EXPECT_FALSE(read(event));
   EXPECT_EQ(answer(), Errc::kFileInvalid);
-  EXPECT_TRUE(bench.machine.models().empty());
+  EXPECT_TRUE(bench.machine.registry().models().empty());
   EXPECT_TRUE(bench.written<PutModel>().empty());
 }
 
@@ -263,7 +263,7 @@ TEST_F(RegistrationTest, RemoveModel_WhileInUse_IsRefusedAndOtherwiseLeavesNothi
   EXPECT_EQ(operate("models.remove"), Errc::kConflict) << "a request waits for it";
   bench.step(OpCancel{Bench::kOperator, 1, "r1"});
   operate("models.unload");
-  for (const auto& [id, on] : std::map(bench.machine.loads())) {
+  for (const auto& [id, on] : std::map(bench.machine.loads().all())) {
     wire::Load one;
     one.load_id = id;
     report(kW1, one, "unloaded");
@@ -302,8 +302,8 @@ TEST_F(RegistrationTest, ModelState_AfterARestartWithoutALoad_StaysAsItWas) {
     database.models = {model};
     Bench after;
     after.boot(std::move(database), 2);
-    EXPECT_EQ(after.machine.models().at("m").row.state, state);
-    EXPECT_EQ(after.machine.models().at("m").row.reason, "as it was");
+    EXPECT_EQ(after.machine.registry().models().at("m").row.state, state);
+    EXPECT_EQ(after.machine.registry().models().at("m").row.reason, "as it was");
     EXPECT_TRUE(after.written<PutModel>().empty());
   }
   // A model that was being loaded is placed again if it is requested.
@@ -316,7 +316,7 @@ TEST_F(RegistrationTest, ModelState_AfterARestartWithoutALoad_StaysAsItWas) {
     database.models = {model};
     Bench after;
     after.boot(std::move(database), 2);
-    EXPECT_EQ(after.machine.models().at("m").row.state,
+    EXPECT_EQ(after.machine.registry().models().at("m").row.state,
               load_requested ? ModelState::kPlacing : ModelState::kUnloaded);
   }
 }
@@ -332,14 +332,14 @@ TEST_F(RegistrationTest, FailedLoad_WhileWorkRuns_IsRetriedAndItsWorkGoesOn) {
   load.load_id = d.load_id;
   report(kW1, load, "failed", "internal: gone");
   EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
-  EXPECT_EQ(bench.machine.models().at("m").failures, 1);
+  EXPECT_EQ(bench.machine.registry().models().at("m").failures, 1);
   EXPECT_TRUE(bench.messages<wire::Load>().empty()) << "not at once";
   EXPECT_EQ(bench.messages<wire::Unload>(kW1).size(), 1u);
   bench.advance_ms(bench.machine.config().models_load_backoff_ms);
   const wire::Load again = bench.messages<wire::Load>(kW1).at(0);
   report(kW1, again, "ready");
   EXPECT_EQ(bench.dispatch(kW1).request_id, "r1");
-  EXPECT_EQ(bench.machine.models().at("m").failures, 0);
+  EXPECT_EQ(bench.machine.registry().models().at("m").failures, 0);
 }
 
 TEST_F(RegistrationTest, FailedLoad_WhenAnotherWorkerServesTheModel_BlamesTheWorker) {
@@ -347,11 +347,11 @@ TEST_F(RegistrationTest, FailedLoad_WhenAnotherWorkerServesTheModel_BlamesTheWor
   ASSERT_TRUE(read(file()));
   connect(kW1, "w1");
   report(kW1, bench.messages<wire::Load>(kW1).at(0), "ready");
-  EXPECT_EQ(bench.machine.breaker("w2").failures(), 0);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w2").failures(), 0);
   connect(kW2, "w2");
   report(kW2, bench.messages<wire::Load>(kW2).at(0), "failed", "internal: broken");
-  EXPECT_EQ(bench.machine.breaker("w2").failures(), 1);
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 0);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w2").failures(), 1);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 0);
   EXPECT_EQ(row().state, ModelState::kReady);
 }
 

@@ -47,8 +47,8 @@ TEST_F(RestartTest, Worker_AfterARestart_IsAdoptedUnderANewFence) {
   EXPECT_GT(adopt.fence, dispatched.fence);
   EXPECT_EQ(adopt.fence.epoch, 2u);
   EXPECT_EQ(adopt.ack_upto, 2);
-  EXPECT_EQ(after.machine.counters().adopted, 1u);
-  EXPECT_EQ(after.machine.loads().begin()->second.pages_used, 1);
+  EXPECT_EQ(after.machine.core().counters.adopted, 1u);
+  EXPECT_EQ(after.machine.loads().all().begin()->second.pages_used, 1);
   EXPECT_TRUE(after.messages<wire::Drop>().empty());
   EXPECT_TRUE(after.dispatches().empty());  // nothing is computed twice
   // Tokens on their way under the old fence change nothing and kill nothing.
@@ -145,7 +145,7 @@ TEST_F(RestartTest, Restart_WithStoredRequests_RestoresEveryField) {
   EXPECT_EQ(in.accepted_us, after.now.mono_us - 2'500'000) << "it is as old as it was";
   EXPECT_EQ(in.submitted_us, in.accepted_us);
   EXPECT_EQ(in.payload_bytes, 16 + 7 + 2) << "tokens, meta and stops";
-  const wire::RequestInfo info = after.machine.info(in);
+  const wire::RequestInfo info = after.machine.lifecycle().info(in);
   EXPECT_EQ(info.request_id, "r1");
   EXPECT_EQ(info.model + info.model_sha + info.tenant + info.alias, "msha-mdefaultchat");
   EXPECT_EQ(info.state, RequestState::kRunning);
@@ -194,7 +194,7 @@ TEST_F(RestartTest, QuarantinedRequests_AfterARestart_AreCounted) {
   database.requests[0].row.state = RequestState::kQuarantined;
   Bench after;
   after.boot(std::move(database), 2);
-  EXPECT_EQ(after.machine.quarantined(), 1);
+  EXPECT_EQ(after.machine.lifecycle().quarantined(), 1);
 }
 
 TEST_F(RestartTest, Adoption_WithAnotherFenceOrIncarnation_IsRefused) {
@@ -224,7 +224,7 @@ TEST_F(RestartTest, Adoption_WhenWorkOrProcessDiffers_IsRefused) {
     after.step(FromWorker{kW1, hello});
     EXPECT_EQ(after.messages<wire::Adopt>().size() + after.messages<wire::Drop>().size(), 1u);
     const Request& request = *after.machine.request("r1");
-    EXPECT_EQ(request.running, after.machine.requests().usage().all().running);
+    EXPECT_EQ(request.running, after.machine.lifecycle().requests().usage().all().running);
     return !after.messages<wire::Adopt>().empty();
   };
   EXPECT_TRUE(adopted([](wire::Hello&) {}));
@@ -250,8 +250,8 @@ TEST_F(RestartTest, OldConnection_AfterItsProcessReconnected_IsIgnored) {
   EXPECT_TRUE(before.sent.empty()) << "nobody is there";
   before.tokens(kAgain, now, 2, {3}, FinishReason::kStop);
   EXPECT_EQ(before.state("r1"), RequestState::kSucceeded);
-  EXPECT_EQ(before.machine.loads().begin()->second.pages_used, 0);
-  EXPECT_EQ(before.machine.counters().workers_lost, 0u);
+  EXPECT_EQ(before.machine.loads().all().begin()->second.pages_used, 0);
+  EXPECT_EQ(before.machine.core().counters.workers_lost, 0u);
 }
 
 TEST_F(RestartTest, Adoption_WhenTheTokenRingDoesNotReachBack_IsRefused) {
@@ -329,15 +329,15 @@ TEST_F(RestartTest, DeadConnection_WhenReadLast_DoesNotHideTheLiveOne) {
   before.step(FromWorker{kDead, hello});
   before.step(PeerGone{kW1});
   before.step(PeerGone{kDead});
-  ASSERT_EQ(before.machine.workers().count(kAlive), 1u);
-  EXPECT_EQ(before.machine.loads().begin()->second.worker, kAlive);
+  ASSERT_EQ(before.machine.fleet().workers().count(kAlive), 1u);
+  EXPECT_EQ(before.machine.loads().all().begin()->second.worker, kAlive);
   before.advance_ms(Config().workers_returned_hold_ms);
   before.submit(before.submission("r2"));
   before.advance_ms(1000);
   EXPECT_EQ(before.state("r1"), RequestState::kRunning);
   EXPECT_EQ(before.state("r2"), RequestState::kRunning);
   before.step(PeerGone{kAlive});
-  EXPECT_TRUE(before.machine.workers().empty());
+  EXPECT_TRUE(before.machine.fleet().workers().empty());
 }
 
 TEST_F(RestartTest, CancelledRequest_AfterARestart_StaysCancelled) {
@@ -442,11 +442,11 @@ TEST_F(RestartTest, Request_WhenItsModelIsNotRegistered_GoesOnAtItsLoad) {
   after.boot(std::move(database), 2);
   after.step(FromWorker{kW1, hello_with(2, 2, dispatched.fence)});
   ASSERT_EQ(after.messages<wire::Adopt>(kW1).size(), 1u);
-  EXPECT_EQ(after.machine.loads().at(dispatched.load_id).row.state, ModelState::kReady);
+  EXPECT_EQ(after.machine.loads().all().at(dispatched.load_id).row.state, ModelState::kReady);
   wire::Dispatch now = dispatched;
   now.fence = after.messages<wire::Adopt>(kW1)[0].fence;
   after.tokens(kW1, now, 1, {9});  // not what it said before
-  EXPECT_TRUE(after.machine.workers().at(kW1).quarantined);
+  EXPECT_TRUE(after.machine.fleet().workers().at(kW1).quarantined);
   EXPECT_EQ(after.state("r1"), RequestState::kQueued);
   after.step(OpWorker{Bench::kOperator, 1, "w1", false});
   now = after.dispatch(kW1);
@@ -454,17 +454,17 @@ TEST_F(RestartTest, Request_WhenItsModelIsNotRegistered_GoesOnAtItsLoad) {
   after.tokens(kW1, now, 2, {3}, FinishReason::kStop);
   EXPECT_EQ(after.state("r1"), RequestState::kSucceeded);
   after.step(PeerGone{kW1});
-  EXPECT_EQ(after.machine.loads().at(dispatched.load_id).worker, 0u);
+  EXPECT_EQ(after.machine.loads().all().at(dispatched.load_id).worker, 0u);
   wire::Hello again = before.hello("w1");
   again.models = {ready_model(dispatched.load_id)};
   after.step(FromWorker{kW1, again});
-  EXPECT_EQ(after.machine.loads().at(dispatched.load_id).worker, kW1);
+  EXPECT_EQ(after.machine.loads().all().at(dispatched.load_id).worker, kW1);
   wire::StateReport report;
   report.model = ready_model(dispatched.load_id);
   report.model.state = "failed";
   after.step(FromWorker{kW1, report});
-  EXPECT_TRUE(after.machine.loads().empty());
-  EXPECT_TRUE(after.machine.models().empty());
+  EXPECT_TRUE(after.machine.loads().all().empty());
+  EXPECT_TRUE(after.machine.registry().models().empty());
 }
 
 }  // namespace

@@ -76,13 +76,13 @@ TEST_F(RootsTest, ModelRoots_WhenAFileIsOutside_RefuseItsRegistration) {
 TEST_F(RootsTest, ModelRoots_WhenSetOverTheNetwork_DoNotChange) {
   bench.boot();
   bench.step(roots("/srv"));
-  const auto version = bench.machine.config_version().version;
+  const auto version = bench.machine.config_history().config_version().version;
   const auto refused = [&](OpConfig event) {
     event.from_network = true;
     bench.step(event);
     EXPECT_EQ(refusal().code, Errc::kUnauthorized);
     EXPECT_NE(refusal().message.find("models.roots"), std::string::npos);
-    EXPECT_EQ(bench.machine.config_version().version, version);
+    EXPECT_EQ(bench.machine.config_history().config_version().version, version);
     EXPECT_EQ(bench.machine.config().model_roots, "/srv");
   };
   refused(roots("/"));
@@ -107,7 +107,7 @@ TEST_F(RootsTest, ModelRoots_WhenAFileIsOutside_RefuseItsLoad) {
   bench.add_model(1024, 4, 64, true, "early");
   bench.connect_worker(101, "w1");
   const auto state = [&](const std::string& name) {
-    return bench.machine.models().at(name).row.state;
+    return bench.machine.registry().models().at(name).row.state;
   };
   EXPECT_EQ(state("early"), ModelState::kReady);
   bench.add_model(1024, 4, 64, false, "late");
@@ -115,7 +115,7 @@ TEST_F(RootsTest, ModelRoots_WhenAFileIsOutside_RefuseItsLoad) {
   EXPECT_EQ(state("early"), ModelState::kReady) << "what is loaded stays";
   bench.step(OpModel{Bench::kOperator, 1, "models.load", "late"});
   EXPECT_EQ(state("late"), ModelState::kFailed);
-  EXPECT_NE(bench.machine.models().at("late").row.reason.find("models.roots (/srv)"),
+  EXPECT_NE(bench.machine.registry().models().at("late").row.reason.find("models.roots (/srv)"),
             std::string::npos);
   EXPECT_TRUE(bench.messages<wire::Load>().empty());
   bench.step(roots("/srv:/models"));
@@ -128,7 +128,7 @@ TEST_F(RootsTest, ModelRoots_AfterARestart_StillHold) {
   bench.step(roots("/models"));
   bench.step(roots("../models"));
   EXPECT_EQ(refusal().code, Errc::kInvalidRequest);
-  const ConfigVersion& version = bench.machine.config_version();
+  const ConfigVersion& version = bench.machine.config_history().config_version();
   EXPECT_EQ(version.change, "models.roots \"\" -> \"/models\"");
   EXPECT_EQ(version.settings.at("models.roots").value, KnobValue("/models"));
   Bench again;

@@ -52,7 +52,7 @@ TEST(ModelStats, Merge_AddsEveryFinishReasonAndEndState) {
 
 struct StatsTest : testing::Test {
   Bench bench;
-  const Stats& stats() const { return bench.machine.stats(); }
+  const Stats& stats() const { return bench.machine.core().stats; }
   ModelStats times() const { return stats().all(); }
 };
 
@@ -136,10 +136,10 @@ TEST_F(StatsTest, DecodeTime_WhenCancelledOrFailed_IsNotMeasured) {
       end("full",
           [&](const wire::Dispatch& d) { bench.tokens(kW1, d, 1, {2}, FinishReason::kLength); }),
       2u);
-  EXPECT_EQ(bench.machine.counters().succeeded, 2u);
-  EXPECT_EQ(bench.machine.counters().failed, 1u);
-  EXPECT_EQ(bench.machine.counters().cancelled, 1u);
-  EXPECT_EQ(bench.machine.counters().expired, 0u);
+  EXPECT_EQ(bench.machine.core().counters.succeeded, 2u);
+  EXPECT_EQ(bench.machine.core().counters.failed, 1u);
+  EXPECT_EQ(bench.machine.core().counters.cancelled, 1u);
+  EXPECT_EQ(bench.machine.core().counters.expired, 0u);
   EXPECT_EQ(stats().models.at("m").end_to_end.count(), 2u);
 }
 
@@ -161,16 +161,16 @@ TEST_F(StatsTest, RecoveredRequests_AfterARestart_AreCountedWithReplayedTokens) 
   bench.tokens(kW1, bench.dispatch(kW1), 0, {1, 2, 3});
   bench.submit(bench.submission("ended"));
   bench.tokens(kW1, bench.dispatch(kW1), 0, {1}, FinishReason::kStop);
-  EXPECT_EQ(bench.machine.counters().recovered, 0u);
-  EXPECT_EQ(bench.machine.counters().replayed_tokens, 0u);
+  EXPECT_EQ(bench.machine.core().counters.recovered, 0u);
+  EXPECT_EQ(bench.machine.core().counters.replayed_tokens, 0u);
   Bench later;
   later.now = bench.now;
   later.boot(bench.database(), 2);
-  EXPECT_EQ(later.machine.counters().recovered, 1u) << "what has ended is not recovered";
+  EXPECT_EQ(later.machine.core().counters.recovered, 1u) << "what has ended is not recovered";
   later.advance_ms(5000);  // nobody adopts
   later.connect_worker(kW1, "w1");
-  EXPECT_EQ(later.machine.counters().replayed_tokens, 3u);
-  EXPECT_EQ(later.machine.counters().resumed, 1u);
+  EXPECT_EQ(later.machine.core().counters.replayed_tokens, 3u);
+  EXPECT_EQ(later.machine.core().counters.resumed, 1u);
 }
 
 TEST_F(StatsTest, PreparationTime_CountsForTtftNotForQueueWait) {
@@ -214,10 +214,10 @@ TEST_F(StatsTest, TokenGap_AfterAFailover_IsMeasuredButNotAfterARestart) {
   later.advance_ms(2000);  // nobody adopts
   later.connect_worker(kW1, "w1");
   later.tokens(kW1, later.dispatch(kW1), 2, {3}, FinishReason::kStop);
-  EXPECT_EQ(later.machine.stats().all().token_gap.count(), 0u);
-  EXPECT_EQ(later.machine.stats().all().first_token.count(), 0u);
-  EXPECT_EQ(later.machine.stats().all().queue_wait.count(), 0u);
-  EXPECT_EQ(later.machine.stats().all().end_to_end.max(), 7'200'000);
+  EXPECT_EQ(later.machine.core().stats.all().token_gap.count(), 0u);
+  EXPECT_EQ(later.machine.core().stats.all().first_token.count(), 0u);
+  EXPECT_EQ(later.machine.core().stats.all().queue_wait.count(), 0u);
+  EXPECT_EQ(later.machine.core().stats.all().end_to_end.max(), 7'200'000);
 }
 
 TEST_F(StatsTest, ModelSwitch_WhenALoadIsRequested_MeasuresTheTimeUntilReady) {
@@ -228,7 +228,7 @@ TEST_F(StatsTest, ModelSwitch_WhenALoadIsRequested_MeasuresTheTimeUntilReady) {
   bench.advance_ms(200);
   EXPECT_EQ(stats().model_switch.count(), 0u);
   wire::StateReport report;
-  report.model.load_id = bench.machine.loads().begin()->first;
+  report.model.load_id = bench.machine.loads().all().begin()->first;
   report.model.state = "ready";
   report.model.slots = 4;
   report.model.pages_total = 64;
@@ -240,7 +240,7 @@ TEST_F(StatsTest, ModelSwitch_WhenALoadIsRequested_MeasuresTheTimeUntilReady) {
   bench.advance_ms(5000);  // nobody waits for it
   bench.step(OpModel{Bench::kOperator, 1, "models.load", "m"});
   bench.advance_ms(100);
-  report.model.load_id = bench.machine.loads().begin()->first;
+  report.model.load_id = bench.machine.loads().all().begin()->first;
   bench.step(FromWorker{kW1, report});
   EXPECT_EQ(stats().model_switch.count(), 2u);
   EXPECT_EQ(stats().model_switch.sum(), 600'000);
@@ -257,7 +257,7 @@ TEST_F(StatsTest, Refusals_AreCountedByReason) {
   const auto refused = [&](Errc code) { return stats().refused[static_cast<std::size_t>(code)]; };
   EXPECT_EQ(refused(Errc::kModelNotFound), 1u);
   EXPECT_EQ(refused(Errc::kContextExceeded), 2u);
-  EXPECT_EQ(bench.machine.counters().refused, 3u);
+  EXPECT_EQ(bench.machine.core().counters.refused, 3u);
 }
 
 TEST_F(StatsTest, QueueLines_AreByModelTenantAndPriority) {
@@ -278,12 +278,12 @@ TEST_F(StatsTest, QueueLines_AreByModelTenantAndPriority) {
   submit("d", "x", wire::PriorityClass::kBatch);
   submit("e", "y", wire::PriorityClass::kNormal);
   const auto find = [&](const std::string& tenant, wire::PriorityClass priority) {
-    for (const QueueLine& line : bench.machine.queue_lines(bench.now.mono_us)) {
+    for (const QueueLine& line : bench.machine.lifecycle().queue_lines(bench.now.mono_us)) {
       if (line.tenant == tenant && line.priority == priority) return line;
     }
     return QueueLine();
   };
-  EXPECT_EQ(bench.machine.queue_lines(bench.now.mono_us).size(), 4u);
+  EXPECT_EQ(bench.machine.lifecycle().queue_lines(bench.now.mono_us).size(), 4u);
   EXPECT_EQ(find("x", wire::PriorityClass::kNormal).waiting, 2);
   EXPECT_EQ(find("x", wire::PriorityClass::kNormal).oldest_wait_us, 40'000);
   EXPECT_EQ(find("x", wire::PriorityClass::kBatch).oldest_wait_us, 20'000);

@@ -114,17 +114,17 @@ class Story : public testing::Test {
       write(std::string(note.alarm ? "ALARM " : "note ") + note.event + ":" + v.str());
     }
     const auto next = of.machine.next_deadline_us();
-    const UsageTracker& usage = of.machine.requests().usage();
+    const UsageTracker& usage = of.machine.lifecycle().requests().usage();
     TextVisitor v;
     v("next", next);
-    v("queued", of.machine.queued_choices());
+    v("queued", of.machine.lifecycle().queued_choices());
     v("running", usage.all().running);
     v("live", usage.all().requests);
     v("bytes", usage.all().bytes);
     v("pages", usage.all().pages);
-    v("preparing", of.machine.preparing());
-    v("streams", of.machine.streams());
-    v("helpers", of.machine.helpers());
+    v("preparing", of.machine.jobs().size());
+    v("streams", of.machine.streams().size());
+    v("helpers", of.machine.jobs().helpers());
     if (v.str() != last_) write("=" + v.str());
     last_ = v.str();
     auto counts = counts_of(of.machine, of.now);

@@ -3,6 +3,7 @@
 // Method: each story steps a machine by hand (story.h). Stories say that something changed, the
 // other tests of this room say what must hold.
 #include "tests/core/story.h"
+#include "control/core/admission.h"
 
 namespace holdfast::core::story_test {
 namespace {
@@ -188,7 +189,7 @@ TEST_F(Story, Request_WhenWorkersDie_MatchesTheStory) {
   bench.tokens(first == kW1 ? kW2 : kW1, hole, 3, {9});
   tell("a worker hands work back, and drains");
   const PeerId other = first == kW1 ? kW2 : kW1;
-  for (const auto& [id, load] : bench.machine.loads()) {
+  for (const auto& [id, load] : bench.machine.loads().all()) {
     for (const ChoiceRef& ref : load.running) {
       write("running on " + load.row.worker_key + ": " + std::to_string(ref.choice));
     }
@@ -289,7 +290,7 @@ TEST_F(Story, Worker_WhenItFailsOrContradictsItself_MatchesTheStory) {
   bench.submit(bench.submission("r1"));
   bench.submit(bench.submission("r2"));
   bench.step(FromWorker{kW2, bench.hello("w2")});
-  const auto& loads = bench.machine.loads();
+  const auto& loads = bench.machine.loads().all();
   const wire::Dispatch r1 = [&] {
     wire::Dispatch made;
     made.request_id = "r1";
@@ -331,7 +332,7 @@ TEST_F(Story, Eviction_WhenTheOthersLoadFails_IsUndone) {
   tell("its load fails, twice: what waits fails, and the first model comes back");
   const auto failed = [&](const std::string& why) {
     wire::StateReport report;
-    report.model.load_id = bench.machine.loads().begin()->first;
+    report.model.load_id = bench.machine.loads().all().begin()->first;
     report.model.state = "failed";
     report.model.reason = why;
     bench.step(FromWorker{kW1, report});

@@ -57,7 +57,7 @@ TEST_F(SubmissionTest, IdempotencyKey_WithAnotherTenantOrBody_IsRefused) {
   other.tenant = "u";
   bench.submit(other);
   EXPECT_EQ(refusal().code, Errc::kIdempotencyMismatch) << "while it is prepared";
-  EXPECT_EQ(bench.machine.preparing(), 1);
+  EXPECT_EQ(bench.machine.jobs().size(), 1);
 }
 
 TEST_F(SubmissionTest, Submission_WithoutABodyHash_IsComparedByTheShellsHash) {
@@ -155,7 +155,7 @@ TEST_F(SubmissionTest, MaxPreparing_WhenReached_RefusesMore) {
   EXPECT_EQ(refused[0].refusal.needed, 3);
   EXPECT_EQ(refused[0].refusal.largest, 2);
   EXPECT_GT(refused[0].refusal.retry_after_ms, 0);
-  EXPECT_EQ(local_bench.machine.preparing(), 2);
+  EXPECT_EQ(local_bench.machine.jobs().size(), 2);
 }
 
 TEST_F(SubmissionTest, Refusal_WhenTheHelperNeverAnswers_NamesTheTries) {
@@ -179,7 +179,7 @@ TEST_F(SubmissionTest, Refusal_WhenTheHelperNeverAnswers_NamesTheTries) {
   }
   EXPECT_EQ(last.message,
             "reading the model file failed 3 times: the ingress helper took too long");
-  EXPECT_EQ(bench.machine.preparing(), 0);
+  EXPECT_EQ(bench.machine.jobs().size(), 0);
 }
 
 TEST_F(SubmissionTest, Submit_WhenAccepted_IsStoredToTheLastField) {
@@ -244,7 +244,7 @@ TEST_F(SubmissionTest, PreparedPrompt_WhenItsModelWasRemoved_IsRefusedAsNotFound
   const auto jobs = bench.messages<wire::Prepare>(kHelper);
   ASSERT_EQ(jobs.size(), 1u);
   bench.step(OpModel{Bench::kOperator, 1, "models.remove", "m"});
-  ASSERT_TRUE(bench.machine.models().empty());
+  ASSERT_TRUE(bench.machine.registry().models().empty());
   wire::Prepared done;
   done.job = jobs[0].job;
   done.ok = true;

@@ -34,9 +34,9 @@ struct TrustTest : testing::Test {
     m.reason = "no pages";
     bench.step(FromWorker{peer, m});
   }
-  std::uint64_t taken_back() { return bench.machine.counters().returned; }
+  std::uint64_t taken_back() { return bench.machine.core().counters.returned; }
   ModelState state(const std::string& name = "m") {
-    return bench.machine.models().at(name).row.state;
+    return bench.machine.registry().models().at(name).row.state;
   }
   /// HELLO of w1 after a restart of the daemon.
   wire::Hello holding_r1(Bench& after) const {
@@ -52,7 +52,7 @@ struct TrustTest : testing::Test {
   void contradict(PeerId peer, const wire::Dispatch& of) {
     bench.tokens(peer, of, 0, {1, 2});
     bench.tokens(peer, of, 1, {9});
-    ASSERT_TRUE(bench.machine.workers().at(peer).quarantined);
+    ASSERT_TRUE(bench.machine.fleet().workers().at(peer).quarantined);
   }
 };
 
@@ -119,7 +119,7 @@ TEST_F(TrustTest, QuarantinedWorker_WhenReleased_ServesItsLoadsAtOnce) {
   operate("w1", false);
   EXPECT_EQ(state(), ModelState::kReady);
   EXPECT_EQ(bench.dispatches(kW1).size(), 2u);
-  EXPECT_EQ(bench.machine.workers().at(kW1).quarantine_reason, "");
+  EXPECT_EQ(bench.machine.fleet().workers().at(kW1).quarantine_reason, "");
   operate("w1", false);  // once more changes nothing
   EXPECT_TRUE(bench.dispatches().empty());
 }
@@ -134,7 +134,7 @@ TEST_F(TrustTest, WaitingModel_WhenAWorkerIsQuarantined_GetsTheVerdictAtOnce) {
   bench.add_model(1024, 4, 64, true, "n");
   bench.submit(bench.submission("r1"));
   d = bench.dispatch(kW1);
-  const auto verdict = [&] { return bench.machine.models().at("n").devices.at(0); };
+  const auto verdict = [&] { return bench.machine.registry().models().at("n").devices.at(0); };
   EXPECT_EQ(verdict().verdict, Verdict::kNoFreeMemory);
   contradict(kW1, d);
   EXPECT_EQ(verdict().verdict, Verdict::kClosed);
@@ -162,13 +162,13 @@ TEST_F(TrustTest, DisconnectedWorker_WithStoredFlags_CanBeReleasedByAnOperator) 
   EXPECT_TRUE(refused()) << "nothing is remembered any more";
   bench.advance_ms(60'000);
   bench.connect_worker(kW2, "w1");
-  EXPECT_FALSE(bench.machine.workers().at(kW2).draining);
+  EXPECT_FALSE(bench.machine.fleet().workers().at(kW2).draining);
   bench.fail(kW2, bench.dispatch(kW2));
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 1);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 1);
   bench.step(PeerGone{kW2});
   operate("w1", false);
   EXPECT_FALSE(refused()) << "it had failed";
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 0);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 0);
   bench.connect_worker(kW1, "w1");
   bench.submit(bench.submission("r2"));
   contradict(kW1, bench.dispatch(kW1));
@@ -203,7 +203,7 @@ TEST_F(TrustTest, Memory_WhenItsWorkerIsGone_IsFreeForTheNeighbour) {
 
 TEST_F(TrustTest, WorkerStats_WhenReported_AreStored) {
   run_one();
-  const auto at = [&]() -> const Worker& { return bench.machine.workers().at(kW1); };
+  const auto at = [&]() -> const Worker& { return bench.machine.fleet().workers().at(kW1); };
   wire::WorkerStats stats;
   stats.running = 3;
   stats.memory.total = 1;
@@ -217,7 +217,7 @@ TEST_F(TrustTest, WorkerStats_WhenReported_AreStored) {
   EXPECT_EQ(at().stats.running, 2);
   EXPECT_EQ(at().hello.memory.free, 400'000);
   bench.step(FromWorker{kW2, stats});  // from nobody
-  EXPECT_EQ(bench.machine.workers().count(kW2), 0u);
+  EXPECT_EQ(bench.machine.fleet().workers().count(kW2), 0u);
 }
 
 TEST_F(TrustTest, LostWorkers_BeyondSixtyFour_ForgetTheOldest) {
@@ -226,16 +226,18 @@ TEST_F(TrustTest, LostWorkers_BeyondSixtyFour_ForgetTheOldest) {
     wire::Hello hello = bench.hello("w" + std::to_string(i));
     hello.pid = 5'000 + i;
     bench.step(FromWorker{kW1, hello});
-    EXPECT_EQ(bench.machine.workers().at(kW1).since_ms, bench.now.wall_ms);
+    EXPECT_EQ(bench.machine.fleet().workers().at(kW1).since_ms, bench.now.wall_ms);
     bench.step(PeerGone{kW1});
     bench.advance_ms(1);
   }
   for (std::int64_t i = 0; i <= 64; ++i) {
     bench.step(WorkerExit{5'000 + i, 0, 11, false});
     bench.step(WorkerExit{5'000 + i, 0, 11, false});  // told twice
-    EXPECT_EQ(bench.machine.breaker("w" + std::to_string(i)).failures(), i == 0 ? 0 : 1) << i;
+    EXPECT_EQ(bench.machine.breakers().of_worker("w" + std::to_string(i)).failures(),
+              i == 0 ? 0 : 1)
+        << i;
   }
-  EXPECT_EQ(bench.machine.counters().workers_lost, 65u);
+  EXPECT_EQ(bench.machine.core().counters.workers_lost, 65u);
 }
 
 TEST_F(TrustTest, AdoptedSuspect_AfterARestart_RunsAloneWithUnknownDuration) {
@@ -255,7 +257,7 @@ TEST_F(TrustTest, AdoptedSuspect_AfterARestart_RunsAloneWithUnknownDuration) {
   after.advance_ms(500);
   after.tokens(kW1, adopted, 0, {1}, FinishReason::kStop);
   EXPECT_EQ(after.dispatch(kW1).request_id, "r2");
-  EXPECT_EQ(after.machine.models().at("m").service_ms, 0);
+  EXPECT_EQ(after.machine.registry().models().at("m").service_ms, 0);
 }
 
 TEST_F(TrustTest, AdoptedRequest_WhenItsRowSaysQueued_IsRunning) {
@@ -286,7 +288,7 @@ TEST_F(TrustTest, Tokens_OfAnUnknownChoice_AreDropped) {
     EXPECT_EQ(bench.messages<wire::Drop>(kW1)[0].choice, choice);
     EXPECT_EQ(bench.messages<wire::Drop>(kW1)[0].reason, "unknown request");
   }
-  EXPECT_EQ(bench.machine.counters().stale_events, 2u);
+  EXPECT_EQ(bench.machine.core().counters.stale_events, 2u);
   EXPECT_TRUE(bench.stored_ids("r1").empty());
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
 }
@@ -316,7 +318,7 @@ TEST_F(TrustTest, LoadReport_FromAnotherWorker_IsAnsweredWithUnload) {
     bench.step(FromWorker{kW2, report});
     EXPECT_TRUE(bench.messages<wire::Unload>().empty()) << "what is over for it is over";
   }
-  EXPECT_EQ(bench.machine.loads().at(d.load_id).worker, kW1);
+  EXPECT_EQ(bench.machine.loads().all().at(d.load_id).worker, kW1);
   EXPECT_EQ(bench.state("r1"), RequestState::kRunning);
   bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
   EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
@@ -325,8 +327,8 @@ TEST_F(TrustTest, LoadReport_FromAnotherWorker_IsAnsweredWithUnload) {
 TEST_F(TrustTest, NewProcess_OnTheSameConnection_IsANewWorker) {
   run_one();
   bench.step(FromWorker{kW1, bench.hello("w1", "i2")});
-  EXPECT_EQ(bench.machine.workers().at(kW1).hello.incarnation, "i2");
-  EXPECT_EQ(bench.machine.counters().workers_lost, 1u);
+  EXPECT_EQ(bench.machine.fleet().workers().at(kW1).hello.incarnation, "i2");
+  EXPECT_EQ(bench.machine.core().counters.workers_lost, 1u);
   EXPECT_EQ(bench.written<EndAttempt>().at(0).reason, "worker lost: replaced by a new process");
   EXPECT_EQ(bench.state("r1"), RequestState::kQueued);
   bench.make_ready(kW1);
@@ -341,9 +343,9 @@ TEST_F(TrustTest, WorkerDeath_WhileLoadingARemovedModel_CountsForTheWorker) {
   ASSERT_EQ(bench.messages<wire::Load>(kW1).size(), 1u);
   bench.step(PeerGone{kW1});
   bench.step(OpModel{Bench::kOperator, 1, "models.remove", "m"});
-  ASSERT_TRUE(bench.machine.models().empty());
+  ASSERT_TRUE(bench.machine.registry().models().empty());
   bench.step(WorkerExit{bench.hello("w1").pid, 0, 11, false, {}});
-  EXPECT_EQ(bench.machine.breaker("w1").failures(), 1);
+  EXPECT_EQ(bench.machine.breakers().of_worker("w1").failures(), 1);
 }
 
 }  // namespace

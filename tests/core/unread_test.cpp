@@ -40,11 +40,11 @@ struct UnreadTest : testing::Test {
 
 TEST_F(UnreadTest, UnreadRequests_WhenRead_AreServedInOrder) {
   restart(4, 1);
-  EXPECT_EQ(after.machine.queued_choices(), 4);
-  EXPECT_EQ(after.machine.unread(), 3);
+  EXPECT_EQ(after.machine.lifecycle().queued_choices(), 4);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 3);
   read_rest();
-  EXPECT_EQ(after.machine.unread(), 0);
-  EXPECT_EQ(after.machine.queued_choices(), 4);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 0);
+  EXPECT_EQ(after.machine.lifecycle().queued_choices(), 4);
   after.connect_worker(kW1, "w1");
   EXPECT_EQ(dispatched(), (std::vector<std::string>{"r1", "r2", "r3", "r4"}));
 }
@@ -52,7 +52,7 @@ TEST_F(UnreadTest, UnreadRequests_WhenRead_AreServedInOrder) {
 TEST_F(UnreadTest, UnreadRequest_WhenAClientNamesIt_IsRecalled) {
   restart(3, 0);
   after.step(Recall{rest[1]});  // the shell read it because r2 was named
-  EXPECT_EQ(after.machine.unread(), 2);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 2);
   after.step(FromClient{Bench::kClient, wire::StatusQuery{7, "r2", "", ""}});
   ASSERT_EQ(after.messages<wire::StatusReply>().size(), 1u);
   EXPECT_EQ(after.messages<wire::StatusReply>()[0].info.state, RequestState::kQueued);
@@ -61,8 +61,8 @@ TEST_F(UnreadTest, UnreadRequest_WhenAClientNamesIt_IsRecalled) {
   ASSERT_EQ(after.messages<wire::Accepted>().size(), 1u);
   EXPECT_TRUE(after.messages<wire::Accepted>()[0].duplicate);
   read_rest();
-  EXPECT_EQ(after.machine.unread(), 0);
-  EXPECT_EQ(after.machine.queued_choices(), 3);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 0);
+  EXPECT_EQ(after.machine.lifecycle().queued_choices(), 3);
   EXPECT_TRUE(after.written<InsertRequest>().empty());
 }
 
@@ -73,8 +73,8 @@ TEST_F(UnreadTest, LoadedRequest_WhenRecalledAgain_IsNotDuplicated) {
   ASSERT_EQ(after.state("r2"), RequestState::kCancelled);
   after.step(Recall{rest[0]});  // read before its end was written
   EXPECT_EQ(after.state("r2"), RequestState::kCancelled);
-  EXPECT_EQ(after.machine.unread(), 0);
-  EXPECT_EQ(after.machine.queued_choices(), 1);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 0);
+  EXPECT_EQ(after.machine.lifecycle().queued_choices(), 1);
 }
 
 TEST_F(UnreadTest, DamagedRows_OfAnUnknownRequest_ChangeNothing) {
@@ -93,7 +93,7 @@ TEST_F(UnreadTest, CancelledRequest_WhenReadLater_StaysEnded) {
   EXPECT_EQ(after.state("r1"), RequestState::kCancelled);
   read_rest();  // read in the same group as the cancel: the row still says queued
   EXPECT_EQ(after.state("r1"), RequestState::kCancelled);
-  EXPECT_EQ(after.machine.queued_choices(), 1);
+  EXPECT_EQ(after.machine.lifecycle().queued_choices(), 1);
   after.connect_worker(kW1, "w1");
   EXPECT_EQ(dispatched(), std::vector<std::string>{"r2"});
 }
@@ -141,8 +141,8 @@ TEST_F(UnreadTest, UnreadRequest_WithAnOpenAttempt_IsRunAgain) {
   rest[0].choices[0].worker_key = "w9";
   after.advance_ms(10'000);  // the time for adoptions is over
   read_rest();
-  EXPECT_EQ(after.machine.queued_choices(), 1);
-  EXPECT_EQ(after.machine.running_choices(), 0);
+  EXPECT_EQ(after.machine.lifecycle().queued_choices(), 1);
+  EXPECT_EQ(after.machine.lifecycle().running_choices(), 0);
   after.connect_worker(kW1, "w1");
   EXPECT_EQ(dispatched(), std::vector<std::string>{"r1"});
   EXPECT_GT(after.dispatch().fence, (Fence{1, 9}));

@@ -21,7 +21,7 @@ struct WaitingTest : testing::Test {
     bench.make_ready(kW1, "class-a", slots);
   }
   std::int64_t position(const std::string& id) {
-    return bench.machine.info(*bench.machine.request(id)).queue_position;
+    return bench.machine.lifecycle().info(*bench.machine.request(id)).queue_position;
   }
   void prepared(std::uint64_t job) {
     wire::Prepared done;
@@ -48,7 +48,7 @@ TEST_F(WaitingTest, QueuePosition_WhenSomeChoicesRun_IsThatOfTheWaitingOne) {
   EXPECT_EQ(bench.written<UpdateRequest>().back().state, RequestState::kQueued);
   EXPECT_EQ(position("r1"), 0) << "its first choice has ended, the second is next";
   EXPECT_EQ(position("r2"), 2);
-  EXPECT_EQ(bench.machine.info(*bench.machine.request("r2")).eta_ms, 3 * 40);
+  EXPECT_EQ(bench.machine.lifecycle().info(*bench.machine.request("r2")).eta_ms, 3 * 40);
 }
 
 TEST_F(WaitingTest, UsedPages_WithAnyPromptLength_CoverTokensAndTheNextOne) {
@@ -57,7 +57,7 @@ TEST_F(WaitingTest, UsedPages_WithAnyPromptLength_CoverTokensAndTheNextOne) {
     local_bench.boot();
     local_bench.add_model();
     local_bench.connect_worker(kW1, "w1");
-    const auto used = [&] { return local_bench.machine.loads().begin()->second.pages_used; };
+    const auto used = [&] { return local_bench.machine.loads().all().begin()->second.pages_used; };
     local_bench.submit(local_bench.submission("r1", 100, prompt));
     const wire::Dispatch d = local_bench.dispatch();
     EXPECT_EQ(used(), (prompt + 1 + 63) / 64) << prompt;
@@ -71,8 +71,8 @@ TEST_F(WaitingTest, UsedPages_WithAnyPromptLength_CoverTokensAndTheNextOne) {
       hello.active = {{"r1", 0, d.fence, i + 1, i + 1, false}};
       after.step(FromWorker{kW1, hello});
       ASSERT_EQ(after.messages<wire::Adopt>().size(), 1u);
-      EXPECT_EQ(after.machine.loads().begin()->second.pages_used, used()) << "adopted";
-      const Load& load = after.machine.loads().begin()->second;
+      EXPECT_EQ(after.machine.loads().all().begin()->second.pages_used, used()) << "adopted";
+      const Load& load = after.machine.loads().all().begin()->second;
       EXPECT_EQ(load.running, (std::set<ChoiceRef>{{1, 0}}));
     }
     local_bench.step(OpRequeue{Bench::kOperator, 1, "r1"});  // given back, and taken again
@@ -168,7 +168,7 @@ TEST_F(WaitingTest, QuarantinedRequest_WhenItExpiresOrIsCancelled_RetainsItsReas
     const UpdateRequest last = local_bench.written<UpdateRequest>().back();
     EXPECT_EQ(last.error_code, "quarantined");
     EXPECT_EQ(last.error, "workers died each time that they ran it");
-    EXPECT_EQ(local_bench.machine.quarantined(), 0);
+    EXPECT_EQ(local_bench.machine.lifecycle().quarantined(), 0);
   }
 }
 
@@ -202,18 +202,18 @@ TEST_F(WaitingTest, Unread_WhenTheQueueIsReadInBatches_CountsDown) {
   database.unread = 5;
   Bench after;
   after.boot(std::move(database), 2);
-  EXPECT_EQ(after.machine.unread(), 5);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 5);
   after.step(Recall{all[3]});
-  EXPECT_EQ(after.machine.unread(), 4);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 4);
   after.step(BootQueuePage{{all[0], all[1]}, false});
-  EXPECT_EQ(after.machine.unread(), 2);
-  EXPECT_EQ(after.machine.queued_choices(), 5);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 2);
+  EXPECT_EQ(after.machine.lifecycle().queued_choices(), 5);
   after.step(BootQueuePage{{all[2], all[3]}, false});
-  EXPECT_EQ(after.machine.unread(), 1) << "one of them was here already";
-  EXPECT_EQ(after.machine.counters().recovered, 4u);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 1) << "one of them was here already";
+  EXPECT_EQ(after.machine.core().counters.recovered, 4u);
   after.step(BootQueuePage{{all[4]}, true});
-  EXPECT_EQ(after.machine.unread(), 0);
-  EXPECT_EQ(after.machine.queued_choices(), 5);
+  EXPECT_EQ(after.machine.lifecycle().unread(), 0);
+  EXPECT_EQ(after.machine.lifecycle().queued_choices(), 5);
 }
 
 }  // namespace

@@ -313,7 +313,7 @@ bool ScriptedCluster::settle(int ticks) {
 
 std::string ScriptedCluster::audit() {
   if (!fault_.empty()) return fault_;
-  if (machine_->counters().violations != 0) return "a determinism violation";
+  if (machine_->core().counters.violations != 0) return "a determinism violation";
   for (const Client& c : clients_) {
     for (std::size_t choice = 0; choice < c.got.size(); ++choice) {
       const auto& got = c.got[choice];

@@ -121,14 +121,14 @@ void DaemonNode::power_failure() {
 }
 
 void DaemonNode::add_counts() {
-  const core::Counters& counters = commit_loop_->machine().counters();
+  const core::Counters& counters = commit_loop_->machine().core().counters;
   const auto add = [&](Fault fault, std::uint64_t n) {
     world_.counts.faults[static_cast<std::size_t>(fault)] += n;
   };
   add(Fault::kRetired, counters.retired);
   add(Fault::kFalseSuspicion, counters.false_suspicions);
   add(Fault::kSecondAttempt, counters.second_attempts);
-  const auto counts = commit_loop_->machine().transition_counts();
+  const auto counts = commit_loop_->machine().lifecycle().transition_counts();
   auto& transitions = world_.counts.transitions;
   transitions.resize(std::max(transitions.size(), counts.size()));
   for (std::size_t i = 0; i < counts.size(); ++i) transitions[i] += counts[i];
@@ -195,24 +195,25 @@ void DaemonNode::add_disk_counts(Counts& counts) const {
 std::string DaemonNode::commit_loop_state() const {
   if (!up_) return "daemon is down";
   const core::Machine& m = commit_loop_->machine();
-  std::string text = "queued " + std::to_string(m.queued_choices()) + " running " +
-                     std::to_string(m.running_choices()) + " paused " + std::to_string(m.paused());
-  for (const auto& [name, model] : m.models()) {
+  std::string text = "queued " + std::to_string(m.lifecycle().queued_choices()) + " running " +
+                     std::to_string(m.lifecycle().running_choices()) + " paused " +
+                     std::to_string(m.core().paused);
+  for (const auto& [name, model] : m.registry().models()) {
     text += "\n  model " + name + " " + std::string(core::model_state_name(model.row.state)) +
             (model.row.load_requested ? " wanted " : " ") + model.row.reason;
   }
-  for (const auto& [id, load] : m.loads()) {
+  for (const auto& [id, load] : m.loads().all()) {
     text += "\n  load " + id + " of " + load.row.model + " on " + load.row.worker_key + " peer " +
             std::to_string(load.worker) + " " +
             std::string(core::model_state_name(load.row.state)) + " running " +
             std::to_string(load.running.size()) + " pages " + std::to_string(load.pages_used) +
             "/" + std::to_string(load.row.pages) + (load.alone ? " alone" : "");
   }
-  for (const auto& [peer, worker] : m.workers()) {
+  for (const auto& [peer, worker] : m.fleet().workers()) {
     text += "\n  worker " + worker.hello.worker_key + " peer " + std::to_string(peer) +
             (worker.quarantined ? " quarantined" : "") + (worker.draining ? " draining" : "");
   }
-  for (const auto& [seq, request] : m.requests().all()) {
+  for (const auto& [seq, request] : m.lifecycle().requests().all()) {
     if (request.terminal()) continue;
     text += "\n  " + request.row.id + " " + std::string(wire::state_name(request.row.state)) + " " +
             request.row.model + " class " + request.row.numerics_class;
@@ -303,9 +304,11 @@ void DaemonNode::boot() {
     return die(world_.random.below(3) == 0, "right after its recovery");
   }
   up_ = true;
-  world_.say([&] { return "daemon up, epoch " + std::to_string(commit_loop_->machine().epoch()); });
+  world_.say([&] {
+    return "daemon up, epoch " + std::to_string(commit_loop_->machine().core().fences.epoch());
+  });
   for (const char* model : {"m0", "m1"}) {
-    if (commit_loop_->machine().models().count(model) > 0) continue;
+    if (commit_loop_->machine().registry().models().count(model) > 0) continue;
     core::OpAddModel add;
     add.name = add.path = model;
     operate(add);
@@ -375,7 +378,8 @@ void DaemonNode::wake() {
   for (core::Event& event : std::exchange(orders_, {})) commit_loop_->operate(event);
   for (Incoming& in : std::exchange(inbox_, {})) take(in);
   const bool low = store_disk_.free_bytes_ == 0;
-  if (low != commit_loop_->machine().storage_low()) commit_loop_->step(core::StorageLevel{low, 0});
+  if (low != commit_loop_->machine().core().storage_low)
+    commit_loop_->step(core::StorageLevel{low, 0});
   commit_loop_->tick();
   busy_ = true;
   commit();

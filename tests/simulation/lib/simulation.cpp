@@ -66,7 +66,7 @@ SimDisk::Image make_image(const Swarm& swarm) {
   HelperNode helper(world, network);
   daemon.start();
   helper.start();
-  while (!daemon.up() || daemon.machine().models().size() < 2) CHECK(world.run_one());
+  while (!daemon.up() || daemon.machine().registry().models().size() < 2) CHECK(world.run_one());
   const std::int64_t until_us = world.now_us + kSecond;
   while (world.now_us < until_us && world.run_one()) continue;
   daemon.stop_and_audit();
@@ -244,7 +244,7 @@ void Simulation::operate() {
 /// Makes the alias as soon as the models are there.
 void Simulation::make_alias() {
   const core::Machine& machine = daemon_.machine();
-  if (machine.aliases().count(kAlias) > 0 || machine.models().size() < 2) return;
+  if (machine.aliases().all().count(kAlias) > 0 || machine.registry().models().size() < 2) return;
   core::OpAlias op;
   op.name = kAlias;
   op.targets = {{"m0", 1}};
@@ -297,7 +297,7 @@ void Simulation::end_canaries() {
   // Not at once: the row of one that has just ended may be on its way into the database.
   canaries_ended_ = std::exchange(no_canary_, true);
   make_alias();
-  for (const auto& [name, alias] : daemon_.machine().aliases()) {
+  for (const auto& [name, alias] : daemon_.machine().aliases().all()) {
     if (!alias.canary) continue;
     canaries_ended_ = no_canary_ = false;
     core::OpCanary op;
@@ -326,11 +326,11 @@ void Simulation::help() {
   helper_.start();
   if (daemon_.up()) {
     if (world_.swarm.aliases) end_canaries();
-    if (daemon_.machine().paused()) {
+    if (daemon_.machine().core().paused) {
       auditor_.pause_requested();
       daemon_.operate(core::OpPause{1, 1, false});
     }
-    for (const auto& [peer, worker] : daemon_.machine().workers()) {
+    for (const auto& [peer, worker] : daemon_.machine().fleet().workers()) {
       if (worker.draining) daemon_.operate(core::OpWorker{1, 7, worker.hello.worker_key, false});
       if (!worker.quarantined) continue;
       daemon_.operate(core::OpWorker{1, 7, worker.hello.worker_key, false});
@@ -338,12 +338,12 @@ void Simulation::help() {
           ->die(15, false);
       break;
     }
-    for (const auto& [name, model] : daemon_.machine().models()) {
+    for (const auto& [name, model] : daemon_.machine().registry().models()) {
       if (model.row.state == core::ModelState::kFailed) {
         daemon_.operate(core::OpModel{1, 3, "models.load", name});
       }
     }
-    for (const auto& [seq, request] : daemon_.machine().requests().all()) {
+    for (const auto& [seq, request] : daemon_.machine().lifecycle().requests().all()) {
       if (request.row.state != wire::RequestState::kQuarantined) continue;
       if (world_.random.below(2) == 0) {
         auditor_.requeue_requested(request.row.id);

@@ -1,9 +1,17 @@
 // Memory: one pool for everything that takes from it, whichever worker, device or process that is.
 // Each load is decided against what the loads decided before it leave, and against what its machine
 // has available. Where memory is short nothing is loaded, and idle models are unloaded.
-#include <algorithm>
+#include "control/core/memory_pools.h"
 
-#include "control/core/machine.h"
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/core/fleet.h"
+#include "control/core/loads.h"
+#include "control/core/registry.h"
 
 namespace holdfast::core {
 namespace {
@@ -40,28 +48,27 @@ std::string percent_of(std::int64_t hundredths) {
 
 /// Sum over the pools with these keys, each load counted once and with no more than `most`.
 /// `unsettled_alone`: without loads that were ready.
-std::int64_t Machine::reserved_in(const std::vector<std::string>& keys, std::int64_t most,
-                                  const Leaving& leaving, bool unsettled_alone) const {
+std::int64_t MemoryPools::reserved_in(const std::vector<std::string>& keys, std::int64_t most,
+                                      const Leaving& leaving, bool unsettled_alone) const {
   std::int64_t sum = 0;
   const auto add = [&](std::int64_t bytes, const auto& pools, bool settled) {
     if (unsettled_alone && settled) return;
     if (shares_a_key(pools, keys)) sum += std::min(bytes, most);
   };
-  for (const auto& [id, load] : loads_) {
+  for (const auto& [id, load] : loads_.all()) {
     if (leaving.count(id) == 0) add(load.row.bytes, load.pools, load.settled);
   }
   for (const Remains& left : remains_) add(left.row.bytes, left.pools, left.settled);
   return sum;
 }
 
-std::int64_t Machine::reserved_in(const std::string& pool) const {
+std::int64_t MemoryPools::reserved_in(const std::string& pool) const {
   const auto found = pools_.find(pool);
   const std::int64_t total = found == pools_.end() ? 0 : found->second.last.total;
   return reserved_in({pool}, total > 0 ? total : kUnknownMemory, {}, false);
 }
 
-/// Memory in the tightest of the worker's pools for a load, once the loads in `leaving` have gone.
-MemoryHeadroom Machine::memory_headroom(const Worker& worker, const Leaving& leaving) const {
+MemoryHeadroom MemoryPools::memory_headroom(const Worker& worker, const Leaving& leaving) const {
   MemoryHeadroom headroom{kUnknownMemory, kUnknownMemory, false, 0};
   const std::vector<MemoryPool>& mine = worker.hello.memory.pools;
   std::vector<std::string> keys;
@@ -73,8 +80,8 @@ MemoryHeadroom Machine::memory_headroom(const Worker& worker, const Leaving& lea
     const MemoryPool& pool = found->second.last;
     headroom.pressed = headroom.pressed || found->second.pressed_since_us != 0;
     if (reported.part || pool.total <= 0) continue;
-    const std::int64_t least = floor_of(pool, config_);
-    const std::int64_t share = pool.total / 100 * config_.models_memory_percent;
+    const std::int64_t least = floor_of(pool, core_.config);
+    const std::int64_t share = pool.total / 100 * core_.config.models_memory_percent;
     const std::int64_t may_give = std::min(share, pool.total - least);
     const std::vector<std::string>& counted =
         divided ? keys : std::vector<std::string>{reported.key};
@@ -84,14 +91,14 @@ MemoryHeadroom Machine::memory_headroom(const Worker& worker, const Leaving& lea
     if (pool.available < 0) continue;
     std::int64_t available = pool.available - least;
     for (const std::string& id : leaving) {
-      const auto load = loads_.find(id);
-      if (load == loads_.end() || !load->second.settled) continue;
+      const auto load = loads_.all().find(id);
+      if (load == loads_.all().end() || !load->second.settled) continue;
       if (shares_a_key(load->second.pools, counted)) available += load->second.row.bytes;
     }
     available -= reserved_in(counted, pool.total, leaving, true);
-    headroom.free = std::min(headroom.free, without_drift(available, config_));
+    headroom.free = std::min(headroom.free, without_drift(available, core_.config));
   }
-  for (const auto& [peer, other] : workers_) {
+  for (const auto& [peer, other] : fleet_.workers()) {
     if (peer == worker.peer) continue;
     const auto& theirs = other.hello.memory.pools;
     headroom.sharing += std::any_of(theirs.begin(), theirs.end(), [&](const MemoryPool& pool) {
@@ -102,9 +109,7 @@ MemoryHeadroom Machine::memory_headroom(const Worker& worker, const Leaving& lea
   return headroom;
 }
 
-/// Returns true if the load's end would make room on the worker. A load of whose pools nothing is
-/// known is only on its own worker.
-bool Machine::takes_from(const Load& load, const Worker& worker) {
+bool MemoryPools::takes_from(const Load& load, const Worker& worker) {
   std::vector<std::string> keys;
   for (const MemoryPool& pool : worker.hello.memory.pools) keys.push_back(pool.key);
   return load.worker == worker.peer || (load.pools && shares_a_key(load.pools, keys));
@@ -112,15 +117,15 @@ bool Machine::takes_from(const Load& load, const Worker& worker) {
 
 // ---- reports
 
-void Machine::hear_memory(const wire::MemoryReport& report, const std::string& host) {
+void MemoryPools::hear_memory(const wire::MemoryReport& report, const std::string& host) {
   for (const MemoryPool& told : report.pools) {
     if (pools_.count(told.key) == 0) {  // groups come and go with their containers
       std::erase_if(pools_, [&](const auto& item) {
-        return now_.mono_us - item.second.reported_us > kForgottenUs;
+        return core_.now.mono_us - item.second.reported_us > kForgottenUs;
       });
     }
     Pool& pool = pools_[told.key];
-    pool.reported_us = now_.mono_us;
+    pool.reported_us = core_.now.mono_us;
     // Reports of several workers cross: the newest one counts.
     if (report.at_us != 0 && report.at_us < pool.at_us) continue;
     const bool waited = told.available > pool.last.available;
@@ -129,16 +134,14 @@ void Machine::hear_memory(const wire::MemoryReport& report, const std::string& h
     pool.host = host;
     judge_pressure(pool);
     if (!waited) continue;
-    const bool any = std::any_of(models_.begin(), models_.end(), [&](const auto& item) {
-      return waits_for_placement(item.second);
-    });
-    want_placement_ = want_placement_ || any;
+    const bool any =
+        std::any_of(registry_.models().begin(), registry_.models().end(),
+                    [&](const auto& item) { return waits_for_placement(item.second); });
+    core_.want_placement = core_.want_placement || any;
   }
 }
 
-/// Takes a worker's report. One of an older release, or one that pretends its device, names no
-/// pools: its numbers are those of its machine, or of its device, for all that have the same name.
-void Machine::hear_worker_memory(Worker& worker, const wire::MemoryReport& report) {
+void MemoryPools::hear_worker_memory(Worker& worker, const wire::MemoryReport& report) {
   wire::MemoryReport told = report;
   if (told.pools.empty() && told.total > 0) {
     const bool machine = worker.hello.device == "cpu" || worker.hello.device.ends_with("+cpu");
@@ -152,7 +155,21 @@ void Machine::hear_worker_memory(Worker& worker, const wire::MemoryReport& repor
   hear_memory(told, worker.hello.host);
 }
 
-void Machine::on(const MemoryLevel& event) {
+void MemoryPools::hear_state_memory(Worker& worker, const wire::MemoryReport& report) {
+  if (report.free <= 0 && report.pools.empty()) return;
+  if (report.at_us != 0 && report.at_us < worker.hello.memory.at_us) return;  // HELLO was newer
+  wire::MemoryReport now = worker.hello.memory;
+  now.free = report.free;
+  now.at_us = report.at_us;
+  if (!report.pools.empty()) {
+    now.pools = report.pools;
+  } else if (now.pools.size() == 1 && now.pools[0].available >= 0) {
+    now.pools[0].available = report.free;
+  }
+  hear_worker_memory(worker, now);
+}
+
+void MemoryPools::on(const MemoryLevel& event) {
   wire::MemoryReport report;
   report.pools = event.pools;
   report.at_us = event.at_us;
@@ -164,10 +181,10 @@ void Machine::on(const MemoryLevel& event) {
 /// Finds out whether memory is short: less is available than loads have to leave, or everything
 /// there waits for memory. Pressure ends with some room above that, so that it does not come and
 /// go.
-void Machine::judge_pressure(Pool& pool) {
+void MemoryPools::judge_pressure(Pool& pool) {
   const MemoryPool& now = pool.last;
-  const std::int64_t least = floor_of(now, config_);
-  const std::int64_t stall_most = config_.memory_max_stall_percent * 100;
+  const std::int64_t least = floor_of(now, core_.config);
+  const std::int64_t stall_most = core_.config.memory_max_stall_percent * 100;
   const bool is_short = now.available >= 0 && now.available < least;
   const bool stalls = stall_most > 0 && now.stall >= stall_most;
   const bool was = pool.pressed_since_us != 0;
@@ -176,99 +193,93 @@ void Machine::judge_pressure(Pool& pool) {
   if (!was && !is_short && !stalls) return;
   if (was && over) {
     pool.pressed_since_us = 0;
-    want_placement_ = true;
+    core_.want_placement = true;
   } else if (!was) {
-    pool.pressed_since_us = std::max<std::int64_t>(now_.mono_us, 1);
-    ++counters_.memory_pressures;
+    pool.pressed_since_us = std::max<std::int64_t>(core_.now.mono_us, 1);
+    ++core_.counters.memory_pressures;
   }
   if (was != (pool.pressed_since_us != 0)) {
-    out_->note(was ? "memory has room again"
-                   : "memory is short: nothing is loaded and idle models are unloaded",
-               {{"host", pool.host},
-                {"pool", now.key},
-                {"available_bytes", std::to_string(now.available)},
-                {"total_bytes", std::to_string(now.total)},
-                {"stalled", percent_of(now.stall)}},
-               !was);
+    core_.out->note(was ? "memory has room again"
+                        : "memory is short: nothing is loaded and idle models are unloaded",
+                    {{"host", pool.host},
+                     {"pool", now.key},
+                     {"available_bytes", std::to_string(now.available)},
+                     {"total_bytes", std::to_string(now.total)},
+                     {"stalled", percent_of(now.stall)}},
+                    !was);
   }
   if (pool.pressed_since_us != 0) relieve(pool);
 }
 
 /// Unloads the idle model that was used longest ago, a pinned one only where there is no other.
-void Machine::relieve(Pool& pool) {
-  if (now_.mono_us < pool.evict_at_us) return;
+void MemoryPools::relieve(Pool& pool) {
+  if (core_.now.mono_us < pool.evict_at_us) return;
   Load* victim = nullptr;
   const auto order = [&](const Load& load) {
-    const Model& model = models_.at(load.row.model);
+    const Model& model = registry_.models().at(load.row.model);
     return std::make_pair(model.pinned, model.row.last_used_ms);
   };
-  for (auto& [id, load] : loads_) {
+  for (auto& [id, load] : loads_.all()) {
     if (!shares_a_key(load.pools, {pool.last.key}) || !load.pools) continue;
     if (load.row.state == ModelState::kDraining && load.running.empty()) return;  // on its way
-    if (!is_idle(load) || load.worker == 0) continue;
+    if (!loads_.is_idle(load) || load.worker == 0) continue;
     if (victim == nullptr || order(load) < order(*victim)) victim = &load;
   }
   if (victim == nullptr) return;
-  pool.evict_at_us = now_.mono_us + config_.memory_evict_pause_ms * 1000;
-  ++counters_.pressure_unloads;
-  Model& model = models_.at(victim->row.model);
+  pool.evict_at_us = core_.now.mono_us + core_.config.memory_evict_pause_ms * 1000;
+  ++core_.counters.pressure_unloads;
+  Model& model = registry_.models().at(victim->row.model);
   const std::string why =
       "memory is short on " + pool.host + ": " + std::to_string(pool.last.available) + " of " +
       std::to_string(pool.last.total) + " bytes available, stalled " + percent_of(pool.last.stall);
-  const bool elsewhere = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
-    return item.second.row.model == victim->row.model && &item.second != victim &&
-           item.second.row.state != ModelState::kDraining;
-  });
+  const bool elsewhere =
+      std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
+        return item.second.row.model == victim->row.model && &item.second != victim &&
+               item.second.row.state != ModelState::kDraining;
+      });
   if (!elsewhere) {
     model.row.load_requested = false;  // a request brings it back when there is room
-    put_model(model);
+    registry_.put_model(model);
   }
-  set_load_state(*victim, ModelState::kDraining, why);
-  drain_step(*victim);
-  refresh_model(model, why);
+  loads_.set_load_state(*victim, ModelState::kDraining, why);
+  loads_.drain_step(*victim);
+  registry_.refresh_model(model, why);
 }
 
 // ---- workers that are gone
 
-/// Holds the reservation of a load that has ended for us while its process may live: it counts
-/// until the process is known to have ended, or has had the time to. One from before this start
-/// counts in every pool, as its own is not known.
-void Machine::leave_remains(const Load& load, bool in_database) {
-  if (load.row.bytes <= 0 || config_.workers_gone_hold_ms == 0) return;
+void MemoryPools::leave_remains(const Load& load, bool in_database) {
+  if (load.row.bytes <= 0 || core_.config.workers_gone_hold_ms == 0) return;
   Remains left;
   left.row = load.row;
   left.in_database = in_database;
   left.pools = load.pools;
   left.settled = load.settled;
-  left.until_us = now_.mono_us + config_.workers_gone_hold_ms * 1000;
-  timers_.add(left.until_us, TimerKind::kPlacement);
+  left.until_us = core_.now.mono_us + core_.config.workers_gone_hold_ms * 1000;
+  core_.timers.add(left.until_us, TimerKind::kPlacement);
   remains_.push_back(std::move(left));
 }
 
-/// Holds a reservation that the last process of the daemon still counted.
-void Machine::boot_remains(const LoadRow& row) {
+void MemoryPools::boot_remains(const LoadRow& row) {
   Load load;
   load.row = row;
   load.settled = row.ready_ms != 0;
   leave_remains(load, true);
-  if (config_.workers_gone_hold_ms != 0) return;
+  if (core_.config.workers_gone_hold_ms != 0) return;
   load.row.bytes = 0;
-  put_load(load);
+  loads_.put_load(load);
 }
 
-/// Frees the reservations for which `gone` is true.
-void Machine::drop_remains(const std::function<bool(const Remains&)>& gone) {
+void MemoryPools::drop_remains(const std::function<bool(const Remains&)>& gone) {
   std::erase_if(remains_, [&](Remains& left) {
     if (!gone(left)) return false;
     left.row.bytes = 0;
-    if (left.in_database) out_->write(PutLoad{left.row}, Durability::kNormal);
+    if (left.in_database) core_.out->write(PutLoad{left.row}, Durability::kNormal);
     return true;
   });
 }
 
-/// Holds memory of a load that is on a worker and not in the registry: it was told to go, and is
-/// there until then.
-void Machine::record_remains_of(const Worker& worker, const wire::LoadedModel& held) {
+void MemoryPools::record_remains_of(const Worker& worker, const wire::LoadedModel& held) {
   const bool found = std::any_of(remains_.begin(), remains_.end(), [&](const Remains& left) {
     return left.row.load_id == held.load_id;
   });
@@ -284,46 +295,55 @@ void Machine::record_remains_of(const Worker& worker, const wire::LoadedModel& h
   leave_remains(load, false);
 }
 
-/// Holds a reservation for as long again: a process that tells of the load has not ended.
-void Machine::renew_remains(const std::string& load_id) {
+void MemoryPools::renew_remains(const std::string& load_id) {
   for (Remains& left : remains_) {
     if (left.row.load_id != load_id) continue;
-    left.until_us = now_.mono_us + config_.workers_gone_hold_ms * 1000;
-    timers_.add(left.until_us, TimerKind::kPlacement);
+    left.until_us = core_.now.mono_us + core_.config.workers_gone_hold_ms * 1000;
+    core_.timers.add(left.until_us, TimerKind::kPlacement);
   }
 }
 
-/// Frees what an ended process held, and ends its loads.
-void Machine::process_ended(const std::string& worker_key, const std::string& incarnation) {
+void MemoryPools::process_ended(const std::string& worker_key, const std::string& incarnation) {
   drop_remains([&](const Remains& left) {
     return left.row.worker_key == worker_key && left.row.incarnation == incarnation;
   });
   std::vector<std::string> ended;
-  for (const auto& [id, load] : loads_) {
+  for (const auto& [id, load] : loads_.all()) {
     const bool its = load.row.worker_key == worker_key && load.row.incarnation == incarnation;
     if (its && load.worker == 0 && load.running.empty()) ended.push_back(id);
   }
   for (const std::string& id : ended) {
-    Load& load = loads_.at(id);
+    Load& load = loads_.all().at(id);
     const ModelState state = load.row.state;
     if (state == ModelState::kReady || state == ModelState::kDraining) {
-      end_load(id, ModelState::kUnloaded, "its worker's process has ended");
+      loads_.end_load(id, ModelState::kUnloaded, "its worker's process has ended");
       continue;
     }
     // A load in progress waited for the worker's return: it is a try like any other.
     const std::string why = "worker lost while loading: its process has ended";
-    const auto model = models_.find(load.row.model);
-    load_lost(load, why);
-    if (model != models_.end()) count_load_failure(model->second, worker_key, why, true);
+    const auto model = registry_.models().find(load.row.model);
+    loads_.load_lost(load, why);
+    if (model != registry_.models().end())
+      registry_.count_load_failure(model->second, worker_key, why, true);
   }
-  want_placement_ = true;
+  core_.want_placement = true;
 }
 
-/// Frees what older processes of this worker held: a newer one is here, so they have ended.
-void Machine::forget_remains(const std::string& worker_key, const std::string& but_incarnation) {
+void MemoryPools::forget_remains(const std::string& worker_key,
+                                 const std::string& but_incarnation) {
   drop_remains([&](const Remains& left) {
     return left.row.worker_key == worker_key && left.row.incarnation != but_incarnation;
   });
+}
+
+void MemoryPools::drop_due_remains() {
+  drop_remains([&](const Remains& left) { return left.until_us <= core_.now.mono_us; });
+}
+
+Remains* MemoryPools::find_remains(const std::string& load_id) {
+  const auto left = std::find_if(remains_.begin(), remains_.end(),
+                                 [&](const Remains& r) { return r.row.load_id == load_id; });
+  return left == remains_.end() ? nullptr : &*left;
 }
 
 }  // namespace holdfast::core

@@ -1,10 +1,19 @@
 // Dispatch: which work goes to which worker.
-#include <algorithm>
+#include "control/core/dispatcher.h"
 
-#include "control/core/machine.h"
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "control/core/blame.h"
+#include "control/core/breakers.h"
+#include "control/core/fleet.h"
+#include "control/core/lifecycle.h"
+#include "control/core/loads.h"
+#include "control/core/registry.h"
 
 namespace holdfast::core {
-
 namespace {
 
 constexpr std::int32_t kRanksOfClass = 4096;
@@ -22,36 +31,37 @@ bool within_bounds(const UsageCounters& used, std::int64_t max_running, std::int
 /// Returns true if the bounds on all, the model and the worker allow this choice; else it waits,
 /// and with it the work after it in the queue. `freed`: choices and pages of the load that are
 /// about to give way.
-bool Machine::bounds_allow(const Load& load, const QueueItem& item, const Freed& freed) const {
-  const UsageTracker& usage = requests_.usage();
-  const SubjectConfig model = config_.model(load.row.model);
-  const SubjectConfig worker = config_.worker(load.row.worker_key);
+bool Dispatcher::bounds_allow(const Load& load, const QueueItem& item, const Freed& freed) const {
+  const UsageTracker& usage = lifecycle_.requests().usage();
+  const SubjectConfig model = core_.config.model(load.row.model);
+  const SubjectConfig worker = core_.config.worker(load.row.worker_key);
   const auto within = [&](UsageCounters used, std::int64_t max_running, std::int64_t max_pages) {
     used.running -= freed.running;
     used.pages -= freed.pages_at_most;
     return within_bounds(used, max_running, max_pages, item.pages);
   };
-  return within(usage.all(), config_.queue_max_running, config_.queue_max_pages) &&
+  return within(usage.all(), core_.config.queue_max_running, core_.config.queue_max_pages) &&
          within(usage.model(load.row.model), model.max_running, model.max_pages) &&
          within(usage.worker(load.row.worker_key), worker.max_running, worker.max_pages);
 }
 
 /// Returns true if its tenant's bounds allow this choice. A tenant at its own bound does not hold
 /// up the others.
-bool Machine::tenant_allows(const QueueItem& item) const {
-  const SubjectConfig tenant = config_.tenant(item.tenant);
-  return within_bounds(requests_.usage().tenant(item.tenant), tenant.max_running, tenant.max_pages,
-                       item.pages);
+bool Dispatcher::tenant_allows(const QueueItem& item) const {
+  const SubjectConfig tenant = core_.config.tenant(item.tenant);
+  return within_bounds(lifecycle_.requests().usage().tenant(item.tenant), tenant.max_running,
+                       tenant.max_pages, item.pages);
 }
 
 /// Returns true if the bounds on all allow the first item of all queues. Nothing passes it: small
 /// requests of one model would keep a large one of another waiting for ever. Virtual times are of
 /// one model each, so of two models the tenant with less that runs goes first.
-bool Machine::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready) {
-  const bool bounded = config_.queue_max_running > 0 || config_.queue_max_pages > 0;
+bool Dispatcher::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready) {
+  const bool bounded = core_.config.queue_max_running > 0 || core_.config.queue_max_pages > 0;
   if (!bounded) return true;
   const auto rank = [this](const QueueItem& item) {
-    const double running = static_cast<double>(requests_.usage().tenant(item.tenant).running);
+    const double running =
+        static_cast<double>(lifecycle_.requests().usage().tenant(item.tenant).running);
     return std::make_tuple(item.priority, running / static_cast<double>(item.weight), item.ref);
   };
   const QueueItem* first = nullptr;
@@ -59,17 +69,18 @@ bool Machine::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& r
     const QueueItem* item = best_item(*load);
     if (item != nullptr && (first == nullptr || rank(*item) < rank(*first))) first = item;
   }
-  return first != nullptr && within_bounds(requests_.usage().all(), config_.queue_max_running,
-                                           config_.queue_max_pages, first->pages);
+  return first != nullptr &&
+         within_bounds(lifecycle_.requests().usage().all(), core_.config.queue_max_running,
+                       core_.config.queue_max_pages, first->pages);
 }
 
 /// Returns the next work for this load, bound to its class or not bound yet; nullptr if there is
 /// none. Tenants below their share of the slots go before the others.
-const QueueItem* Machine::best_item(const Load& load) {
-  const auto queue = queues_.find(load.row.model);
-  if (queue == queues_.end() || queue->second.size() == 0) return nullptr;
+const QueueItem* Dispatcher::best_item(const Load& load) {
+  const auto queue = lifecycle_.queues().find(load.row.model);
+  if (queue == lifecycle_.queues().end() || queue->second.size() == 0) return nullptr;
   MayRun may;
-  if (!config_.tenants.empty()) {
+  if (!core_.config.tenants.empty()) {
     may = [this](const QueueItem& item) { return tenant_allows(item); };
   }
   MayRun first;
@@ -81,16 +92,16 @@ const QueueItem* Machine::best_item(const Load& load) {
   return queue->second.head(load.row.numerics_class, may, first);
 }
 
-void Machine::dispatch() {
-  want_dispatch_ = false;
-  if (paused_ || draining_ || queues_.empty()) return;
+void Dispatcher::dispatch() {
+  core_.want_dispatch = false;
+  if (core_.paused || core_.draining || lifecycle_.queues().empty()) return;
   // Most free slots first, so that several workers fill evenly; ids make ties deterministic.
   std::vector<std::pair<std::int64_t, Load*>> ready;
   std::vector<Load*> usable;
-  for (auto& [id, load] : loads_) {
-    const auto worker = workers_.find(load.worker);
-    if (load.row.state != ModelState::kReady || worker == workers_.end() ||
-        !worker->second.takes_work() || load.alone || load.held_until_us > now_.mono_us) {
+  for (auto& [id, load] : loads_.all()) {
+    const auto worker = fleet_.workers().find(load.worker);
+    if (load.row.state != ModelState::kReady || worker == fleet_.workers().end() ||
+        !worker->second.takes_work() || load.alone || load.held_until_us > core_.now.mono_us) {
       continue;
     }
     usable.push_back(&load);
@@ -111,25 +122,25 @@ void Machine::dispatch() {
     ++ready.back().first;
     std::push_heap(ready.begin(), ready.end(), by_free);
   }
-  if (config_.queue_preempt == 0) return;
+  if (core_.config.queue_preempt == 0) return;
   for (Load* load : usable) {
     while (take_share(*load)) continue;
   }
 }
 
 /// Dispatches one choice to this load. False if there is none that it can take now.
-bool Machine::dispatch_to(Load& load) {
-  if (load.alone || !breakers_allow(load)) return false;
+bool Dispatcher::dispatch_to(Load& load) {
+  if (load.alone || !breakers_.breakers_allow(load)) return false;
   const QueueItem* item = best_item(load);
   if (item == nullptr || !bounds_allow(load, *item, {})) return false;
   const ChoiceRef ref = item->ref;
-  Request* request = requests_.by_seq(ref.seq);
+  Request* request = lifecycle_.requests().by_seq(ref.seq);
   CHECK(request != nullptr);
   Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
   if (!fits_now(load, tokens_of(*request, choice))) return false;
-  const bool suspect = suspicion(choice, config_) != Suspicion::kNone;
+  const bool suspect = suspicion(choice, core_.config) != Suspicion::kNone;
   if (suspect && !load.running.empty()) return false;  // it waits until one worker is empty
-  queues_.at(request->row.model).take(ref);
+  lifecycle_.queues().at(request->row.model).take(ref);
   load.alone = suspect;
   start_choice(*request, choice, load);
   return true;
@@ -137,19 +148,20 @@ bool Machine::dispatch_to(Load& load) {
 
 /// Returns the class, and within it how many choices of its tenant run already: prompts are
 /// computed in this order, so the first of one tenant does not wait for all of another's.
-std::int32_t Machine::rank_on_worker(const Request& request) const {
-  const std::int64_t others = queues_.at(request.row.model).running(request.row.tenant) - 1;
+std::int32_t Dispatcher::rank_on_worker(const Request& request) const {
+  const std::int64_t others =
+      lifecycle_.queues().at(request.row.model).running(request.row.tenant) - 1;
   return static_cast<std::int32_t>(request.row.priority) * kRanksOfClass +
          static_cast<std::int32_t>(std::clamp<std::int64_t>(others, 0, kRanksOfClass - 1));
 }
 
-void Machine::start_choice(Request& request, Choice& choice, Load& load) {
+void Dispatcher::start_choice(Request& request, Choice& choice, Load& load) {
   CHECK_MSG(static_cast<std::int64_t>(choice.ids.size()) == choice.row.next_index,
             "a dispatch carries every committed token");
-  const Worker& worker = workers_.at(load.worker);
+  const Worker& worker = fleet_.workers().at(load.worker);
   choice.phase = ChoicePhase::kRunning;
-  choice.fence = fences_.next();
-  choice.started_us = now_.mono_us;
+  choice.fence = core_.fences.next();
+  choice.started_us = core_.now.mono_us;
   choice.worker = worker.peer;
   choice.worker_key = worker.hello.worker_key;
   choice.incarnation = worker.hello.incarnation;
@@ -157,25 +169,26 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   choice.pages = pages_for(tokens_of(request, choice) + 1, load.row.page_tokens);
   load.pages_used += choice.pages;
   load.running.insert({request.row.seq, choice.row.choice});
-  count_running(request, choice);
-  ++counters_.dispatched;
-  counters_.resumed += choice.resumed;
-  counters_.replayed_tokens += choice.ids.size();
+  lifecycle_.count_running(request, choice);
+  ++core_.counters.dispatched;
+  core_.counters.resumed += choice.resumed;
+  core_.counters.replayed_tokens += choice.ids.size();
   request.class_deadline_us = 0;
   const bool first = request.row.started_ms == 0;
   if (first) {
-    request.row.started_ms = now_.wall_ms;
-    stats_.model(request.row.model).queue_wait.add(now_.mono_us - request.accepted_us);
+    request.row.started_ms = core_.now.wall_ms;
+    core_.stats.model(request.row.model).queue_wait.add(core_.now.mono_us - request.accepted_us);
   }
   const bool was_queued = request.row.state == RequestState::kQueued;
-  change(request, RequestChange::kDispatched);
-  if (first || was_queued) write_request(request, Durability::kNormal);
-  out_->write(
-      BeginAttempt{request.row.seq, choice.row.choice, choice.fence, choice.worker_key,
-                   choice.incarnation, choice.load_id, choice.row.next_index, false, now_.wall_ms},
-      Durability::kNormal);
-  if (const auto model = models_.find(request.row.model); model != models_.end()) {
-    model->second.row.last_used_ms = now_.wall_ms;
+  lifecycle_.change(request, RequestChange::kDispatched);
+  if (first || was_queued) lifecycle_.write_request(request, Durability::kNormal);
+  core_.out->write(BeginAttempt{request.row.seq, choice.row.choice, choice.fence, choice.worker_key,
+                                choice.incarnation, choice.load_id, choice.row.next_index, false,
+                                core_.now.wall_ms},
+                   Durability::kNormal);
+  if (const auto model = registry_.models().find(request.row.model);
+      model != registry_.models().end()) {
+    model->second.row.last_used_ms = core_.now.wall_ms;
   }
   SendDispatch send;
   send.to = worker.peer;
@@ -183,7 +196,7 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   send.prompt = choice.row.prompt;
   // Pages are the same bits for one class and model alone; an adapter or origin would belong here.
   send.prefix_scope = load.row.numerics_class + "\n" + request.row.model_sha + "\n" +
-                      config_.prefix_group(request.row.tenant);
+                      core_.config.prefix_group(request.row.tenant);
   wire::Dispatch& d = send.dispatch;
   d.request_id = request.row.id;
   d.choice = choice.row.choice;
@@ -196,9 +209,10 @@ void Machine::start_choice(Request& request, Choice& choice, Load& load) {
   d.max_tokens = request.row.max_tokens;
   d.priority = rank_on_worker(request);
   if (request.total_deadline_us != 0) {
-    d.time_left_ms = std::max<std::int64_t>((request.total_deadline_us - now_.mono_us) / 1000, 0);
+    d.time_left_ms =
+        std::max<std::int64_t>((request.total_deadline_us - core_.now.mono_us) / 1000, 0);
   }
-  out_->messages.emplace_back(std::move(send));
+  core_.out->messages.emplace_back(std::move(send));
 }
 
 }  // namespace holdfast::core

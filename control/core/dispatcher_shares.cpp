@@ -2,15 +2,24 @@
 // they run, whatever the order of the queue: so while others wait, choices above its share give
 // way. They are not lost: they go on later, first in their tenant's turn.
 #include <algorithm>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
 
-#include "control/core/machine.h"
+#include "control/core/blame.h"
+#include "control/core/breakers.h"
+#include "control/core/dispatcher.h"
+#include "control/core/lifecycle.h"
+#include "control/core/loads.h"
 
 namespace holdfast::core {
 
 /// Slots and pages of the loads that could run the model's work, within the bounds on what may run.
-WorkQueue::Capacity Machine::capacity_of(const std::string& model) const {
+WorkQueue::Capacity Dispatcher::capacity_of(const std::string& model) const {
   WorkQueue::Capacity all;
-  for (const auto& [id, load] : loads_) {
+  for (const auto& [id, load] : loads_.all()) {
     if (load.row.model != model || load.row.state != ModelState::kReady || load.worker == 0)
       continue;
     all.slots += load.row.slots;
@@ -19,20 +28,20 @@ WorkQueue::Capacity Machine::capacity_of(const std::string& model) const {
   const auto tighten = [](std::int64_t& value, std::int64_t bound) {
     if (bound > 0) value = std::min(value, bound);
   };
-  const SubjectConfig model_limits = config_.model(model);
+  const SubjectConfig model_limits = core_.config.model(model);
   tighten(all.slots, model_limits.max_running);
   tighten(all.pages, model_limits.max_pages);
-  tighten(all.slots, config_.queue_max_running);
-  tighten(all.pages, config_.queue_max_pages);
+  tighten(all.slots, core_.config.queue_max_running);
+  tighten(all.pages, core_.config.queue_max_pages);
   return all;
 }
 
 /// Puts one choice of a tenant below its share onto this load, in place of work of tenants above
 /// theirs. False if nobody waits for that, or nobody has to give way. Repeated calls come to an
 /// end: a tenant that takes is not above its share afterwards, and one that gives is not below.
-bool Machine::take_share(Load& load) {
-  const auto found = queues_.find(load.row.model);
-  if (found == queues_.end()) return false;
+bool Dispatcher::take_share(Load& load) {
+  const auto found = lifecycle_.queues().find(load.row.model);
+  if (found == lifecycle_.queues().end()) return false;
   WorkQueue& queue = found->second;
   if (queue.size() == 0 || !queue.contended() || load.running.empty() || load.alone) return false;
   const WorkQueue::Capacity capacity = capacity_of(load.row.model);
@@ -40,22 +49,23 @@ bool Machine::take_share(Load& load) {
   const QueueItem* head = queue.head(load.row.numerics_class, [&](const QueueItem& item) {
     return queue.within_share(item, capacity) && tenant_allows(item);
   });
-  if (head == nullptr || next == nullptr || !breakers_allow(load)) return false;
+  if (head == nullptr || next == nullptr || !breakers_.breakers_allow(load)) return false;
   if (next->priority < head->priority) return false;  // what is more important waits too
   const QueueItem item = *head;
-  Request* request = requests_.by_seq(item.ref.seq);
+  Request* request = lifecycle_.requests().by_seq(item.ref.seq);
   CHECK(request != nullptr);
   Choice& choice = request->choices[static_cast<std::size_t>(item.ref.choice)];
-  if (suspicion(choice, config_) != Suspicion::kNone) return false;  // it needs an empty worker
+  if (suspicion(choice, core_.config) != Suspicion::kNone)
+    return false;  // it needs an empty worker
   const std::vector<ChoiceRef> victims = who_gives_way(load, item);
   if (victims.empty()) return false;
   for (const ChoiceRef& ref : victims) {
-    Request* other = requests_.by_seq(ref.seq);
+    Request* other = lifecycle_.requests().by_seq(ref.seq);
     Choice& gives_way = other->choices[static_cast<std::size_t>(ref.choice)];
     if (gives_way.phase != ChoicePhase::kRunning) continue;  // quarantined with the one before
-    out_->send(gives_way.worker, wire::CancelWork{other->row.id, ref.choice, gives_way.fence});
-    requeue(*other, gives_way, "gave way to another tenant");
-    ++counters_.preempted;
+    core_.out->send(gives_way.worker, wire::CancelWork{other->row.id, ref.choice, gives_way.fence});
+    lifecycle_.requeue(*other, gives_way, "gave way to another tenant");
+    ++core_.counters.preempted;
   }
   queue.take(item.ref);
   start_choice(*request, choice, load);
@@ -64,7 +74,7 @@ bool Machine::take_share(Load& load) {
 
 /// Choices of this load whose end would make room for `item`: of the least important class and the
 /// tenant that has most for its weight, the youngest first. Empty if that would not do.
-std::vector<ChoiceRef> Machine::who_gives_way(const Load& load, const QueueItem& item) const {
+std::vector<ChoiceRef> Dispatcher::who_gives_way(const Load& load, const QueueItem& item) const {
   struct Candidate {
     ChoiceRef ref;
     const Request* request = nullptr;
@@ -72,14 +82,14 @@ std::vector<ChoiceRef> Machine::who_gives_way(const Load& load, const QueueItem&
   };
   std::vector<Candidate> left;
   for (const ChoiceRef& ref : load.running) {
-    const Request& request = requests_.all().at(ref.seq);
+    const Request& request = lifecycle_.requests().all().at(ref.seq);
     const Choice& choice = request.choices[static_cast<std::size_t>(ref.choice)];
     if (request.row.priority < item.priority || request.row.tenant == item.tenant) continue;
     if (choice.phase == ChoicePhase::kRunning) left.push_back({ref, &request, &choice});
   }
-  const WorkQueue& queue = queues_.at(load.row.model);
+  const WorkQueue& queue = lifecycle_.queues().at(load.row.model);
   const WorkQueue::Capacity capacity = capacity_of(load.row.model);
-  const Request& wanting = requests_.all().at(item.ref.seq);
+  const Request& wanting = lifecycle_.requests().all().at(item.ref.seq);
   const std::int64_t tokens =
       tokens_of(wanting, wanting.choices[static_cast<std::size_t>(item.ref.choice)]);
   std::map<std::string, Freed> freed_of;

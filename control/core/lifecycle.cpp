@@ -1,16 +1,27 @@
 // Life of requests and choices: every change of a state goes through change(), every way off a
 // worker through end_attempt().
-#include "control/core/machine.h"
+#include "control/core/lifecycle.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/core/blame.h"
+#include "control/core/canaries.h"
+#include "control/core/client_streams.h"
+#include "control/core/loads.h"
+#include "control/core/registry.h"
 
 namespace holdfast::core {
+namespace {
 
-Machine::ClassKey Machine::class_key(const Request& request) {
-  return {request.row.model, request.row.numerics_class};
-}
+constexpr std::int64_t kHourMs = 3'600'000;
 
-void Machine::change(Request& request, RequestChange what) {
+}  // namespace
+
+void Lifecycle::change(Request& request, RequestChange what) {
   const std::optional<std::size_t> transition = find_transition(request.row.state, what);
   CHECK_MSG(transition.has_value(), "a change of state that the table does not have");
   ++transition_counts_[*transition];
@@ -23,31 +34,31 @@ void Machine::change(Request& request, RequestChange what) {
   request.row.state = to;
 }
 
-void Machine::write_request(const Request& request, Durability durability) {
+void Lifecycle::write_request(const Request& request, Durability durability) {
   const RequestRow& row = request.row;
-  out_->write(UpdateRequest{row.seq, row.state, row.priority, row.numerics_class, row.started_ms,
-                            row.finished_ms, row.error_code, row.error},
-              durability);
+  core_.out->write(UpdateRequest{row.seq, row.state, row.priority, row.numerics_class,
+                                 row.started_ms, row.finished_ms, row.error_code, row.error},
+                   durability);
 }
 
-void Machine::write_choice(const Request& request, const Choice& choice, Durability durability) {
-  out_->write(UpdateChoice{request.row.seq, choice.row}, durability);
+void Lifecycle::write_choice(const Request& request, const Choice& choice, Durability durability) {
+  core_.out->write(UpdateChoice{request.row.seq, choice.row}, durability);
 }
 
-bool Machine::waits(const std::string& model) const {
+bool Lifecycle::waits(const std::string& model) const {
   const auto queue = queues_.find(model);
   return queue != queues_.end() && queue->second.size() > 0;
 }
 
 /// Makes the queue's item of a choice. Resumed work has paid for its prompt.
-QueueItem Machine::queue_item(const Request& request, const Choice& choice) const {
+QueueItem Lifecycle::queue_item(const Request& request, const Choice& choice) const {
   QueueItem item;
   item.ref = {request.row.seq, choice.row.choice};
   item.priority = request.row.priority;
   item.resumed = choice.resumed;
   item.tenant = request.row.tenant;
   item.pages = pages_at_most(request, choice);
-  item.weight = config_.tenant(request.row.tenant).weight;
+  item.weight = core_.config.tenant(request.row.tenant).weight;
   item.numerics_class = request.row.numerics_class;
   item.cost = request.row.max_tokens - choice.row.next_index;
   if (!choice.resumed) {
@@ -56,52 +67,35 @@ QueueItem Machine::queue_item(const Request& request, const Choice& choice) cons
   return item;
 }
 
-void Machine::enqueue(Request& request, Choice& choice) {
+void Lifecycle::enqueue(Request& request, Choice& choice) {
   choice.phase = ChoicePhase::kQueued;
   queues_[request.row.model].push(queue_item(request, choice));
   if (!request.row.numerics_class.empty()) {
-    request.class_deadline_us = now_.mono_us + config_.requests_class_wait_ms * 1000;
-    timers_.add(request.class_deadline_us, TimerKind::kRequest, request.row.seq);
+    request.class_deadline_us = core_.now.mono_us + core_.config.requests_class_wait_ms * 1000;
+    core_.timers.add(request.class_deadline_us, TimerKind::kRequest, request.row.seq);
   }
-  const auto model = models_.find(request.row.model);
-  if (model != models_.end()) want(model->second);
-  want_dispatch_ = true;
+  const auto model = registry_.models().find(request.row.model);
+  if (model != registry_.models().end()) registry_.want(model->second);
+  core_.want_dispatch = true;
 }
 
-void Machine::dequeue(Request& request, Choice& choice) {
+void Lifecycle::dequeue(Request& request, Choice& choice) {
   const auto queue = queues_.find(request.row.model);
   if (queue == queues_.end()) return;
   queue->second.remove({request.row.seq, choice.row.choice});
   if (queue->second.size() > 0) return;
   if (queue->second.idle()) queues_.erase(queue);
-  want_placement_ = true;
+  core_.want_placement = true;
 }
 
-/// Takes a running choice off its load: its slot and pages are free again.
-void Machine::leave_worker(Choice& choice, ChoiceRef ref) {
-  const auto it = loads_.find(choice.load_id);
-  if (it == loads_.end()) return;
-  Load& load = it->second;
-  if (load.running.erase(ref) == 0) return;
-  load.pages_used -= choice.pages;
-  choice.pages = 0;
-  if (load.running.empty()) {
-    load.alone = false;
-    want_placement_ = true;  // idle now: it may have to make room for a model that waits
-  }
-  drain_step(load);
-  want_dispatch_ = true;
-}
-
-/// Counts a choice as running, for the bounds of its tenant, model and worker.
-void Machine::count_running(Request& request, Choice& choice) {
+void Lifecycle::count_running(Request& request, Choice& choice) {
   choice.pages_at_most = pages_at_most(request, choice);
   ++request.running;
   requests_.usage().count_running(request.row, choice.worker_key, choice.pages_at_most, 1);
   queues_[request.row.model].run(queue_item(request, choice));
 }
 
-void Machine::stop_counting(Request& request, Choice& choice) {
+void Lifecycle::stop_counting(Request& request, Choice& choice) {
   --request.running;
   CHECK(request.running >= 0);
   requests_.usage().count_running(request.row, choice.worker_key, choice.pages_at_most, -1);
@@ -112,24 +106,22 @@ void Machine::stop_counting(Request& request, Choice& choice) {
   if (queue->second.idle()) queues_.erase(queue);
 }
 
-void Machine::end_attempt(Request& request, Choice& choice, const std::string& reason) {
+void Lifecycle::end_attempt(Request& request, Choice& choice, const std::string& reason) {
   CHECK(choice.phase == ChoicePhase::kRunning || choice.phase == ChoicePhase::kAdopting);
-  out_->write(EndAttempt{request.row.seq, choice.row.choice, choice.fence, now_.wall_ms,
-                         choice.row.next_index, reason},
-              Durability::kNormal);
-  leave_worker(choice, {request.row.seq, choice.row.choice});
+  core_.out->write(EndAttempt{request.row.seq, choice.row.choice, choice.fence, core_.now.wall_ms,
+                              choice.row.next_index, reason},
+                   Durability::kNormal);
+  loads_.leave_worker(choice, {request.row.seq, choice.row.choice});
   stop_counting(request, choice);
 }
 
-/// Puts a choice back into the queue as resumed work. Its old fence is worth nothing from here on:
-/// the choice is not running, and the next attempt gets a new one.
-void Machine::requeue(Request& request, Choice& choice, const std::string& reason) {
+void Lifecycle::requeue(Request& request, Choice& choice, const std::string& reason) {
   end_attempt(request, choice, reason);
   choice.phase = ChoicePhase::kQueued;
   choice.resumed = true;
-  ++counters_.requeued;
+  ++core_.counters.requeued;
   // The limit may have become stricter while it ran.
-  if (suspicion(choice, config_) == Suspicion::kQuarantine) {
+  if (suspicion(choice, core_.config) == Suspicion::kQuarantine) {
     quarantine(request);
     return;
   }
@@ -140,10 +132,11 @@ void Machine::requeue(Request& request, Choice& choice, const std::string& reaso
   }
 }
 
-void Machine::quarantine(Request& request) {
+void Lifecycle::quarantine(Request& request) {
   for (Choice& choice : request.choices) {
     if (choice.phase == ChoicePhase::kRunning) {
-      out_->send(choice.worker, wire::CancelWork{request.row.id, choice.row.choice, choice.fence});
+      core_.out->send(choice.worker,
+                      wire::CancelWork{request.row.id, choice.row.choice, choice.fence});
     }
     if (choice.phase == ChoicePhase::kRunning || choice.phase == ChoicePhase::kAdopting) {
       end_attempt(request, choice, "quarantined");
@@ -155,21 +148,21 @@ void Machine::quarantine(Request& request) {
   change(request, RequestChange::kQuarantined);
   request.row.error_code = std::string(errc_name(Errc::kQuarantined));
   request.row.error = "workers died each time that they ran it";
-  count_quarantined(request);
+  canaries_.count_quarantined(request);
   request.failure_counted = true;
   write_request(request, Durability::kFull);
-  out_->note("request quarantined", {{"request", request.row.id}}, true);
+  core_.out->note("request quarantined", {{"request", request.row.id}}, true);
 }
 
-void Machine::finish_choice(Request& request, Choice& choice, FinishReason finish,
-                            const std::string& code, const std::string& error) {
+void Lifecycle::finish_choice(Request& request, Choice& choice, FinishReason finish,
+                              const std::string& code, const std::string& error) {
   CHECK(choice.phase != ChoicePhase::kEnded);
   if (choice.phase == ChoicePhase::kQueued) {
     dequeue(request, choice);
   } else {
-    const auto model = models_.find(request.row.model);
-    if (model != models_.end() && choice.started_us != 0) {
-      const double took_ms = static_cast<double>(now_.mono_us - choice.started_us) / 1000;
+    const auto model = registry_.models().find(request.row.model);
+    if (model != registry_.models().end() && choice.started_us != 0) {
+      const double took_ms = static_cast<double>(core_.now.mono_us - choice.started_us) / 1000;
       double& mean = model->second.service_ms;
       mean = mean == 0 ? took_ms : mean + (took_ms - mean) / 16;
     }
@@ -177,7 +170,7 @@ void Machine::finish_choice(Request& request, Choice& choice, FinishReason finis
   }
   const bool whole = finish == FinishReason::kStop || finish == FinishReason::kLength;
   if (whole && choice.first_token_us != 0) {
-    stats_.model(request.row.model).decode.add(choice.last_token_us - choice.first_token_us);
+    core_.stats.model(request.row.model).decode.add(choice.last_token_us - choice.first_token_us);
   }
   choice.phase = ChoicePhase::kEnded;
   choice.row.finish = finish;
@@ -186,28 +179,28 @@ void Machine::finish_choice(Request& request, Choice& choice, FinishReason finis
   write_choice(request, choice, Durability::kFull);
 }
 
-void Machine::record_end_stats(const Request& request, RequestChange what) {
-  ModelStats& stats = stats_.model(request.row.model);
-  stats_.ended.add(now_.mono_us, 1);
+void Lifecycle::record_end_stats(const Request& request, RequestChange what) {
+  ModelStats& stats = core_.stats.model(request.row.model);
+  core_.stats.ended.add(core_.now.mono_us, 1);
   for (const Choice& choice : request.choices) {
     ++stats.finished.at(static_cast<std::size_t>(choice.row.finish));
   }
   switch (what) {
     case RequestChange::kSucceeded:
-      ++counters_.succeeded;
+      ++core_.counters.succeeded;
       ++stats.ended[ModelStats::kSucceeded];
-      stats.end_to_end.add(now_.mono_us - request.submitted_us);
+      stats.end_to_end.add(core_.now.mono_us - request.submitted_us);
       break;
     case RequestChange::kFailed:
-      ++counters_.failed;
+      ++core_.counters.failed;
       ++stats.ended[ModelStats::kFailed];
       break;
     case RequestChange::kCancelled:
-      ++counters_.cancelled;
+      ++core_.counters.cancelled;
       ++stats.ended[ModelStats::kCancelled];
       break;
     case RequestChange::kExpired:
-      ++counters_.expired;
+      ++core_.counters.expired;
       ++stats.ended[ModelStats::kExpired];
       break;
     default:
@@ -215,7 +208,7 @@ void Machine::record_end_stats(const Request& request, RequestChange what) {
   }
 }
 
-void Machine::finish_request_if_done(Request& request) {
+void Lifecycle::finish_request_if_done(Request& request) {
   if (request.open_choices() > 0) {
     // Its other choices may all be waiting.
     if (request.running == 0 && request.row.state == RequestState::kRunning) {
@@ -237,11 +230,11 @@ void Machine::finish_request_if_done(Request& request) {
     if (choice.row.finish == FinishReason::kExpired) what = RequestChange::kExpired;
   }
   change(request, what);
-  request.row.finished_ms = now_.wall_ms;
+  request.row.finished_ms = core_.now.wall_ms;
   write_request(request, Durability::kFull);
   record_end_stats(request, what);
-  count_end(request, what);
-  pump_request(request);
+  canaries_.count_end(request, what);
+  streams_.pump_request(request);
   for (Choice& choice : request.choices) {
     choice.ids.clear();
     choice.ids.shrink_to_fit();
@@ -250,14 +243,14 @@ void Machine::finish_request_if_done(Request& request) {
   keys_.ended(request.row.api_key);
 }
 
-/// Ends every open choice the same way: cancel, expiry, failure of the whole.
-void Machine::end_request(Request& request, FinishReason finish, const std::string& code,
-                          const std::string& error, bool tell_worker) {
+void Lifecycle::end_request(Request& request, FinishReason finish, const std::string& code,
+                            const std::string& error, bool tell_worker) {
   if (request.terminal()) return;
   for (Choice& choice : request.choices) {
     if (choice.phase == ChoicePhase::kEnded) continue;
     if (tell_worker && choice.phase == ChoicePhase::kRunning) {
-      out_->send(choice.worker, wire::CancelWork{request.row.id, choice.row.choice, choice.fence});
+      core_.out->send(choice.worker,
+                      wire::CancelWork{request.row.id, choice.row.choice, choice.fence});
     }
     finish_choice(request, choice, finish, finish == FinishReason::kError ? code : std::string(),
                   finish == FinishReason::kError ? error : std::string());
@@ -267,6 +260,61 @@ void Machine::end_request(Request& request, FinishReason finish, const std::stri
     request.row.error = error;
   }
   finish_request_if_done(request);
+}
+
+void Lifecycle::cancel_request(Request& request) {
+  end_request(request, FinishReason::kCancelled, std::string(errc_name(Errc::kCancelled)),
+              "cancelled", true);
+}
+
+void Lifecycle::fail_waiting(const Model& model) {
+  std::vector<Seq> waiting;
+  for (const auto& [seq, request] : requests_.all()) {
+    if (!request.terminal() && request.row.model == model.row.name &&
+        request.row.state != RequestState::kQuarantined) {
+      waiting.push_back(seq);
+    }
+  }
+  for (const Seq seq : waiting) {
+    Request* request = requests_.by_seq(seq);
+    if (request == nullptr) continue;
+    end_request(*request, FinishReason::kError, std::string(errc_name(Errc::kModelFailed)),
+                "model \"" + model.row.name + "\" failed: " + model.row.reason, true);
+  }
+}
+
+void Lifecycle::set_model_of(Request& request, const ModelRow& model) {
+  UsageTracker& usage = requests_.usage();
+  const bool queued = request.row.state == RequestState::kQueued;
+  usage.count_request(request.row, request.payload_bytes, -1);
+  if (queued) usage.count_waiting(request.row, -1);
+  request.row.rerouted_from = request.row.model;
+  request.row.model = model.name;
+  request.row.model_sha = model.sha;
+  request.row.canary = 0;
+  usage.count_request(request.row, request.payload_bytes, 1);
+  if (queued) usage.count_waiting(request.row, 1);
+}
+
+void Lifecycle::on(const Sweep& event) {
+  const bool crowded = event.used_bytes > core_.config.retention_max_bytes;
+  std::int64_t retention_ms = crowded ? 0 : core_.config.retention_hours * kHourMs;
+  if (retention_ms == 0 && !crowded) return;
+  retention_ms = std::max(retention_ms, core_.config.retention_key_hours * kHourMs);
+  for (const Sweep::Row& row : event.rows) {
+    // A wall clock that was set back makes requests look younger: they stay longer, which does no
+    // harm.
+    if (row.finished_ms == 0 || core_.now.wall_ms - row.finished_ms < retention_ms) continue;
+    if (!requests_.retire(row.seq)) continue;
+    ++core_.counters.retired;
+    core_.out->write(DeleteRequest{row.seq}, Durability::kNormal);
+  }
+}
+
+Request& Lifecycle::insert(Request request) {
+  Request& in = *requests_.insert(std::move(request));
+  quarantined_ += in.row.state == RequestState::kQuarantined;
+  return in;
 }
 
 }  // namespace holdfast::core

@@ -1,9 +1,18 @@
 // Model placement: which worker loads a model, with what, and why not the others.
+#include "control/core/placement.h"
+
 #include <algorithm>
+#include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
-#include "control/core/machine.h"
+#include "control/core/aliases.h"
+#include "control/core/breakers.h"
+#include "control/core/fleet.h"
+#include "control/core/loads.h"
+#include "control/core/memory_pools.h"
+#include "control/core/registry.h"
 #include "shared/base/roots.h"
 
 namespace holdfast::core {
@@ -48,33 +57,23 @@ std::string_view verdict_name(Verdict verdict) {
   return "?";
 }
 
-void Machine::run_placement() {
-  want_placement_ = false;
-  if (draining_) return;
-  for (auto& [name, model] : models_) {
-    // An unload met requests that wait: they are served as new ones would be, by a new load.
-    if (waits(name) && !model.row.load_requested && !paused_ &&
-        model.row.state == ModelState::kUnloaded) {
-      want(model);
-    }
+void Placement::run_placement() {
+  core_.want_placement = false;
+  if (core_.draining) return;
+  for (auto& [name, model] : registry_.models()) {
+    registry_.want_if_waited_for(model);
     if (model.row.load_requested && model.row.state != ModelState::kFailed)
       reconcile_replicas(model);
   }
 }
 
-/// Returns true if the model is requested and no worker has it yet.
-bool Machine::waits_for_placement(const Model& model) const {
-  return model.row.load_requested && model.row.state != ModelState::kReady &&
-         model.row.state != ModelState::kFailed;
-}
-
-DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) const {
+DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker) const {
   DeviceVerdict v;
   v.worker_key = worker.hello.worker_key;
   v.device = worker.hello.device;
   v.peer = worker.peer;
   v.loads = static_cast<std::int64_t>(worker.loads.size());
-  const MemoryHeadroom headroom = memory_headroom(worker, {});
+  const MemoryHeadroom headroom = memory_.memory_headroom(worker, {});
   v.free = headroom.free;
   v.may_give = headroom.may_give;
   v.largest_context = largest_context(model.row, v.may_give);
@@ -82,12 +81,12 @@ DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) cons
   bool holds = false;
   bool elsewhere = false;
   bool shares_memory = false;  // in the same pool
-  for (const auto& [id, load] : loads_) {
+  for (const auto& [id, load] : loads_.all()) {
     const bool its = load.row.model == model.row.name;
     holds = holds || (its && load.row.worker_key == v.worker_key);
     const bool serves = its && load.row.state != ModelState::kDraining;
     elsewhere = elsewhere || serves;
-    shares_memory = shares_memory || (serves && takes_from(load, worker));
+    shares_memory = shares_memory || (serves && MemoryPools::takes_from(load, worker));
     if (load.row.state == ModelState::kDraining) leaving.insert(id);
   }
   const auto failed = model.failed_on.find(v.worker_key);
@@ -103,17 +102,17 @@ DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) cons
     v.verdict = Verdict::kTooLarge;
     v.why = "needs " + std::to_string(least) + " bytes, may give " + bytes_text(v.may_give) +
             ", largest context " + std::to_string(v.largest_context);
-  } else if (!worker.takes_work() || breaker(v.worker_key).open(now_.mono_us)) {
+  } else if (!worker.takes_work() || breakers_.of_worker(v.worker_key).open(core_.now.mono_us)) {
     v.verdict = Verdict::kClosed;
     v.why = worker.takes_work() ? "breaker open" : std::string(worker_state_name(worker));
   } else if (elsewhere && failed != model.failed_on.end() &&
-             failed->second >= config_.models_load_tries) {
+             failed->second >= core_.config.models_load_tries) {
     v.verdict = Verdict::kClosed;
     v.why = std::to_string(failed->second) + " loads in a row failed here";
   } else {
     v.verdict = fits ? Verdict::kFits : Verdict::kNoFreeMemory;
     v.fits_after_drain = !fits && !headroom.pressed && !leaving.empty() &&
-                         v.needed <= memory_headroom(worker, leaving).free;
+                         v.needed <= memory_.memory_headroom(worker, leaving).free;
     v.why = std::string(fits ? "needs "
                              : (v.fits_after_drain ? "room is being made: needs "
                                                    : "waits for room: needs ")) +
@@ -128,24 +127,24 @@ DeviceVerdict Machine::verdict_on(const Model& model, const Worker& worker) cons
   return v;
 }
 
-std::vector<DeviceVerdict> Machine::survey(const Model& model) const {
+std::vector<DeviceVerdict> Placement::survey(const Model& model) const {
   std::vector<DeviceVerdict> all;
-  for (const auto& [peer, worker] : workers_) all.push_back(verdict_on(model, worker));
+  for (const auto& [peer, worker] : fleet_.workers()) all.push_back(verdict_on(model, worker));
   std::sort(all.begin(), all.end(),
             [](const DeviceVerdict& a, const DeviceVerdict& b) { return rank_of(a) < rank_of(b); });
   return all;
 }
 
-void Machine::reconcile_replicas(Model& model) {
-  if (model.retry_at_us > now_.mono_us) return;
+void Placement::reconcile_replicas(Model& model) {
+  if (model.retry_at_us > core_.now.mono_us) return;
   model.devices = survey(model);
-  const std::int64_t replicas = config_.model(model.row.name).replicas;
+  const std::int64_t replicas = core_.config.model(model.row.name).replicas;
   std::int64_t have = 0;
-  for (const auto& [id, load] : loads_) {
+  for (const auto& [id, load] : loads_.all()) {
     have += load.row.model == model.row.name && load.row.state != ModelState::kDraining;
   }
-  if (const auto allowed = allowed_by_roots(model.row.path, config_.model_roots); !allowed) {
-    if (have == 0) give_up(model, allowed.error().what);
+  if (const auto allowed = allowed_by_roots(model.row.path, core_.config.model_roots); !allowed) {
+    if (have == 0) registry_.give_up(model, allowed.error().what);
     return;  // what is loaded stays, no other worker loads it
   }
   if (have == 0 && fits_nowhere(model)) return;
@@ -155,25 +154,25 @@ void Machine::reconcile_replicas(Model& model) {
   for (DeviceVerdict& v : model.devices) {
     if (replicas > 0 && have >= replicas) break;
     // The loads that were decided just before have changed what is free.
-    if (v.verdict != Verdict::kLoaded) v = verdict_on(model, workers_.at(v.peer));
+    if (v.verdict != Verdict::kLoaded) v = verdict_on(model, fleet_.workers().at(v.peer));
     if (v.verdict == Verdict::kFits) {
-      if (loads_in_progress() >= config_.models_loads_at_once)
+      if (loads_in_progress() >= core_.config.models_loads_at_once)
         break;  // again when one of them ends
-      start_load(model, workers_.at(v.peer), v);
+      start_load(model, fleet_.workers().at(v.peer), v);
       v.verdict = Verdict::kLoaded;
       ++have;
       skip_eviction = true;
     } else if (v.verdict == Verdict::kNoFreeMemory && !skip_eviction &&
-               loads_in_progress() < config_.models_loads_at_once) {
+               loads_in_progress() < core_.config.models_loads_at_once) {
       // Placed when the models that make room have gone.
-      skip_eviction = evict_for(workers_.at(v.peer), model, v.needed);
+      skip_eviction = evict_for(fleet_.workers().at(v.peer), model, v.needed);
     }
   }
 }
 
 /// Returns true if no connected device can ever hold the model: another one is waited for, then it
 /// fails.
-bool Machine::fits_nowhere(Model& model) {
+bool Placement::fits_nowhere(Model& model) {
   const auto& devices = model.devices;
   const bool too_large = !devices.empty() &&
                          std::all_of(devices.begin(), devices.end(),
@@ -183,34 +182,37 @@ bool Machine::fits_nowhere(Model& model) {
     return false;
   }
   if (model.unfit_since_us == 0) {
-    model.unfit_since_us = now_.mono_us;
-    timers_.add(now_.mono_us + config_.models_fleet_wait_ms * 1000, TimerKind::kPlacement);
+    model.unfit_since_us = core_.now.mono_us;
+    core_.timers.add(core_.now.mono_us + core_.config.models_fleet_wait_ms * 1000,
+                     TimerKind::kPlacement);
   }
-  if (now_.mono_us - model.unfit_since_us < config_.models_fleet_wait_ms * 1000) return true;
+  if (core_.now.mono_us - model.unfit_since_us < core_.config.models_fleet_wait_ms * 1000)
+    return true;
   std::string why = "placement_unsupported: no connected device can hold it:";
   for (const DeviceVerdict& v : devices) {
     why += " " + v.worker_key + " (" + v.device + ") " + v.why + ";";
   }
   why.pop_back();
   model.unfit_since_us = 0;
-  give_up(model, why);
+  registry_.give_up(model, why);
   return true;
 }
 
 /// Number of loads that workers work on; each needs a permit.
-std::int64_t Machine::loads_in_progress() const {
-  return std::count_if(loads_.begin(), loads_.end(), [](const auto& item) {
+std::int64_t Placement::loads_in_progress() const {
+  return std::count_if(loads_.all().begin(), loads_.all().end(), [](const auto& item) {
     const ModelState state = item.second.row.state;
     return state == ModelState::kPlacing || state == ModelState::kLoading ||
            state == ModelState::kWarming;
   });
 }
 
-void Machine::start_load(Model& model, Worker& worker, const DeviceVerdict& verdict) {
+void Placement::start_load(Model& model, Worker& worker, const DeviceVerdict& verdict) {
   const auto envelope = fit_envelope(model.row, verdict.free, verdict.pages, nullptr);
   CHECK_MSG(envelope.has_value(), "placed where it fits");
   Load load;
-  load.row.load_id = "l" + std::to_string(fences_.epoch()) + "-" + std::to_string(++last_load_);
+  load.row.load_id =
+      "l" + std::to_string(core_.fences.epoch()) + "-" + std::to_string(++last_load_);
   load.row.model = model.row.name;
   load.row.model_sha = model.row.sha;
   load.row.worker_key = worker.hello.worker_key;
@@ -220,12 +222,12 @@ void Machine::start_load(Model& model, Worker& worker, const DeviceVerdict& verd
   load.row.pages = static_cast<std::int32_t>(envelope->pages);
   load.row.context = model.row.context;
   load.row.bytes = envelope->bytes;
-  load.row.created_ms = now_.wall_ms;
+  load.row.created_ms = core_.now.wall_ms;
   load.worker = worker.peer;
   load.pools.emplace();
   for (const MemoryPool& pool : worker.hello.memory.pools) load.pools->push_back(pool.key);
-  load.deadline_us = now_.mono_us + config_.models_load_timeout_ms * 1000;
-  timers_.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
+  load.deadline_us = core_.now.mono_us + core_.config.models_load_timeout_ms * 1000;
+  core_.timers.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
   wire::Load message;
   message.load_id = load.row.load_id;
   message.model_sha = model.row.sha;
@@ -245,64 +247,61 @@ void Machine::start_load(Model& model, Worker& worker, const DeviceVerdict& verd
                                "; " + std::to_string(message.threads) + " of " +
                                std::to_string(std::max(worker.hello.threads, 1)) + " threads for " +
                                std::to_string(model.row.weights_bytes) + " bytes of weights";
-  out_->write(InsertTransition{"load", load.row.load_id, "", "placing", now_.wall_ms,
-                               worker.hello.memory.free, worker.hello.memory.free, load.why},
-              Durability::kFull);
+  core_.out->write(InsertTransition{"load", load.row.load_id, "", "placing", core_.now.wall_ms,
+                                    worker.hello.memory.free, worker.hello.memory.free, load.why},
+                   Durability::kFull);
   worker.loads.insert(load.row.load_id);
-  put_load(load);
-  loads_[load.row.load_id] = std::move(load);
-  out_->send(worker.peer, std::move(message));
-  refresh_model(model, "placed on worker " + worker.hello.worker_key);
-}
-
-/// Returns true if the load is ready, runs nothing, and nothing of its model waits.
-bool Machine::is_idle(const Load& load) const {
-  if (load.row.state != ModelState::kReady || !load.running.empty()) return false;
-  return !waits(load.row.model);
+  loads_.put_load(load);
+  loads_.all()[load.row.load_id] = std::move(load);
+  core_.out->send(worker.peer, std::move(message));
+  registry_.refresh_model(model, "placed on worker " + worker.hello.worker_key);
 }
 
 /// Returns true if the load is idle, not pinned and not loaded a moment ago: nothing is loaded only
 /// to make room for the next one.
-bool Machine::may_be_evicted(Load& load) {
-  if (!is_idle(load) || models_.at(load.row.model).pinned) return false;
-  const std::int64_t stays_until_us = load.ready_us + config_.model(load.row.model).dwell_ms * 1000;
-  if (stays_until_us <= now_.mono_us) return true;
+bool Placement::may_be_evicted(Load& load) {
+  if (!loads_.is_idle(load) || registry_.models().at(load.row.model).pinned) return false;
+  const std::int64_t stays_until_us =
+      load.ready_us + core_.config.model(load.row.model).dwell_ms * 1000;
+  if (stays_until_us <= core_.now.mono_us) return true;
   if (load.dwell_timer_us != stays_until_us) {  // placement looks often, one timer is enough
     load.dwell_timer_us = stays_until_us;
-    timers_.add(stays_until_us, TimerKind::kPlacement);
+    core_.timers.add(stays_until_us, TimerKind::kPlacement);
   }
   return false;
 }
 
 /// Unloads the least recently used idle models that take from this worker's pools, on whichever
 /// worker they are, until `bytes_needed` would be free.
-bool Machine::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed) {
+bool Placement::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed) {
   std::vector<std::pair<std::int64_t, std::string>> idle;
   Leaving leaving;
-  for (auto& [id, load] : loads_) {
+  for (auto& [id, load] : loads_.all()) {
     if (load.row.model == wanting.row.name || load.worker == 0) continue;
     if (load.row.state == ModelState::kDraining) leaving.insert(id);
-    if (!takes_from(load, worker) || !makes_way_for(load.row.model, wanting.row.name)) continue;
+    if (!MemoryPools::takes_from(load, worker) ||
+        !aliases_.makes_way_for(load.row.model, wanting.row.name))
+      continue;
     if (!may_be_evicted(load)) continue;
-    idle.emplace_back(models_.at(load.row.model).row.last_used_ms, id);
+    idle.emplace_back(registry_.models().at(load.row.model).row.last_used_ms, id);
   }
   std::sort(idle.begin(), idle.end());
   std::vector<std::string> victims;
   for (const auto& [used, id] : idle) {
-    if (memory_headroom(worker, leaving).free >= bytes_needed) break;
+    if (memory_.memory_headroom(worker, leaving).free >= bytes_needed) break;
     leaving.insert(id);
     victims.push_back(id);
   }
-  if (memory_headroom(worker, leaving).free < bytes_needed) return false;
+  if (memory_.memory_headroom(worker, leaving).free < bytes_needed) return false;
   for (const std::string& id : victims) {
-    Load& load = loads_.at(id);
-    Model& model = models_.at(load.row.model);
+    Load& load = loads_.all().at(id);
+    Model& model = registry_.models().at(load.row.model);
     model.row.load_requested =
         false;  // it comes back when a request asks for it, or if this was in vain
     wanting.displaced.push_back(model.row.name);
-    set_load_state(load, ModelState::kDraining, "makes room for " + wanting.row.name);
-    drain_step(load);
-    refresh_model(model, "makes room for " + wanting.row.name);
+    loads_.set_load_state(load, ModelState::kDraining, "makes room for " + wanting.row.name);
+    loads_.drain_step(load);
+    registry_.refresh_model(model, "makes room for " + wanting.row.name);
   }
   return true;
 }

@@ -1,0 +1,60 @@
+#pragma once
+// Model placement: which worker loads a model, with what, and why not the others.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "control/core/core.h"
+#include "control/core/events.h"
+#include "control/core/models.h"
+#include "control/core/workers.h"
+
+namespace holdfast::core {
+
+class Aliases;
+class Breakers;
+class Fleet;
+class Loads;
+class MemoryPools;
+class Registry;
+
+/// Decides which workers load a model, and which idle models make room for it.
+class Placement {
+ public:
+  Placement(Core& core, Registry& registry, Loads& loads, MemoryPools& memory, Fleet& fleet,
+            Breakers& breakers, Aliases& aliases)
+      : core_(core),
+        registry_(registry),
+        loads_(loads),
+        memory_(memory),
+        fleet_(fleet),
+        breakers_(breakers),
+        aliases_(aliases) {}
+
+  /// Looks at all models: starts the loads that are missing, and makes room for them.
+  void run_placement();
+  /// Findings on each connected worker for this model, the best first.
+  std::vector<DeviceVerdict> survey(const Model& model) const;
+
+ private:
+  DeviceVerdict verdict_on(const Model& model, const Worker& worker) const;
+  void reconcile_replicas(Model& model);
+  bool fits_nowhere(Model& model);
+  std::int64_t loads_in_progress() const;
+  void start_load(Model& model, Worker& worker, const DeviceVerdict& verdict);
+  bool may_be_evicted(Load& load);
+  bool evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed);
+
+  Core& core_;
+  Registry& registry_;
+  Loads& loads_;
+  MemoryPools& memory_;
+  Fleet& fleet_;
+  Breakers& breakers_;
+  Aliases& aliases_;
+
+  std::uint64_t last_load_ = 0;
+};
+
+}  // namespace holdfast::core

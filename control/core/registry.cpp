@@ -1,0 +1,201 @@
+// The model registry: states of models, and failures of their loads.
+#include "control/core/registry.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "control/core/aliases.h"
+#include "control/core/canaries.h"
+#include "control/core/fleet.h"
+#include "control/core/lifecycle.h"
+#include "control/core/loads.h"
+
+namespace holdfast::core {
+
+void Registry::put_model(const Model& model) {
+  core_.out->write(PutModel{model.row}, Durability::kFull);
+}
+
+void Registry::set_model_state(Model& model, ModelState state, const std::string& reason) {
+  if (model.row.state == state) return;
+  CHECK_MSG(legal_change(model.row.state, state), "a model's states have an order");
+  core_.out->write(
+      InsertTransition{"model", model.row.name, std::string(model_state_name(model.row.state)),
+                       std::string(model_state_name(state)), core_.now.wall_ms, 0, 0, reason},
+      Durability::kFull);
+  core_.out->note("model state", {{"model", model.row.name},
+                                  {"from", std::string(model_state_name(model.row.state))},
+                                  {"to", std::string(model_state_name(state))},
+                                  {"reason", reason}});
+  model.row.state = state;
+  model.row.reason = reason;
+  time_switch(model);
+  put_model(model);
+  core_.want_aliases = core_.want_aliases || !aliases_.all().empty();
+}
+
+/// Measures how long a client that asks for a model which is not loaded waits for it.
+void Registry::time_switch(Model& model) {
+  switch (model.row.state) {
+    case ModelState::kPlacing:
+      if (model.switch_since_us == 0) model.switch_since_us = core_.now.mono_us;
+      break;
+    case ModelState::kReady:
+      if (model.switch_since_us != 0) {
+        core_.stats.model_switch.add(core_.now.mono_us - model.switch_since_us);
+      }
+      model.switch_since_us = 0;
+      break;
+    case ModelState::kUnloaded:
+    case ModelState::kFailed:
+      model.switch_since_us = 0;
+      break;
+    default:
+      break;
+  }
+}
+
+void Registry::refresh_model(Model& model, const std::string& reason) {
+  constexpr ModelState kOrder[] = {ModelState::kReady, ModelState::kWarming, ModelState::kLoading,
+                                   ModelState::kPlacing, ModelState::kDraining};
+  for (const ModelState state : kOrder) {
+    const bool any = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
+      const Load& load = item.second;
+      // A load whose worker may still come back, or may not be believed, serves nobody.
+      const auto worker = fleet_.workers().find(load.worker);
+      const bool serves = worker != fleet_.workers().end() && !worker->second.quarantined;
+      const ModelState now = serves ? load.row.state : ModelState::kPlacing;
+      return load.row.model == model.row.name && now == state;
+    });
+    if (!any) continue;
+    // From outside, loading begins as soon as a worker was told.
+    if (model.row.state != state && !legal_change(model.row.state, state)) {
+      set_model_state(model, ModelState::kPlacing, reason);
+    }
+    set_model_state(model, state, reason);
+    return;
+  }
+  const ModelState state = model.row.state;
+  if (state == ModelState::kRegistered || has_ended(state)) return;
+  set_model_state(model, model.row.load_requested ? ModelState::kPlacing : ModelState::kUnloaded,
+                  reason);
+}
+
+void Registry::want(Model& model) {
+  if (!model.row.load_requested) {
+    model.row.load_requested = true;
+    put_model(model);
+  }
+  if (model.row.state == ModelState::kRegistered || model.row.state == ModelState::kUnloaded) {
+    set_model_state(model, ModelState::kPlacing, "wanted");
+  }
+  core_.want_placement = true;
+}
+
+void Registry::load_again(Model& model, const std::string& reason) {
+  count_failures(model, 0);
+  model.failed_on.clear();
+  model.retry_at_us = 0;
+  model.row.load_requested = true;
+  const ModelState state = model.row.state;
+  if (state == ModelState::kUnloaded || state == ModelState::kFailed ||
+      state == ModelState::kRegistered) {
+    set_model_state(model, ModelState::kPlacing, reason);
+  }
+  put_model(model);
+  core_.want_placement = true;
+}
+
+void Registry::unload(Model& model) {
+  model.row.load_requested = false;
+  put_model(model);
+  std::vector<std::string> ids;
+  for (auto& [id, load] : loads_.all()) {
+    if (load.row.model == model.row.name) ids.push_back(id);
+  }
+  for (const std::string& id : ids) {
+    Load& load = loads_.all().at(id);
+    loads_.set_load_state(load, ModelState::kDraining, "asked to unload");
+    loads_.drain_step(load);
+  }
+  refresh_model(model, "asked to unload");
+  core_.want_placement = true;
+}
+
+void Registry::set_identity(Model& model, const std::string& identity) {
+  if (model.identity == identity) return;
+  model.identity = identity;
+  core_.out->write(PutFlag{"identity/" + model.row.name, identity}, Durability::kFull);
+}
+
+void Registry::count_failures(Model& model, std::int32_t failures) {
+  if (model.failures == failures) return;
+  model.failures = failures;
+  core_.out->write(PutFlag{"load_failures/" + model.row.name, std::to_string(failures)},
+                   Durability::kFull);
+}
+
+void Registry::count_load_failure(Model& m, const std::string& worker_key,
+                                  const std::string& reason, bool worker_lost) {
+  const std::int32_t here = ++m.failed_on[worker_key];
+  const bool works = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
+    return item.second.row.model == m.row.name && item.second.row.state == ModelState::kReady;
+  });
+  const auto tries = static_cast<std::int32_t>(core_.config.models_load_tries);
+  // The file holds the same at the next try.
+  const bool never = reason.rfind(errc_name(Errc::kFileInvalid), 0) == 0;
+  if (!works) count_failures(m, m.failures + 1 + (never ? tries : 0));
+  const std::int32_t in_row = std::max(works ? here : m.failures, 1);
+  const std::int64_t backoff_ms =
+      std::min(core_.config.models_load_backoff_ms << std::min(in_row - 1, 20),
+               core_.config.models_load_backoff_max_ms);
+  m.retry_at_us = core_.now.mono_us + backoff_ms * 1000;
+  core_.timers.add(m.retry_at_us, TimerKind::kPlacement);
+  if (!worker_lost)
+    canaries_.canary_load_failed(m, reason);  // a kill from outside says nothing about it
+  const bool others = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
+    return item.second.row.model == m.row.name;
+  });
+  if (m.failures < core_.config.models_load_tries || others || !m.row.load_requested) return;
+  give_up(m, reason);
+}
+
+void Registry::give_up(Model& model, const std::string& reason) {
+  canaries_.canary_load_failed(model, reason);  // before those end that can go elsewhere
+  model.row.load_requested = false;
+  set_model_state(model, ModelState::kFailed, reason);
+  lifecycle_.fail_waiting(model);
+  for (const std::string& name : std::exchange(model.displaced, {})) {
+    const auto displaced = models_.find(name);
+    if (displaced != models_.end() && displaced->second.row.state != ModelState::kFailed) {
+      want(displaced->second);
+    }
+  }
+}
+
+void Registry::boot(const Boot& event) {
+  for (const ModelRow& row : event.models) {
+    Model model;
+    model.row = row;
+    model.pinned = std::find(event.pinned_models.begin(), event.pinned_models.end(), row.name) !=
+                   event.pinned_models.end();
+    if (const auto it = event.identities.find(row.name); it != event.identities.end()) {
+      model.identity = it->second;
+    }
+    if (const auto it = event.load_failures.find(row.name); it != event.load_failures.end()) {
+      model.failures = std::atoi(it->second.c_str());
+    }
+    models_[row.name] = std::move(model);
+  }
+}
+
+void Registry::want_if_waited_for(Model& model) {
+  if (lifecycle_.waits(model.row.name) && !model.row.load_requested && !core_.paused &&
+      model.row.state == ModelState::kUnloaded) {
+    want(model);
+  }
+}
+
+}  // namespace holdfast::core
