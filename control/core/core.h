@@ -1,6 +1,6 @@
 #pragma once
-// What every component of the machine uses: the configuration in effect, the step in progress,
-// timers, counters, and what the end of the step has to look at.
+// Core: the configuration in effect, the step in progress, timers, counters and other things that
+// every component of the machine uses.
 
 #include <cstdint>
 #include <string>
@@ -44,7 +44,7 @@ struct Core {
   bool paused = false;               // the queue, by an operator
   bool draining = false;
   bool storage_low = false;
-  // What the step looks at before it ends.
+  // Flags that the step looks at before it ends.
   bool want_dispatch = false;
   bool want_placement = false;
   bool want_aliases = false;  // a model became ready or failed: aliases may wait for it
