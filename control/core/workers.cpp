@@ -2,8 +2,8 @@
 
 namespace holdfast::core {
 
-std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens) {
-  const std::int64_t per_page = page_tokens > 0 ? page_tokens : 64;
+std::int64_t pages_for(std::int64_t tokens, std::int64_t page_tokens) {
+  const std::int64_t per_page = page_tokens > 0 ? page_tokens : kPageTokens;
   return (tokens + per_page - 1) / per_page;
 }
 

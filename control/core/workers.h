@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "control/core/requests.h"
+#include "shared/base/kv_page.h"
 
 namespace holdfast::core {
 
@@ -69,10 +70,8 @@ struct LostWorker {
 /// Name of the worker's state in the worker list and in the metrics.
 std::string_view worker_state_name(const Worker& worker);
 
-inline constexpr std::int32_t kPageTokens = 64;  // of every engine
-
 /// KV pages of `tokens` tokens.
-std::int64_t pages_for(std::int64_t tokens, std::int32_t page_tokens);
+std::int64_t pages_for(std::int64_t tokens, std::int64_t page_tokens);
 
 /// Returns true if a choice of `tokens` tokens so far (prompt + committed) fits: its pages, and one
 /// page for each sequence that runs already to grow into. `fewer` of those, with `pages` pages, are

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shared/base/bytes.h"
+#include "shared/base/kv_page.h"
 #include "shared/gguf/gguf.h"
 
 namespace holdfast::plan {
@@ -173,7 +174,7 @@ Result<ModelShape> shape_from_json(std::string_view json);
 /// tensors. kFileInvalid if there is no tokenizer (ModelShape::has_tokenizer).
 Result<std::string> tokenizer_blob(const gguf::File& file);
 
-inline constexpr std::int64_t kPageTokens = 64;
+using holdfast::kPageTokens;
 /// Rows of logits in addition to one a slot, to verify draft tokens (worker/engine/draft.h).
 inline constexpr std::int32_t kDraftRows = 7;
 
@@ -195,32 +196,9 @@ struct LoadRequest {
 ///             is held once.
 ///   kv      = pages x kPageTokens x attention_layers x kv_heads x 2 x kv_row_bytes(kv_type,
 ///             head_pad); where windowed layers have heads of their own, the sum of both kinds
-///   scratch = 4 x (batch x (2 x + q + a + f + b) + rows (x + logits)
-///             + threads x (131072 + batch x (tile + 272) + 5 x + 4 b + attention)
-///             + 2 context x rope_dims / 2)
-///             batch = prefill_chunk + slots, rows = slots + kDraftRows; b = 24 x (the widest of
-///             width, heads x head_dim and ff to 32, / 32, + 1); head_pad = head_dim to 16;
-///             x, a, f = width, heads x head_dim, ff to 32, and 16 more; q = heads x head_pad + 16;
-///             logits = vocab to 16, and one for each 128 to 16; tile = max(272, head_pad);
-///             attention = n x (2 head_pad + 4) + 128 head_pad + 4672
-///             + (n to 16 + 128) x head_pad to 32, n = max(256, group); with two kinds of heads
-///             the larger.
-///             With experts: ff is the wider of the shared expert's and the dense layers', b of a
-///             batch row is taken `used` times, and 4 x (batch x (used x (x + ff of an expert to 32
-///             + 20) + experts to 16 + 1) + 2 experts) more.
-///             With a norm over all heads of a key: 4 x batch x (kv_heads x head_pad + 16).
-///             Two tables where windowed layers have another rotation.
-///             With recurrent layers: a is at least heads x value of the state (attention_width),
-///             and 4 x (batch x (a + conv_width to 16 + 16 + 2 x (heads of the state to 16))
-///             + threads x 32 x (key to 16 + value to 16 + 1)) more, and states_of(slots) x
-///             recurrent layers x state_floats x 4, to whole huge pages, in addition.
-///             With latent attention: 4 x (batch x (a + m + heads x (n to 32 + 16
-///             + 24 x (n to 32 / 32 + 1))) + threads x head_pad) more, m = the larger of q_latent
-///             and heads x head_value to 32, and 16 more; n = the larger of latent and the part
-///             that is not rotated.
-///             Where layers have inputs of their own: 4 x (batch x (layers x layer_input to 16
-///             + 16) + threads x layers x layer_input).
-///             With a feed-forward in parallel to the experts: 4 x batch x x more.
+///   scratch = the buffers of a ScratchPlan (scratch.h) for batches of prefill_chunk + slots tokens
+///             and logits of slots + kDraftRows rows; with recurrent layers also the states of
+///             states_of(slots) sequences, to whole huge pages (state_bytes).
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
 /// All sums saturate instead of wrapping.

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 
+#include "shared/plan/kernel_sizes.h"
+
 namespace holdfast::backend {
 
-inline constexpr std::int32_t kBlockIds = 128;  // ids that share one maximum
+inline constexpr std::int32_t kBlockIds = plan::kLogitBlockIds;
 
 /// Returns the number of blocks of a row, the last of which may be short.
 constexpr std::int32_t logit_blocks(std::int32_t vocab) {

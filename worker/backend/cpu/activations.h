@@ -9,9 +9,11 @@
 
 #include <cstdint>
 
+#include "shared/plan/kernel_sizes.h"
+
 namespace holdfast::cpu {
 
-inline constexpr int kActivationBlock = 32;
+using plan::kActivationBlock;
 inline constexpr float kActivationMax = 16256;  // 127 * 128: high is at most 127, low in [-64, 63]
 
 /// 32 values of an int15 row. Sums are over all of them, and over the first and the second half.
@@ -26,7 +28,7 @@ struct ActivationBlock {
   std::int32_t whole_half_sum[2];
   std::int32_t start;  // start of a sum over `high`, where codes are too large by 128: -whole_sum
 };
-static_assert(sizeof(ActivationBlock) == 96);
+static_assert(sizeof(ActivationBlock) == plan::kActivationBlockBytes);
 
 /// 32 values of an int8 row: one cache line. Its scale is the one of kInt8Scales candidates with
 /// the smallest sum of squared errors, the larger one of equals: that takes 6 % to 7 % off the root

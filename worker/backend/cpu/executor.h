@@ -20,8 +20,7 @@ namespace holdfast::cpu {
 /// Kernels revision: changed whenever the bits of any family change on any model.
 inline constexpr char kKernelsRev[] = "r4";
 
-/// Up to this many rows are normalised by every thread for itself, which saves a barrier.
-inline constexpr std::int64_t kPrivateRows = 4;
+using plan::kPrivateRows;
 
 /// The activation formats that the decode-heavy and the prefill-heavy kernels take. Null: floats.
 struct ActivationFormats {
@@ -354,8 +353,7 @@ class CpuExecutor final : public backend::Executor {
   std::int64_t maxima_stride_ = 0, k_stride_ = 0, e_stride_ = 0, m_stride_ = 0, n_stride_ = 0;
   std::int64_t state_layers_ = 0, state_floats_ = 0;
   std::int64_t tile_cols_ = 0;
-  std::int64_t item_cols_ = 0;   // stride of the rows of a work item
-  std::int64_t row_blocks_ = 0;  // stride in blocks, in the largest format
+  std::int64_t item_cols_ = 0;  // stride of the rows of a work item
   std::int64_t p_stride_ = 0;
   RopeTable rope_tables_[2];
   bool expert_norm_ = true;

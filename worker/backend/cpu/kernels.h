@@ -10,20 +10,24 @@
 
 #include <cstdint>
 
+#include "shared/plan/kernel_sizes.h"
 #include "worker/backend/cpu/activations.h"
 #include "worker/backend/cpu/layout.h"
 
 namespace holdfast::cpu {
 
-inline constexpr std::int64_t kPageTokens = 64;
-inline constexpr std::int64_t kSplitTokens = 512;  // attention splits, at absolute positions
-inline constexpr int kTilePanels = 8;              // panels that a wide product unpacks at once
-inline constexpr int kItemPanelsMost = 16;         // panels in a work item, for any family
-inline constexpr int kTileK = 256;                 // k that a wide product unpacks at once
+// Sizes on which memory depends (shared/plan/kernel_sizes.h).
+using plan::attention_scratch_floats;
+using plan::attention_tile_floats;
+using plan::delta_scratch_floats;
+using plan::kAttentionQueriesMost;
+using plan::kDeltaTokens;
+using plan::kItemPanelsMost;
+using plan::kTilePanels;
+using plan::kUnpackFloats;
 
-/// Floats of matmul's scratch for a wide product, one thread: amx takes half of it (twice two
-/// panels of 2,048 k as bfloat16), the others an eighth.
-inline constexpr std::int64_t kUnpackFloats = 8 * 2048 * kLanes / 2;
+inline constexpr std::int64_t kSplitTokens = 512;  // attention splits, at absolute positions
+inline constexpr int kTileK = 256;                 // k that a wide product unpacks at once
 static_assert(kUnpackFloats >= kTilePanels * kTileK * kLanes);
 
 /// True if this processor reads memory faster in one run of lines than in a few interleaved ones,
@@ -98,21 +102,6 @@ inline constexpr std::size_t kAloneBytes = 2048;
 
 enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf, kSwigluOai, kReluSquared };
 
-/// The most queries (tokens x group) of one call, unless one token's group is larger. Each family
-/// says how many it prefers (Kernels::attention_queries).
-inline constexpr std::int32_t kAttentionQueriesMost = 256;
-
-/// Floats that amx/attention.inc needs in addition: tiles of the queries, of a page, and of a block
-/// of scores.
-constexpr std::int64_t attention_tile_floats(std::int64_t queries, std::int64_t head_pad) {
-  const std::int64_t wide = round_up(head_pad, 32);
-  return (round_up(queries, 16) + 2 * kPageTokens) * wide + 64 * kPageTokens;
-}
-constexpr std::int64_t attention_scratch_floats(std::int64_t queries, std::int64_t head_pad) {
-  return queries * (2 * head_pad + 4) + 2 * kPageTokens * head_pad + 8 * kPageTokens + 64 +
-         attention_tile_floats(queries, head_pad);
-}
-
 /// The RoPE table's row of one position: cos[pairs], sin[pairs].
 struct RopeRow {
   const float* cos = nullptr;
@@ -120,12 +109,6 @@ struct RopeRow {
   std::int32_t pairs = 0;
   bool neox = false;
 };
-
-/// Tokens of a recurrent layer whose inputs are computed at once.
-inline constexpr int kDeltaTokens = 16;
-constexpr std::int64_t delta_scratch_floats(std::int64_t keys, std::int64_t values) {
-  return kDeltaTokens * 2 * (round_up(keys, kLanes) + round_up(values, kLanes) + 1);
-}
 
 /// Arguments for one head of a gated delta net over consecutive tokens of one sequence (delta.inc).
 /// Rows have kLanes readable floats after their last column.

@@ -15,12 +15,14 @@
 #include <optional>
 
 #include "shared/gguf/gguf.h"
+#include "shared/plan/kernel_sizes.h"
 
 namespace holdfast::cpu {
 
-inline constexpr int kLanes = 16;  // rows in a panel
-inline constexpr int kSpan = 32;   // every block is a whole number of spans along k
-inline constexpr int kUnit = 8;    // k that one dword of 4-bit codes holds
+using plan::kLanes;
+using plan::kSpan;
+using plan::round_up;
+inline constexpr int kUnit = 8;  // k that one dword of 4-bit codes holds
 
 enum class Format : std::uint8_t {
   kF32,
@@ -187,9 +189,5 @@ std::optional<Format> format_of(gguf::TensorType type);
 /// The geometry of a matrix, without memory. group_rows = rows for plain matrices.
 PackedMatrix packed_geometry(Format format, std::int64_t rows, std::int64_t cols,
                              std::int64_t group_rows);
-
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) {
-  return (n + to - 1) / to * to;
-}
 
 }  // namespace holdfast::cpu

@@ -6,6 +6,7 @@
 
 #include "shared/gguf/made.h"
 #include "shared/gguf/quants.h"
+#include "shared/plan/scratch.h"
 #include "worker/backend/cpu/cached_weights.h"
 #include "worker/backend/cpu/executor.h"
 #include "worker/backend/cpu/family.h"
@@ -18,12 +19,6 @@ namespace {
 using model::Op;
 using model::OpKind;
 using model::WeightRef;
-
-/// The stride in floats of a work item's rows: 16 more than its columns, so that rows do not share
-/// cache sets.
-constexpr std::int64_t item_cols(std::int64_t panels) {
-  return (panels + 1) * kLanes;
-}
 
 Error refuse(Errc code, const std::string& tensor, const std::string& cause) {
   return {code, "load cpu: tensor " + tensor + ": " + cause};
@@ -81,6 +76,31 @@ bool takes_int8(OpKind kind, std::int32_t layer) {
   }
 }
 
+/// Hands out the regions of a ScratchPlan one after the other; null where the model has none.
+class ScratchCarver {
+ public:
+  ScratchCarver(const plan::ScratchPlan& plan, std::uint8_t* memory)
+      : plan_(plan), arena_(memory) {}
+
+  std::uint8_t* bytes(plan::ScratchBuffer buffer) {
+    const std::uint64_t bytes = plan_[buffer].bytes();
+    return bytes == 0 ? nullptr : arena_.bytes(static_cast<std::size_t>(bytes));
+  }
+  float* floats(plan::ScratchBuffer buffer) { return reinterpret_cast<float*>(bytes(buffer)); }
+  std::int32_t* ints(plan::ScratchBuffer buffer) {
+    return reinterpret_cast<std::int32_t*>(bytes(buffer));
+  }
+  void rows(plan::ScratchBuffer buffer, float*& at, std::int64_t& stride) {
+    at = floats(buffer);
+    stride = plan_[buffer].stride;
+  }
+  std::size_t used() const { return arena_.used(); }
+
+ private:
+  const plan::ScratchPlan& plan_;
+  Arena arena_;
+};
+
 /// Fills a new executor. Walks the program twice: the first walk has no memory and learns the size.
 class Loader {
  public:
@@ -124,39 +144,18 @@ class Loader {
   void measure() {
     const plan::ModelShape& s = to_.shape_;
     measure_heads();
-    // Strides exceed the widths, so that rows of a power of two do not fall into one cache set.
-    to_.x_stride_ = round_up(s.width, kSpan) + kLanes;
-    to_.a_stride_ = round_up(plan::attention_width(s), kSpan) + kLanes;
-    to_.m_stride_ = round_up(plan::conv_width(s), kLanes) + kLanes;
-    if (s.latent > 0) {
-      to_.m_stride_ = round_up(std::max(s.q_latent, s.heads * s.head_value), kSpan) + kLanes;
-      to_.n_stride_ = round_up(std::max(s.latent, s.head_key - s.rope_dims), kSpan) + kLanes;
-    }
     if (s.attention_step > 0) {
       to_.state_layers_ = s.layers - plan::attention_layers(s);
       to_.state_floats_ = plan::state_floats(s);
     }
-    to_.f_stride_ = round_up(plan::dense_ff(s), kSpan) + kLanes;
-    to_.e_stride_ = round_up(s.expert_ff, kSpan) + kLanes;
-    to_.p_stride_ = s.layers * round_up(s.layer_input, kLanes) + kLanes;
-    to_.k_stride_ = s.kv_heads * to_.head_pad_ + kLanes;
-    to_.routing_.stride = round_up(s.experts, kLanes);
     to_.expert_norm_ = program_.details.expert_weights_norm;
     to_.expert_scale_ = static_cast<float>(program_.details.expert_weights_scale);
     to_.router_ = program_.details.router;
     to_.expert_groups_ = program_.details.expert_groups;
     to_.expert_groups_used_ = program_.details.expert_groups_used;
-    to_.q_stride_ = s.heads * to_.head_pad_ + kLanes;
-    to_.logit_stride_ = round_up(s.vocab, kLanes);
-    to_.maxima_stride_ =
-        round_up(backend::logit_blocks(static_cast<std::int32_t>(s.vocab)), kLanes);
     to_.item_cols_ =
-        item_cols(std::max(to_.kernels_.item_panels, to_.prefill_kernels_.item_panels));
+        plan::item_cols(std::max(to_.kernels_.item_panels, to_.prefill_kernels_.item_panels));
     to_.tile_cols_ = std::max(to_.item_cols_, to_.head_pad_);
-    const std::int64_t widest =
-        std::max({s.width, plan::attention_width(s), s.q_latent, s.heads * s.head_value,
-                  plan::dense_ff(s), s.experts > 0 ? s.expert_ff : std::int64_t{0}});
-    to_.row_blocks_ = round_up(widest, kActivationBlock) / kActivationBlock + 1;
   }
 
   /// Measures the kinds of heads, and the offset of each layer's keys in the pages' memory.
@@ -529,109 +528,88 @@ class Loader {
 
   Result<void> take_states() {
     const backend::Limits& l = to_.limits_;
-    const auto states = static_cast<std::size_t>(l.states > 0 ? l.states : l.batch_segments);
-    const auto floats = static_cast<std::size_t>(to_.state_layers_ * to_.state_floats_);
-    HOLDFAST_TRY(to_.states_, Region::take(states * floats * sizeof(float), "states"));
+    const std::int32_t states = l.states > 0 ? l.states : l.batch_segments;
+    const auto bytes = static_cast<std::size_t>(plan::state_bytes(to_.shape_, states));
+    HOLDFAST_TRY(to_.states_, Region::take(bytes, "states"));
     to_.numa_nodes_.spread(to_.states_.data(), to_.states_.bytes());
     to_.states_.populate();
     to_.scratch_used_ += to_.states_.bytes();
-    to_.state_table_.resize(states);
+    to_.state_table_.resize(static_cast<std::size_t>(states));
     return {};
   }
 
-  /// Allocates the same bytes for every family: the planner does not know which one will run.
-  std::uint8_t* blocks(Arena& c, std::int64_t rows) const {
-    return c.bytes(static_cast<std::size_t>(rows * to_.row_blocks_) * sizeof(ActivationBlock));
-  }
-
-  void allocate_scratch(Arena& c) {
+  plan::ScratchPlan scratch_plan() const {
     const backend::Limits& l = to_.limits_;
-    const std::int64_t batch = l.batch_tokens;
-    const std::int64_t logit_rows = std::max(l.logit_rows, 1);
-    to_.x_ = c.floats(batch * to_.x_stride_);
-    to_.h_ = c.floats(std::max(batch, logit_rows) * to_.x_stride_);
-    to_.q_ = c.floats(batch * to_.q_stride_);
-    to_.a_ = c.floats(batch * to_.a_stride_);
-    to_.f_ = c.floats(batch * to_.f_stride_);
-    const std::int64_t slots = batch * std::max<std::int64_t>(1, to_.shape_.experts_used);
-    to_.blocks_ = blocks(c, std::max(slots, logit_rows));
-    to_.logit_inputs_ = c.floats(logit_rows * to_.x_stride_);
-    to_.logits_ = c.floats(logit_rows * to_.logit_stride_);
-    to_.maxima_ = c.floats(logit_rows * to_.maxima_stride_);
-    // The same for every family: a load's memory is planned before the family is known.
-    constexpr std::int64_t kItemCols = item_cols(kItemPanelsMost);
-    std::int64_t queries = kAttentionQueriesMost;
-    for (const HeadKind& kind : to_.kinds_) {
-      if (kind.kv_heads > 0) queries = std::max(queries, to_.shape_.heads / kind.kv_heads);
-    }
-    for (WorkerScratch& w : to_.workers_) {
-      w.unpack = c.floats(kUnpackFloats);
-      w.tile = c.floats(batch * std::max(kItemCols, to_.head_pad_));
-      w.item_rows = c.floats(batch * kItemCols);
-      w.rows = c.floats(kPrivateRows * to_.x_stride_);
-      w.blocks = blocks(c, kPrivateRows);
-      w.attention = c.floats(attention_scratch_floats(queries, to_.head_pad_));
-      w.row = c.floats(to_.x_stride_);
-      if (to_.shape_.latent > 0) w.latent = c.floats(to_.head_pad_);
-      if (to_.shape_.layer_input > 0)
-        w.inputs = c.floats(to_.shape_.layers * to_.shape_.layer_input);
-      if (to_.state_layers_ == 0) continue;
-      w.delta = c.floats(delta_scratch_floats(to_.shape_.state_key, to_.shape_.state_value));
-    }
-    if (to_.shape_.latent > 0) {
-      const std::int64_t rows = batch * to_.shape_.heads;
-      const std::int64_t n = to_.n_stride_ - kLanes;
-      to_.m_ = c.floats(batch * to_.m_stride_);
-      to_.z_ = c.floats(batch * to_.a_stride_);
-      to_.n_ = c.floats(rows * to_.n_stride_);
-      to_.n_blocks_ = c.bytes(static_cast<std::size_t>(rows * (n / kActivationBlock + 1)) *
-                              sizeof(ActivationBlock));
-    }
-    if (to_.state_layers_ > 0) {
-      to_.m_ = c.floats(batch * to_.m_stride_);
-      to_.z_ = c.floats(batch * to_.a_stride_);
-      to_.gates_ = c.floats(batch * 2 * round_up(to_.shape_.state_heads, kLanes));
-    }
-    const std::size_t tables = has_query_table() ? 2 : program_.ropes.size();
-    for (std::size_t i = 0; i < tables; ++i) {
-      RopeTable& table = to_.rope_tables_[i];
-      const std::size_t rope_index = has_query_table() ? 0 : i;
-      table.pairs = static_cast<std::int64_t>(program_.ropes[rope_index].inv_freq.size());
-      table.cos = c.floats(l.context * table.pairs + kLanes);
-      table.sin = c.floats(l.context * table.pairs + kLanes);
-    }
-    if (to_.shape_.layer_input > 0) to_.p_ = c.floats(batch * to_.p_stride_);
-    if (has_kind(OpKind::kNormStore)) to_.s_ = c.floats(batch * to_.x_stride_);
-    if (to_.shape_.qk_norm_row) to_.k_ = c.floats(batch * to_.k_stride_);
-    if (to_.shape_.experts > 0) allocate_routing(c, batch);
+    return {to_.shape_,
+            {l.context, static_cast<std::uint64_t>(l.batch_tokens),
+             static_cast<std::uint64_t>(std::max(l.logit_rows, 1)), to_.pool_.size()}};
   }
 
-  void allocate_routing(Arena& c, std::int64_t batch) {
+  /// Carves the buffers of the plan: those of the batch, then each thread's.
+  void carve_scratch(const plan::ScratchPlan& plan) {
+    ScratchCarver c(plan, to_.scratch_.data());
+    using B = plan::ScratchBuffer;
+    c.rows(B::kResidual, to_.x_, to_.x_stride_);
+    c.rows(B::kNormed, to_.h_, to_.x_stride_);
+    c.rows(B::kQuery, to_.q_, to_.q_stride_);
+    c.rows(B::kAttentionOut, to_.a_, to_.a_stride_);
+    c.rows(B::kFeedForward, to_.f_, to_.f_stride_);
+    to_.blocks_ = c.bytes(B::kEncoded);
+    c.rows(B::kLogitInputs, to_.logit_inputs_, to_.x_stride_);
+    c.rows(B::kLogits, to_.logits_, to_.logit_stride_);
+    c.rows(B::kLogitMaxima, to_.maxima_, to_.maxima_stride_);
+    for (WorkerScratch& w : to_.workers_) carve_worker(c, w);
+    c.rows(B::kMixerInput, to_.m_, to_.m_stride_);
+    to_.z_ = c.floats(B::kGate);
+    c.rows(B::kHeadInput, to_.n_, to_.n_stride_);
+    to_.n_blocks_ = c.bytes(B::kHeadEncoded);
+    to_.gates_ = c.floats(B::kDeltaGates);
+    to_.rope_tables_[0] = {to_.shape_.rope_dims / 2, c.floats(B::kCosines), c.floats(B::kSines)};
+    to_.rope_tables_[1] = {plan::second_rope_dims(to_.shape_) / 2, c.floats(B::kSecondCosines),
+                           c.floats(B::kSecondSines)};
+    c.rows(B::kLayerInput, to_.p_, to_.p_stride_);
+    to_.s_ = c.floats(B::kDenseOut);
+    c.rows(B::kKey, to_.k_, to_.k_stride_);
+    carve_routing(c);
+    CHECK(c.used() == plan.bytes());
+    CHECK(to_.s_ != nullptr || !has_kind(OpKind::kNormStore));
+  }
+  static void carve_worker(ScratchCarver& c, WorkerScratch& w) {
+    using B = plan::ScratchBuffer;
+    w.unpack = c.floats(B::kUnpacked);
+    w.tile = c.floats(B::kTile);
+    w.item_rows = c.floats(B::kItemRows);
+    w.rows = c.floats(B::kPrivateRows);
+    w.blocks = c.bytes(B::kPrivateEncoded);
+    w.attention = c.floats(B::kAttentionWork);
+    w.row = c.floats(B::kTokenRow);
+    w.latent = c.floats(B::kLatentRow);
+    w.inputs = c.floats(B::kTokenInputs);
+    w.delta = c.floats(B::kDeltaWork);
+  }
+  void carve_routing(ScratchCarver& c) {
+    using B = plan::ScratchBuffer;
     Routing& r = to_.routing_;
-    const std::int64_t slots = batch * to_.shape_.experts_used;
-    const auto ints = [&](std::int64_t n) { return reinterpret_cast<std::int32_t*>(c.floats(n)); };
-    to_.e_ = c.floats(slots * to_.e_stride_);
-    r.rows = c.floats(slots * to_.x_stride_);
-    r.logits = c.floats(batch * r.stride);
-    r.weight = c.floats(slots);
-    r.slot_weight = c.floats(slots);
-    r.gate = c.floats(batch);
-    r.expert = ints(slots);
-    r.slot_row = ints(slots);
-    r.group = ints(to_.shape_.experts);
-    r.first = ints(to_.shape_.experts + 1);
+    c.rows(B::kExpertFeedForward, to_.e_, to_.e_stride_);
+    r.rows = c.floats(B::kExpertInput);
+    c.rows(B::kRouterLogits, r.logits, r.stride);
+    r.weight = c.floats(B::kExpertWeights);
+    r.slot_weight = c.floats(B::kSlotWeights);
+    r.gate = c.floats(B::kSharedExpertGate);
+    r.expert = c.ints(B::kExpertIds);
+    r.slot_row = c.ints(B::kSlotRows);
+    r.group = c.ints(B::kExpertGroups);
+    r.first = c.ints(B::kFirstSlots);
   }
 
   Result<void> take_scratch() {
     to_.workers_.resize(static_cast<std::size_t>(to_.pool_.size()));
-    Arena probe(nullptr);
-    allocate_scratch(probe);
-    HOLDFAST_TRY(to_.scratch_, Region::take(probe.used(), "scratch"));
+    const plan::ScratchPlan plan = scratch_plan();
+    HOLDFAST_TRY(to_.scratch_, Region::take(static_cast<std::size_t>(plan.bytes()), "scratch"));
     to_.numa_nodes_.spread(to_.scratch_.data(), to_.scratch_.bytes());
     to_.scratch_.populate();
     to_.scratch_used_ = to_.scratch_.bytes();
-    Arena arena(to_.scratch_.data());
-    allocate_scratch(arena);
+    carve_scratch(plan);
     const auto batch = static_cast<std::size_t>(to_.limits_.batch_tokens);
     to_.tokens_.reserve(batch);
     to_.output_tokens_.reserve(batch);

@@ -86,7 +86,7 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
     extra_logits_requested_ |= s.deferred_logits;
     short_segments_ &= s.n <= kShortSegmentTokens;
     const auto table = static_cast<std::int32_t>(tables_.size());
-    for (std::int64_t p = 0; p <= (s.start + s.n - 1) / cpu::kPageTokens; ++p) {
+    for (std::int64_t p = 0; p <= (s.start + s.n - 1) / kPageTokens; ++p) {
       CHECK(s.pages[p] >= 0 && s.pages[p] < limits_.pages);
       tables_.push_back(s.pages[p]);
     }

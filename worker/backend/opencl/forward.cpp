@@ -128,7 +128,8 @@ void OpenclExecutor::attend(const DeviceOp& op) {
   a_is_int8_ = leaves_int8_rows(op) && shape_.head_dim % kLanes == 0 && !op.gates_follow;
   const float scale =
       op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
-  queue_.run(kernels_.attention, {shape_.heads * std::max(sides, 1), batch_rows(), kPageTokens, 1},
+  queue_.run(kernels_.attention,
+             {shape_.heads * std::max(sides, 1), batch_rows(), kAttentionItems, 1},
              scratch_.qkv.get(), scratch_.qkv.stride, static_cast<std::int32_t>(shape_.head_dim),
              head_pad_, static_cast<std::int32_t>(shape_.heads),
              static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(),
@@ -140,7 +141,7 @@ void OpenclExecutor::attend(const DeviceOp& op) {
              rope_table.table, rope_table.sin_at, rope_table.q_at, rope_table.pairs,
              rope_table.neox, op.sinks_at, std::int32_t{a_is_int8_});
   if (sides == 0) return;
-  queue_.run(kernels_.merge_splits, {shape_.heads, batch_rows(), kPageTokens, 1},
+  queue_.run(kernels_.merge_splits, {shape_.heads, batch_rows(), kAttentionItems, 1},
              scratch_.tokens.get(), op.window, static_cast<std::int32_t>(shape_.head_dim),
              head_pad_, static_cast<std::int32_t>(shape_.heads), sides,
              scratch_.attention_partials.get(), scratch_.a.get(), op.column, scratch_.a.stride,

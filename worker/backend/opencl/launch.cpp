@@ -215,15 +215,16 @@ void OpenclExecutor::finish_heads(const DeviceOp& op, std::int32_t last_head, bo
   const bool later = keys_wait;                           // a later kQkNorm norms and rotates
   const auto layer = static_cast<std::size_t>(op.cache_layer);
   const RopeTable rope_table = rope_table_of(op, !later);
-  queue_.run(
-      kernels_.finish_head, {last_head, static_cast<std::int64_t>(tokens_.size()), kPageTokens, 1},
-      scratch_.qkv.get(), scratch_.qkv.stride, static_cast<std::int32_t>(shape_.head_dim),
-      head_pad_, static_cast<std::int32_t>(shape_.heads),
-      static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(), scratch_.tables.get(),
-      weights_.vectors(), second ? -1 : op.bias_at[0], second || later ? -1 : op.head_norm_at[0],
-      second || later ? -1 : op.head_norm_at[1], static_cast<float>(shape_.norm_eps),
-      rope_table.table, rope_table.sin_at, rope_table.q_at, rope_table.pairs, rope_table.neox,
-      std::int32_t{keys_wait}, keys_[layer].get(), values_[layer].get(), page_bytes_);
+  queue_.run(kernels_.finish_head,
+             {last_head, static_cast<std::int64_t>(tokens_.size()), kAttentionItems, 1},
+             scratch_.qkv.get(), scratch_.qkv.stride, static_cast<std::int32_t>(shape_.head_dim),
+             head_pad_, static_cast<std::int32_t>(shape_.heads),
+             static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(),
+             scratch_.tables.get(), weights_.vectors(), second ? -1 : op.bias_at[0],
+             second || later ? -1 : op.head_norm_at[0], second || later ? -1 : op.head_norm_at[1],
+             static_cast<float>(shape_.norm_eps), rope_table.table, rope_table.sin_at,
+             rope_table.q_at, rope_table.pairs, rope_table.neox, std::int32_t{keys_wait},
+             keys_[layer].get(), values_[layer].get(), page_bytes_);
 }
 
 }  // namespace holdfast::opencl

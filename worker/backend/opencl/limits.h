@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <iterator>
 
+#include "shared/base/kv_page.h"
+
 namespace holdfast::opencl {
 
 inline constexpr int kLanes = 16;       // output rows of a panel (worker/backend/cpu/layout.h)
@@ -33,9 +35,10 @@ inline constexpr int kSpansAhead = 4;  // that an item loads at once, on GPUs
 inline constexpr std::int64_t kRecordSpansStep = 2 * kSpansAhead * kSlices;
 inline constexpr std::uint64_t kRowLocalBytes = 4 * kLanes * (2 * kSlices + kSlices + 1) + 128;
 inline constexpr std::uint64_t kRowLocalBytesMost = 48 << 10;
-inline constexpr int kBestParts = 32;     // of a row of logits, to find the greatest in
-inline constexpr int kTopMost = 128;      // greatest logits that a device finds
-inline constexpr int kPageTokens = 64;    // tokens of a KV page, and items of an attention group
+inline constexpr int kBestParts = 32;  // of a row of logits, to find the greatest in
+inline constexpr int kTopMost = 128;   // greatest logits that a device finds
+// Items of a work-group of attention: the tokens of a page (shared/base/kv_page.h).
+inline constexpr int kAttentionItems = static_cast<int>(kPageTokens);
 inline constexpr int kSplitTokens = 512;  // absolute positions of a split of attention
 inline constexpr int kHeadDimMost = 1024;
 /// Recurrent layers' heads (kernels/delta.cl): the most items of a work-group, so elements of a

@@ -137,7 +137,7 @@ void Loader::measure_experts(std::int64_t batch, std::int64_t width) {
 
 std::int64_t Loader::table_words() const {
   const backend::Limits& l = options_.limits;
-  const std::int64_t pages = (l.context + cpu::kPageTokens - 1) / cpu::kPageTokens;
+  const std::int64_t pages = (l.context + kPageTokens - 1) / kPageTokens;
   return l.batch_segments * pages + 2 * std::max(l.logit_rows, 1);
 }
 
