@@ -5,7 +5,7 @@
 //
 // int15 rows have 15 bits, x = scale * (128 * high + low): against floats the error is 2^-15 of the
 // largest of 32. int8 rows have 8, x = scale * high: half the products, and an error of 0.4 % of a
-// row, for products after which it matters least (load.cpp says which).
+// row, for products after which it matters least (takes_int8 says which).
 
 #include <cstdint>
 

@@ -1,10 +1,7 @@
-// Selects the tokens that a forward computes: all of its segments', and in the last operations only
-// the tokens that have a result.
+#include "worker/backend/cpu/batch.h"
 
 #include <algorithm>
 #include <cstring>
-
-#include "worker/backend/cpu/executor.h"
 
 namespace holdfast::cpu {
 namespace {
@@ -15,11 +12,31 @@ bool follows(const Token& token, const Token& before) {
 
 }  // namespace
 
-void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
-  CHECK(static_cast<std::int32_t>(segments.size()) <= limits_.batch_segments);
+void Batch::reserve(const BatchLimits& limits, std::int32_t states) {
+  limits_ = limits;
+  const auto tokens = static_cast<std::size_t>(limits.limits.batch_tokens);
+  const auto segments = static_cast<std::size_t>(limits.limits.batch_segments);
+  tokens_.reserve(tokens);
+  output_tokens_.reserve(tokens);
+  for (auto& runs : runs_) runs.reserve(tokens);
+  segment_first_.reserve(segments);
+  halves_.reserve(segments);
+  logit_tokens_.reserve(static_cast<std::size_t>(std::max(limits.limits.logit_rows, 1)));
+  if (states > 0) state_table_.resize(static_cast<std::size_t>(states));
+}
+
+void Batch::plan(const std::vector<backend::Segment>& segments) {
+  begin(segments);
+  for (std::int32_t s = 0; s < static_cast<std::int32_t>(segments.size()); ++s) add_segment(s);
+  CHECK(static_cast<std::int32_t>(logit_tokens_.size()) <= limits_.limits.logit_rows);
+  compacts_rows_ = limits_.drops_rows && output_tokens_.size() < tokens_.size();
+}
+
+void Batch::begin(const std::vector<backend::Segment>& segments) {
+  CHECK(static_cast<std::int32_t>(segments.size()) <= limits_.limits.batch_segments);
   segments_ = &segments;
   tokens_.clear();
-  for (HeadKind& kind : kinds_) kind.runs.clear();
+  for (auto& runs : runs_) runs.clear();
   segment_first_.clear();
   halves_.clear();
   state_table_.begin();
@@ -27,54 +44,57 @@ void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
   output_tokens_.clear();
   hidden_requested_ = false;
   decode_heavy_rows_ = 0;
-  bad_token_.store(-1, std::memory_order_relaxed);
-  for (auto& ticket : tickets_) ticket.store(0, std::memory_order_relaxed);
-  for (std::int32_t s = 0; s < static_cast<std::int32_t>(segments.size()); ++s) {
-    const backend::Segment& segment = segments[static_cast<std::size_t>(s)];
-    CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
-    CHECK(segment.start + segment.n <= limits_.context);
-    CHECK(shape_.causal || (segment.start == 0 && segment.n_logits == 0));
-    CHECK(!segment.hidden || segment.hidden_at < segment.n);
-    hidden_requested_ |= segment.hidden;
-    const auto first = static_cast<std::int32_t>(tokens_.size());
-    CHECK(first + segment.n <= limits_.batch_tokens);
-    segment_first_.push_back(first);
-    if (!state_table_.empty()) halves_.push_back(state_table_.plan(segment));
-    const bool use_prefill_kernels = segment.prefill_heavy && has_prefill_kernels();
-    if (!use_prefill_kernels) {
-      CHECK(decode_heavy_rows_ == first);  // prefill-heavy segments come last
-      decode_heavy_rows_ += segment.n;
-    }
-    for (std::int32_t i = 0; i < segment.n; ++i) {
-      CHECK(segment.tokens[i] >= 0 && segment.tokens[i] < shape_.vocab);
-      tokens_.push_back({segment.tokens[i], s, segment.start + i});
-      const bool logits = i >= segment.n - segment.n_logits;
-      if (logits) logit_tokens_.push_back(first + i);
-      if (logits || segment.wants_hidden(i) || segment.deferred_logits)
-        output_tokens_.push_back(first + i);
-    }
-    for (std::int64_t p = 0; p <= (segment.start + segment.n - 1) / kPageTokens; ++p) {
-      CHECK(segment.pages[p] >= 0 && segment.pages[p] < limits_.pages);
-    }
-    plan_runs(s, first, segment.n);
+  note_bad(-1);
+}
+
+void Batch::check(const backend::Segment& segment) const {
+  const backend::Limits& l = limits_.limits;
+  CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
+  CHECK(segment.start + segment.n <= l.context);
+  CHECK(limits_.causal || (segment.start == 0 && segment.n_logits == 0));
+  CHECK(!segment.hidden || segment.hidden_at < segment.n);
+  CHECK(rows() + segment.n <= l.batch_tokens);
+  for (std::int64_t p = 0; p <= (segment.start + segment.n - 1) / kPageTokens; ++p) {
+    CHECK(segment.pages[p] >= 0 && segment.pages[p] < l.pages);
   }
-  CHECK(static_cast<std::int32_t>(logit_tokens_.size()) <= limits_.logit_rows);
-  compacts_rows_ = for_all_ > 0 && for_all_ < ops_.size() && output_tokens_.size() < tokens_.size();
+}
+
+void Batch::add_segment(std::int32_t s) {
+  const backend::Segment& segment = this->segment(s);
+  check(segment);
+  hidden_requested_ |= segment.hidden;
+  const auto first = static_cast<std::int32_t>(tokens_.size());
+  segment_first_.push_back(first);
+  if (!state_table_.empty()) halves_.push_back(state_table_.plan(segment));
+  if (!takes_prefill_kernels(segment)) {
+    CHECK(decode_heavy_rows_ == first);  // prefill-heavy segments come last
+    decode_heavy_rows_ += segment.n;
+  }
+  for (std::int32_t i = 0; i < segment.n; ++i) add_token(segment, s, i);
+  add_runs(s, first, segment.n);
+}
+
+/// Adds token `i` of segment `s`.
+void Batch::add_token(const backend::Segment& segment, std::int32_t s, std::int32_t i) {
+  CHECK(segment.tokens[i] >= 0 && segment.tokens[i] < limits_.vocab);
+  const auto at = static_cast<std::int32_t>(tokens_.size());
+  tokens_.push_back({segment.tokens[i], s, segment.start + i});
+  const bool logits = i >= segment.n - segment.n_logits;
+  if (logits) logit_tokens_.push_back(at);
+  if (logits || segment.wants_hidden(i) || segment.deferred_logits) output_tokens_.push_back(at);
 }
 
 /// Plans attention's work items for `n` tokens of segment `s`, the first of which is the batch's
 /// `first`.
-void CpuExecutor::plan_runs(std::int32_t s, std::int32_t first, std::int32_t n) {
-  const bool use_prefill_kernels =
-      (*segments_)[static_cast<std::size_t>(s)].prefill_heavy && has_prefill_kernels();
-  for (HeadKind& kind : kinds_) {
-    if (kind.kv_heads == 0) continue;
-    const auto group = static_cast<std::int32_t>(shape_.heads / kind.kv_heads);
-    const std::int32_t per_run =
-        std::max(1, (use_prefill_kernels ? prefill_kernels_ : kernels_).attention_queries / group);
+void Batch::add_runs(std::int32_t s, std::int32_t first, std::int32_t n) {
+  const bool prefill_kernels = takes_prefill_kernels(segment(s));
+  for (int kind = 0; kind < kHeadKinds; ++kind) {
+    const RunTokens& most = limits_.run_tokens[kind];
+    const std::int32_t per_run = prefill_kernels ? most.prefill_heavy : most.decode_heavy;
+    if (per_run == 0) continue;
     // Late runs see most tokens: handing them out first keeps the end of the pass short.
     for (std::int32_t at = (n - 1) / per_run * per_run; at >= 0; at -= per_run) {
-      kind.runs.push_back({first + at, std::min(per_run, n - at), s});
+      runs_[kind].push_back({first + at, std::min(per_run, n - at), s});
     }
   }
 }
@@ -82,9 +102,7 @@ void CpuExecutor::plan_runs(std::int32_t s, std::int32_t first, std::int32_t n) 
 /// Reduces the batch to the tokens that have a result: keys, values and states of every token are
 /// stored by now. The others' last layer would be thrown away (and every last layer without keys of
 /// its own, where a model has such). Run by one thread while the others wait.
-void CpuExecutor::compact_batch() {
-  const FloatRows live[] = {
-      {x_, x_stride_}, {q_, q_stride_}, {a_, a_stride_}, {z_, a_stride_}, {p_, p_stride_}};
+void Batch::compact(std::span<const FloatRows> live) {
   decode_heavy_rows_ =
       std::lower_bound(output_tokens_.begin(), output_tokens_.end(), decode_heavy_rows_) -
       output_tokens_.begin();
@@ -95,28 +113,38 @@ void CpuExecutor::compact_batch() {
     if (to == from) continue;
     for (const FloatRows& rows : live) {
       if (rows.at == nullptr) continue;
-      std::memcpy(rows.at + to * rows.stride, rows.at + from * rows.stride,
+      std::memcpy(rows.row(to), rows.row(from),
                   static_cast<std::size_t>(rows.stride) * sizeof(float));
     }
     tokens_[static_cast<std::size_t>(to)] = tokens_[static_cast<std::size_t>(from)];
   }
   tokens_.erase(tokens_.begin() + n, tokens_.end());
-  for (HeadKind& kind : kinds_) kind.runs.clear();
+  plan_runs_anew();
+}
+
+/// Plans attention's work items for the tokens that are left.
+void Batch::plan_runs_anew() {
+  for (auto& runs : runs_) runs.clear();
+  const auto n = static_cast<std::int32_t>(tokens_.size());
   for (std::int32_t first = 0, end = 0; first < n; first = end) {
-    for (end = first + 1; end < n && follows(tokens_[static_cast<std::size_t>(end)],
-                                             tokens_[static_cast<std::size_t>(end - 1)]);) {
-      ++end;
-    }
-    plan_runs(tokens_[static_cast<std::size_t>(first)].segment, first, end - first);
+    for (end = first + 1; end < n && follows(token(end), token(end - 1));) ++end;
+    add_runs(token(first).segment, first, end - first);
   }
 }
 
-/// The row of the batch's token `i` after the last layer.
-std::int32_t CpuExecutor::row_of(std::int32_t i) const {
+std::int32_t Batch::row_of(std::int32_t i) const {
   if (!compacts_rows_) return i;
   const auto at = std::lower_bound(output_tokens_.begin(), output_tokens_.end(), i);
   CHECK(at != output_tokens_.end() && *at == i);  // it has a result
   return static_cast<std::int32_t>(at - output_tokens_.begin());
+}
+
+void Batch::request_logits(std::int32_t first, std::int32_t n) {
+  CHECK(first >= 0 && first + n <= rows());
+  hidden_requested_ = false;
+  logit_tokens_.clear();
+  for (std::int32_t i = first; i < first + n; ++i) logit_tokens_.push_back(i);
+  note_bad(-1);
 }
 
 }  // namespace holdfast::cpu

@@ -16,7 +16,8 @@ class MixedExecutor final : public backend::Executor {
 
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
     rest_->embed(segments);
-    HOLDFAST_CHECKED(first_->pass(segments, rest_->rows(), rest_->rows_stride()));
+    const cpu::FloatRows rows = rest_->residual_rows();
+    HOLDFAST_CHECKED(first_->pass(segments, rows.at, rows.stride));
     return rest_->forward_rest();
   }
   Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override {
