@@ -75,6 +75,33 @@ std::optional<wire::Refusal> check_counts(const wire::Submit& submit, const Conf
   return std::nullopt;
 }
 
+/// Checks ids and names. Returns what is wrong.
+std::optional<std::string> check_names(const wire::Submit& submit) {
+  if (!good_id(submit.request_id)) {
+    return "request_id: expected at most 64 characters of A-Z a-z 0-9 - _";
+  }
+  if (submit.tenant.size() > 128) return "tenant: expected at most 128 bytes";
+  if (submit.api_key.size() > 128) return "api_key: expected at most 128 bytes";
+  if (submit.idem_key.size() > 256) return "idempotency key: expected at most 256 bytes";
+  if (submit.model.empty()) return "model: expected a name";
+  return std::nullopt;
+}
+
+std::optional<std::string> check_max_tokens(const wire::Submit& submit) {
+  const std::int64_t tokens = submit.max_tokens.value_or(0);
+  if (tokens >= 0 && tokens <= wire::kMaxTokens.high) return std::nullopt;
+  return "max_tokens is " + std::to_string(tokens) + "; expected 0 to " +
+         std::to_string(wire::kMaxTokens.high);
+}
+
+std::optional<std::string> check_stops(const std::vector<std::string>& stops) {
+  if (stops.size() > 64) return "stop: expected at most 64 strings";
+  for (const std::string& stop : stops) {
+    if (stop.empty() || stop.size() > 1024) return "stop: expected 1 to 1024 bytes each";
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<wire::Refusal> check_scores(const wire::Submit& submit,
@@ -162,22 +189,10 @@ std::optional<wire::Refusal> check_submit(const wire::Submit& submit, const Conf
   const auto invalid = [](std::string why) {
     return refuse(Errc::kInvalidRequest, std::move(why));
   };
-  if (!good_id(submit.request_id)) {
-    return invalid("request_id: expected at most 64 characters of A-Z a-z 0-9 - _");
-  }
-  if (submit.tenant.size() > 128) return invalid("tenant: expected at most 128 bytes");
-  if (submit.api_key.size() > 128) return invalid("api_key: expected at most 128 bytes");
-  if (submit.idem_key.size() > 256) return invalid("idempotency key: expected at most 256 bytes");
-  if (submit.model.empty()) return invalid("model: expected a name");
+  if (const auto why = check_names(submit)) return invalid(*why);
   if (const auto why = check_prompts(submit)) return invalid(*why);
-  if (submit.max_tokens && (*submit.max_tokens < 0 || *submit.max_tokens > wire::kMaxTokens.high)) {
-    return invalid("max_tokens is " + std::to_string(*submit.max_tokens) + "; expected 0 to " +
-                   std::to_string(wire::kMaxTokens.high));
-  }
-  if (submit.stops.size() > 64) return invalid("stop: expected at most 64 strings");
-  for (const std::string& stop : submit.stops) {
-    if (stop.empty() || stop.size() > 1024) return invalid("stop: expected 1 to 1024 bytes each");
-  }
+  if (const auto why = check_max_tokens(submit)) return invalid(*why);
+  if (const auto why = check_stops(submit.stops)) return invalid(*why);
   if (const auto why = check_sampling(submit.sampling)) return invalid(*why);
   if (submit.queue_timeout_ms < 0 || submit.total_timeout_ms < 0) {
     return invalid("timeouts: expected 0 (none) or more milliseconds");

@@ -101,8 +101,11 @@ std::string clearly_failing(const CanarySettings& s, const SideEvidence& canary,
          " failed, " + percent(error_share(stable)) + " on the stable side";
 }
 
-CanaryVerdict judge_window(const CanarySettings& s, const SideEvidence& canary,
-                           const SideEvidence& stable, bool suspect, std::int64_t passed) {
+namespace {
+
+/// Compares both sides of a window by each of the canary's bounds.
+Findings find_broken(const CanarySettings& s, const SideEvidence& canary,
+                     const SideEvidence& stable) {
   Findings found;
   if (std::string failing = clearly_failing(s, canary, stable); !failing.empty()) {
     found.add(true, std::move(failing));
@@ -128,6 +131,14 @@ CanaryVerdict judge_window(const CanarySettings& s, const SideEvidence& canary,
     check_time(found, "time between tokens", canary.itl_p95_us, stable.itl_p95_us,
                s.max_itl_percent, s.itl_slack_ms);
   }
+  return found;
+}
+
+}  // namespace
+
+CanaryVerdict judge_window(const CanarySettings& s, const SideEvidence& canary,
+                           const SideEvidence& stable, bool suspect, std::int64_t passed) {
+  const Findings found = find_broken(s, canary, stable);
   CanaryVerdict verdict;
   verdict.enough = enough_requests(s, canary) || !found.broken.empty();
   if (!found.broken.empty()) {

@@ -92,6 +92,13 @@ const QueueItem* Dispatcher::best_item(const Load& load) {
   return queue->second.head(load.row.numerics_class, may, first);
 }
 
+bool Dispatcher::takes_work(const Load& load) const {
+  if (load.row.state != ModelState::kReady || load.alone) return false;
+  if (load.held_until_us > core_.now.mono_us) return false;
+  const auto worker = fleet_.workers().find(load.worker);
+  return worker != fleet_.workers().end() && worker->second.takes_work();
+}
+
 void Dispatcher::dispatch() {
   core_.want_dispatch = false;
   if (core_.paused || core_.draining || lifecycle_.queues().empty()) return;
@@ -99,11 +106,7 @@ void Dispatcher::dispatch() {
   std::vector<std::pair<std::int64_t, Load*>> ready;
   std::vector<Load*> usable;
   for (auto& [id, load] : loads_.all()) {
-    const auto worker = fleet_.workers().find(load.worker);
-    if (load.row.state != ModelState::kReady || worker == fleet_.workers().end() ||
-        !worker->second.takes_work() || load.alone || load.held_until_us > core_.now.mono_us) {
-      continue;
-    }
+    if (!takes_work(load)) continue;
     usable.push_back(&load);
     const auto free = load.row.slots - static_cast<std::int64_t>(load.running.size());
     if (free > 0) ready.emplace_back(-free, &load);

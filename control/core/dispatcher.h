@@ -50,6 +50,7 @@ class Dispatcher {
   bool tenant_allows(const QueueItem& item) const;
   bool first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready);
   const QueueItem* best_item(const Load& load);
+  bool takes_work(const Load& load) const;
   bool dispatch_to(Load& load);
   std::int32_t rank_on_worker(const Request& request) const;
   void start_choice(Request& request, Choice& choice, Load& load);

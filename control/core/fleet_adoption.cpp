@@ -12,16 +12,23 @@
 
 namespace holdfast::core {
 
+namespace {
+
+/// True if what a worker holds is this load, which has no worker now.
+bool is_the_same(const Load& load, const wire::Hello& hello, const wire::LoadedModel& held) {
+  return load.worker == 0 && load.row.worker_key == hello.worker_key &&
+         load.row.model_sha == held.model_sha;
+}
+
+}  // namespace
+
 /// Compares what the worker holds with what the database says: the database decides.
 void Fleet::reconcile_loads(Worker& worker, const wire::Hello& hello) {
   std::set<std::string> reported;
   for (const wire::LoadedModel& model : hello.models) {
     reported.insert(model.load_id);
     const auto it = loads_.all().find(model.load_id);
-    const bool ours = it != loads_.all().end() && it->second.worker == 0 &&
-                      it->second.row.worker_key == hello.worker_key &&
-                      it->second.row.model_sha == model.model_sha;
-    if (!ours) {
+    if (it == loads_.all().end() || !is_the_same(it->second, hello, model)) {
       core_.out->send(worker.peer, wire::Unload{model.load_id});
       memory_.record_remains_of(worker, model);
       continue;

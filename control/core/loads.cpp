@@ -138,6 +138,15 @@ bool Loads::is_idle(const Load& load) const {
   return !lifecycle_.waits(load.row.model);
 }
 
+/// The worker holds the load no more.
+void Loads::given_up(Load& load, const std::string& reason) {
+  if (load.row.state == ModelState::kDraining && load.running.empty()) {
+    return end_load(std::string(load.row.load_id), ModelState::kUnloaded,
+                    reason.empty() ? "unloaded" : reason);
+  }
+  load_failed(load, reason.empty() ? "the worker gave it up" : reason);
+}
+
 void Loads::worker_message(PeerId peer, const wire::StateReport& m) {
   const auto it = loads_.find(m.model.load_id);
   Worker& worker = fleet_.workers().at(peer);
@@ -163,13 +172,7 @@ void Loads::worker_message(PeerId peer, const wire::StateReport& m) {
   load.deadline_us = core_.now.mono_us + core_.config.models_load_timeout_ms * 1000;
   core_.timers.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
   if (state == ModelState::kUnloaded || state == ModelState::kFailed) {
-    if (load.row.state == ModelState::kDraining && load.running.empty()) {
-      end_load(m.model.load_id, ModelState::kUnloaded,
-               m.model.reason.empty() ? "unloaded" : m.model.reason);
-    } else {
-      load_failed(load, m.model.reason.empty() ? "the worker gave it up" : m.model.reason);
-    }
-    return;
+    return given_up(load, m.model.reason);
   }
   if (load.row.state == ModelState::kDraining) {
     drain_step(load);

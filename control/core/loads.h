@@ -60,6 +60,7 @@ class Loads {
   const std::map<std::string, Load>& all() const { return loads_; }
 
  private:
+  void given_up(Load& load, const std::string& reason);
   using ClassKey = std::pair<std::string, std::string>;  // model name, numerics class
 
   void load_failed(Load& load, const std::string& reason);

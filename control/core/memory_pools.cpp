@@ -68,6 +68,19 @@ std::int64_t MemoryPools::reserved_in(const std::string& pool) const {
   return reserved_in({pool}, total > 0 ? total : kUnknownMemory, {}, false);
 }
 
+std::int64_t MemoryPools::workers_sharing(const Worker& worker,
+                                          const std::vector<std::string>& keys) const {
+  std::int64_t sharing = 0;
+  for (const auto& [peer, other] : fleet_.workers()) {
+    if (peer == worker.peer) continue;
+    const auto& theirs = other.hello.memory.pools;
+    sharing += std::any_of(theirs.begin(), theirs.end(), [&](const MemoryPool& pool) {
+      return std::find(keys.begin(), keys.end(), pool.key) != keys.end();
+    });
+  }
+  return sharing;
+}
+
 MemoryHeadroom MemoryPools::memory_headroom(const Worker& worker, const Leaving& leaving) const {
   MemoryHeadroom headroom{kUnknownMemory, kUnknownMemory, false, 0};
   const std::vector<MemoryPool>& mine = worker.hello.memory.pools;
@@ -98,13 +111,7 @@ MemoryHeadroom MemoryPools::memory_headroom(const Worker& worker, const Leaving&
     available -= reserved_in(counted, pool.total, leaving, true);
     headroom.free = std::min(headroom.free, without_drift(available, core_.config));
   }
-  for (const auto& [peer, other] : fleet_.workers()) {
-    if (peer == worker.peer) continue;
-    const auto& theirs = other.hello.memory.pools;
-    headroom.sharing += std::any_of(theirs.begin(), theirs.end(), [&](const MemoryPool& pool) {
-      return std::find(keys.begin(), keys.end(), pool.key) != keys.end();
-    });
-  }
+  headroom.sharing = workers_sharing(worker, keys);
   if (headroom.pressed) headroom.free = std::min<std::int64_t>(headroom.free, 0);
   return headroom;
 }

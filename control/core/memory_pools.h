@@ -69,6 +69,8 @@ class MemoryPools {
   const std::map<std::string, Pool>& pools() const { return pools_; }
 
  private:
+  /// Other workers that take from pools with these keys.
+  std::int64_t workers_sharing(const Worker& worker, const std::vector<std::string>& keys) const;
   std::int64_t reserved_in(const std::vector<std::string>& keys, std::int64_t most,
                            const Leaving& leaving, bool unsettled_alone) const;
   void hear_memory(const wire::MemoryReport& report, const std::string& host);

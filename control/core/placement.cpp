@@ -39,6 +39,20 @@ auto rank_of(const DeviceVerdict& v) {
                          v.worker_key);
 }
 
+/// What a load needs of a worker's memory and what is free, in words.
+std::string memory_text(const DeviceVerdict& v, const MemoryHeadroom& headroom) {
+  const bool fits = v.verdict == Verdict::kFits;
+  const char* begin = fits                 ? "needs "
+                      : v.fits_after_drain ? "room is being made: needs "
+                                           : "waits for room: needs ";
+  std::string text = begin + std::to_string(v.needed) + " bytes, free " + bytes_text(v.free);
+  if (headroom.pressed) text += ", memory is short";
+  if (fits || headroom.sharing == 0) return text;
+  const bool several = headroom.sharing > 1;
+  return text + " in memory that " + std::to_string(headroom.sharing) + " more worker" +
+         (several ? "s take" : " takes") + " from";
+}
+
 }  // namespace
 
 std::string_view verdict_name(Verdict verdict) {
@@ -67,6 +81,34 @@ void Placement::run_placement() {
   }
 }
 
+Placement::Standing Placement::standing_of(const Model& model, const Worker& worker) const {
+  Standing standing;
+  for (const auto& [id, load] : loads_.all()) {
+    const bool its = load.row.model == model.row.name;
+    standing.holds = standing.holds || (its && load.row.worker_key == worker.hello.worker_key);
+    const bool serves = its && load.row.state != ModelState::kDraining;
+    standing.elsewhere = standing.elsewhere || serves;
+    standing.shares_memory =
+        standing.shares_memory || (serves && MemoryPools::takes_from(load, worker));
+    if (load.row.state == ModelState::kDraining) standing.leaving.insert(id);
+  }
+  return standing;
+}
+
+/// Why a worker takes no load at all, as things are; empty: it may.
+std::string Placement::closed_for(const Model& model, const Worker& worker,
+                                  const Standing& standing) const {
+  if (!worker.takes_work()) return std::string(worker_state_name(worker));
+  const std::string& key = worker.hello.worker_key;
+  if (breakers_.of_worker(key).open(core_.now.mono_us)) return "breaker open";
+  const auto failed = model.failed_on.find(key);
+  if (!standing.elsewhere || failed == model.failed_on.end() ||
+      failed->second < core_.config.models_load_tries) {
+    return {};
+  }
+  return std::to_string(failed->second) + " loads in a row failed here";
+}
+
 DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker) const {
   DeviceVerdict v;
   v.worker_key = worker.hello.worker_key;
@@ -77,52 +119,27 @@ DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker) co
   v.free = headroom.free;
   v.may_give = headroom.may_give;
   v.largest_context = largest_context(model.row, v.may_give);
-  Leaving leaving;
-  bool holds = false;
-  bool elsewhere = false;
-  bool shares_memory = false;  // in the same pool
-  for (const auto& [id, load] : loads_.all()) {
-    const bool its = load.row.model == model.row.name;
-    holds = holds || (its && load.row.worker_key == v.worker_key);
-    const bool serves = its && load.row.state != ModelState::kDraining;
-    elsewhere = elsewhere || serves;
-    shares_memory = shares_memory || (serves && MemoryPools::takes_from(load, worker));
-    if (load.row.state == ModelState::kDraining) leaving.insert(id);
-  }
-  const auto failed = model.failed_on.find(v.worker_key);
+  const Standing standing = standing_of(model, worker);
   std::int64_t least = 0;
   (void)fit_envelope(model.row, v.free, Pages::kAtLeastAContext, &least);
   // Another load of a model in the same pool comes whole or not at all: cut to what is left it
   // would take everybody's room and add little.
-  v.pages = shares_memory ? Pages::kAll : Pages::kAtLeastAContext;
+  v.pages = standing.shares_memory ? Pages::kAll : Pages::kAtLeastAContext;
   const bool fits = fit_envelope(model.row, v.free, v.pages, &v.needed).has_value();
-  if (holds) {
+  if (standing.holds) {
     v.verdict = Verdict::kLoaded;
   } else if (least > v.may_give) {
     v.verdict = Verdict::kTooLarge;
     v.why = "needs " + std::to_string(least) + " bytes, may give " + bytes_text(v.may_give) +
             ", largest context " + std::to_string(v.largest_context);
-  } else if (!worker.takes_work() || breakers_.of_worker(v.worker_key).open(core_.now.mono_us)) {
+  } else if (std::string why = closed_for(model, worker, standing); !why.empty()) {
     v.verdict = Verdict::kClosed;
-    v.why = worker.takes_work() ? "breaker open" : std::string(worker_state_name(worker));
-  } else if (elsewhere && failed != model.failed_on.end() &&
-             failed->second >= core_.config.models_load_tries) {
-    v.verdict = Verdict::kClosed;
-    v.why = std::to_string(failed->second) + " loads in a row failed here";
+    v.why = std::move(why);
   } else {
     v.verdict = fits ? Verdict::kFits : Verdict::kNoFreeMemory;
-    v.fits_after_drain = !fits && !headroom.pressed && !leaving.empty() &&
-                         v.needed <= memory_.memory_headroom(worker, leaving).free;
-    v.why = std::string(fits ? "needs "
-                             : (v.fits_after_drain ? "room is being made: needs "
-                                                   : "waits for room: needs ")) +
-            std::to_string(v.needed) + " bytes, free " + bytes_text(v.free);
-    if (headroom.pressed) v.why += ", memory is short";
-    if (!fits && headroom.sharing > 0) {
-      v.why += " in memory that " + std::to_string(headroom.sharing) + " more worker" +
-               (headroom.sharing > 1 ? "s" : "") + " take" + (headroom.sharing > 1 ? "" : "s") +
-               " from";
-    }
+    v.fits_after_drain = !fits && !headroom.pressed && !standing.leaving.empty() &&
+                         v.needed <= memory_.memory_headroom(worker, standing.leaving).free;
+    v.why = memory_text(v, headroom);
   }
   return v;
 }
@@ -135,18 +152,28 @@ std::vector<DeviceVerdict> Placement::survey(const Model& model) const {
   return all;
 }
 
+std::int64_t Placement::loads_that_stay(const std::string& model) const {
+  return std::count_if(loads_.all().begin(), loads_.all().end(), [&](const auto& entry) {
+    const Load& load = entry.second;
+    return load.row.model == model && load.row.state != ModelState::kDraining;
+  });
+}
+
+/// False if the model's file lies outside of the roots: what is loaded of it stays, no other worker
+/// loads it, and one that is loaded nowhere is given up.
+bool Placement::may_be_read(Model& model, std::int64_t loads) {
+  const auto allowed = allowed_by_roots(model.row.path, core_.config.model_roots);
+  if (allowed) return true;
+  if (loads == 0) registry_.give_up(model, allowed.error().what);
+  return false;
+}
+
 void Placement::reconcile_replicas(Model& model) {
   if (model.retry_at_us > core_.now.mono_us) return;
   model.devices = survey(model);
   const std::int64_t replicas = core_.config.model(model.row.name).replicas;
-  std::int64_t have = 0;
-  for (const auto& [id, load] : loads_.all()) {
-    have += load.row.model == model.row.name && load.row.state != ModelState::kDraining;
-  }
-  if (const auto allowed = allowed_by_roots(model.row.path, core_.config.model_roots); !allowed) {
-    if (have == 0) registry_.give_up(model, allowed.error().what);
-    return;  // what is loaded stays, no other worker loads it
-  }
+  std::int64_t have = loads_that_stay(model.row.name);
+  if (!may_be_read(model, have)) return;
   if (have == 0 && fits_nowhere(model)) return;
   // A model that serves already moves no other one.
   bool skip_eviction = have > 0 || std::any_of(model.devices.begin(), model.devices.end(),

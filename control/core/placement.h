@@ -2,6 +2,7 @@
 // Model placement: which worker loads a model, with what, and why not the others.
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,18 @@ class Placement {
   std::vector<DeviceVerdict> survey(const Model& model) const;
 
  private:
+  /// How the loads there are stand to a load of a model on a worker.
+  struct Standing {
+    bool holds = false;                  // the worker has one of it
+    bool elsewhere = false;              // some worker has one that stays
+    bool shares_memory = false;          // such a one takes from the worker's memory
+    std::set<std::string> leaving = {};  // ids of all loads that drain
+  };
+  Standing standing_of(const Model& model, const Worker& worker) const;
+  std::string closed_for(const Model& model, const Worker& worker, const Standing& standing) const;
   DeviceVerdict verdict_on(const Model& model, const Worker& worker) const;
+  std::int64_t loads_that_stay(const std::string& model) const;
+  bool may_be_read(Model& model, std::int64_t loads);
   void reconcile_replicas(Model& model);
   bool fits_nowhere(Model& model);
   std::int64_t loads_in_progress() const;

@@ -123,39 +123,53 @@ const QueueItem* WorkQueue::head(const std::string& numerics_class, const MayRun
                                  const MayRun& first) const {
   for (const Class& in : classes_) {
     if (in.waiting == 0) continue;
-    const QueueItem* other = nullptr;  // of a tenant that does not go first
-    // Both orders at once: what this class alone may run, and what every class may.
-    const Order none;
-    const auto order_of = [&](const std::string& name) -> const Order& {
-      const auto it = in.active.find(name);
-      return it == in.active.end() ? none : it->second;
-    };
-    const Order& class_order = order_of(numerics_class);
-    const Order& any = numerics_class.empty() ? none : order_of(std::string());
-    auto a = class_order.begin();
-    auto b = any.begin();
-    while (a != class_order.end() || b != any.end()) {
-      const bool take_a = a != class_order.end() && (b == any.end() || *a <= *b);
-      const std::string& tenant = take_a ? a->second : b->second;
-      const bool both = take_a && b != any.end() && *a == *b;
-      const Account& account = in.accounts.at(tenant);
-      const auto first_of = [&](const std::string& name) {
-        const std::set<Rank>& waiting = account.by_class.at(name);
-        return *waiting.begin();
-      };
-      Rank rank = first_of(take_a ? numerics_class : std::string());
-      if (both) rank = std::min(rank, first_of(std::string()));
-      const QueueItem& item = items_.at(rank.second);
-      if (!may || may(item)) {
-        if (!first || first(item)) return &item;
-        if (other == nullptr) other = &item;
-      }
-      if (take_a) ++a;
-      if (!take_a || both) ++b;
-    }
-    if (other != nullptr) return other;
+    if (const QueueItem* item = head_of(in, numerics_class, may, first)) return item;
   }
   return nullptr;
+}
+
+const WorkQueue::Order& WorkQueue::order_of(const Class& in, const std::string& numerics_class) {
+  static const Order kNone;
+  const auto it = in.active.find(numerics_class);
+  return it == in.active.end() ? kNone : it->second;
+}
+
+/// Whose turn it is where two orders are gone through at once, and whether both have it.
+std::pair<bool, bool> WorkQueue::next_turn(Order::const_iterator a, Order::const_iterator a_end,
+                                           Order::const_iterator b, Order::const_iterator b_end) {
+  if (a == a_end) return {false, false};
+  if (b == b_end) return {true, false};
+  return {*a <= *b, *a == *b};
+}
+
+/// The item of one priority class that goes next; null: none of it may run.
+const QueueItem* WorkQueue::head_of(const Class& in, const std::string& numerics_class,
+                                    const MayRun& may, const MayRun& first) const {
+  const QueueItem* other = nullptr;  // of a tenant that does not go first
+  // Both orders at once: what this class alone may run, and what every class may.
+  static const Order kNone;
+  const Order& class_order = order_of(in, numerics_class);
+  const Order& any = numerics_class.empty() ? kNone : order_of(in, std::string());
+  auto a = class_order.begin();
+  auto b = any.begin();
+  while (a != class_order.end() || b != any.end()) {
+    const auto [take_a, both] = next_turn(a, class_order.end(), b, any.end());
+    const Account& account = in.accounts.at(take_a ? a->second : b->second);
+    const auto first_of = [&](const std::string& name) {
+      const std::set<Rank>& waiting = account.by_class.at(name);
+      return *waiting.begin();
+    };
+    Rank rank = first_of(take_a ? numerics_class : std::string());
+    if (both) rank = std::min(rank, first_of(std::string()));
+    const QueueItem& item = items_.at(rank.second);
+    if (!may || may(item)) {
+      if (!first || first(item)) return &item;
+      if (other == nullptr) other = &item;
+    }
+    if (take_a) ++a;
+    if (!take_a || both) ++b;
+  }
+  return other;
 }
 
 void WorkQueue::take(ChoiceRef ref) {

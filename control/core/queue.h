@@ -136,6 +136,11 @@ class WorkQueue {
   static void set_served(Class& in, const std::string& tenant, Account& account, double served);
   static void forget_if_idle(Class& in, const std::string& tenant);
   static void advance(Class& in, double to);
+  static std::pair<bool, bool> next_turn(Order::const_iterator a, Order::const_iterator a_end,
+                                         Order::const_iterator b, Order::const_iterator b_end);
+  static const Order& order_of(const Class& in, const std::string& numerics_class);
+  const QueueItem* head_of(const Class& in, const std::string& numerics_class, const MayRun& may,
+                           const MayRun& first) const;
   Account& open_account(Class& in, const std::string& tenant);
   Tenant& tenant_of(const std::string& name, std::int64_t weight);
   void forget_tenant_if_idle(const std::string& name);

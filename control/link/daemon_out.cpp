@@ -1,6 +1,7 @@
 // Turns effects into messages, after the commit that justifies them.
 #include "control/link/daemon.h"
 
+#include "control/core/admission.h"
 #include "control/link/db_documents.h"
 #include "control/link/names.h"
 #include "shared/base/crash_point.h"

@@ -9,6 +9,12 @@ namespace {
 
 constexpr std::int32_t kLengthMax = 64;  // base^64 is out of any logit's reach
 
+/// The last n tokens; all of them if n is negative.
+std::span<const TokenId> last_of(std::span<const TokenId> tokens, std::int64_t n) {
+  const bool some = n >= 0 && tokens.size() > static_cast<std::size_t>(n);
+  return some ? tokens.last(static_cast<std::size_t>(n)) : tokens;
+}
+
 }  // namespace
 
 std::vector<TokenId> breaker_tokens(const grammar::TokenTable& table,
@@ -27,11 +33,7 @@ std::vector<TokenId> breaker_tokens(const grammar::TokenTable& table,
 
 void Dry::penalise(std::span<const TokenId> all, const sampling::SamplingExtra& extra,
                    std::span<const TokenId> breakers, std::span<float> logits) {
-  std::span<const TokenId> tokens = all;
-  if (extra.dry_penalty_last_n >= 0 &&
-      tokens.size() > static_cast<std::size_t>(extra.dry_penalty_last_n)) {
-    tokens = tokens.last(static_cast<std::size_t>(extra.dry_penalty_last_n));
-  }
+  const std::span<const TokenId> tokens = last_of(all, extra.dry_penalty_last_n);
   const auto n = static_cast<std::int32_t>(tokens.size());
   const auto from_end = [&](std::int32_t i) { return tokens[static_cast<std::size_t>(n - 1 - i)]; };
   std::int32_t reach = 0;  // tokens after the last breaker

@@ -136,12 +136,16 @@ LogitRow Sampler::with_maxima(const LogitRow& row) {
   return {row.at, maxima_.data()};
 }
 
+bool Sampler::may_not_end(const SampleInput& in) const {
+  return in.generated_n < in.sampling->min_tokens && !end_ids_.empty() && !in.only_end;
+}
+
 /// The row itself when nothing changes it (most requests), else a changed copy.
 LogitRow Sampler::adjust(const LogitRow& row, const SampleInput& in) {
   const wire::Sampling& s = *in.sampling;
   const bool biased = has_bias(in.extra), penalised = has_penalties(s, in.extra);
   const bool dry = has_dry(in.extra);
-  const bool no_end = in.generated_n < s.min_tokens && !end_ids_.empty() && !in.only_end;
+  const bool no_end = may_not_end(in);
   if (!biased && !penalised && !dry && !no_end && in.mask.empty() && in.excluded.empty()) {
     return row;
   }

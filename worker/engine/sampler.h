@@ -93,6 +93,7 @@ class Sampler {
   bool takes_as_is(const wire::Sampling& sampling, const SamplingExtra* extra,
                    std::int64_t generated_n) const;
   LogitRow with_maxima(const LogitRow& row);
+  bool may_not_end(const SampleInput& input) const;
   LogitRow adjust(const LogitRow& row, const SampleInput& input);
   float& adjusted(TokenId id);
   void renew_maxima();

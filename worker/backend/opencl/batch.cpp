@@ -96,6 +96,11 @@ void OpenclExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
       tokens_.push_back({s.tokens[i], position, table, shape_.causal ? position + 1 : s.n});
     }
   }
+  plan_logit_rows(segments);
+}
+
+/// Puts the rows whose logits are wanted after the page tables, then what is wanted of each.
+void OpenclExecutor::plan_logit_rows(const std::vector<backend::Segment>& segments) {
   logit_rows_at_ = static_cast<std::int32_t>(tables_.size());
   std::int32_t end = 0;
   top_counts_.clear();

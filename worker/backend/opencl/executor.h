@@ -245,6 +245,7 @@ class OpenclExecutor final : public backend::Executor {
 
   // batch.cpp
   void plan_batch(const std::vector<backend::Segment>& segments);
+  void plan_logit_rows(const std::vector<backend::Segment>& segments);
   std::size_t last_needed() const;
   bool marks(std::int32_t layer) const;
   Error bad_row(std::int32_t token) const;

@@ -5,6 +5,59 @@
 #include "worker/backend/opencl/executor.h"
 
 namespace holdfast::opencl {
+namespace {
+
+/// The index of the least of `rows`, which rise, that is not less than n; of the last if all are.
+std::size_t first_with_rows(std::span<const int> rows, std::int32_t n) {
+  std::size_t i = 0;
+  while (i + 1 < rows.size() && rows[i] < n) ++i;
+  return i;
+}
+
+/// Items of a group of a product; `matrix`: it multiplies by the device's matrix instructions.
+int items_of(const KernelCapabilities& capabilities, bool matrix) {
+  if (capabilities.wide_lanes) return 1;
+  return matrix ? kMatrixItems : kLanes;
+}
+
+/// Columns of a product from `first` on: those that are wanted, or all.
+std::int32_t columns_after(std::int32_t first, std::int32_t wanted, std::int32_t all) {
+  return (wanted > 0 ? wanted : all) - first;
+}
+
+/// The place of a vector `first` further on; -1: there is none.
+std::int32_t offset_of(std::int32_t at, std::int32_t first) {
+  return at < 0 ? -1 : at + first;
+}
+
+/// The number of experts in so many panels; 0 where a product has none.
+std::int32_t experts_of(bool slots, std::int64_t panels, const DeviceMatrix& m) {
+  return slots ? static_cast<std::int32_t>(panels / m.panels_each) : 0;
+}
+
+/// What a product takes of the matrix whose columns come after those of its own; `more` null: none.
+struct SecondPart {
+  cpu::Format format;
+  std::int64_t panels = 0;
+  std::uint64_t panel_bytes = 0;
+};
+SecondPart second_part(const DeviceMatrix& m, const DeviceMatrix* more) {
+  if (more == nullptr) return {m.format};
+  return {more->format, more->panels, static_cast<std::uint64_t>(more->panel_bytes)};
+}
+
+/// The part of a matrix that one launch multiplies with: its first column, and its panels.
+struct ExtentPart {
+  std::int32_t first = 0;
+  std::int64_t panels = 0;
+};
+ExtentPart part_of(const SlabExtent& extent, const DeviceMatrix& m, bool slots) {
+  // Extents are experts then, not columns.
+  if (slots || m.panels_each < m.panels) return {0, m.panels_each};
+  return {static_cast<std::int32_t>(extent.first_panel * kLanes), extent.panels};
+}
+
+}  // namespace
 
 bool can_concat(const std::vector<Product>& products) {
   return products.size() == 2 && products[0].matrix.extents.size() == 1 &&
@@ -60,7 +113,7 @@ void OpenclExecutor::tiles(const DeviceOp& op, const Product& p, const From& fro
   for (const SlabExtent& extent : m.extents) {
     const auto first = static_cast<std::int32_t>(extent.first_panel * kLanes);
     const auto panels = static_cast<std::int32_t>(extent.panels);
-    const std::int32_t columns = (into.columns > 0 ? into.columns : all) - first;
+    const std::int32_t columns = columns_after(first, into.columns, all);
     queue_.run(kernels_.product[static_cast<std::size_t>(m.format)].tile,
                {(panels + kTilePanels - 1) / kTilePanels, (from.rows + kTileRows - 1) / kTileRows,
                 kLanes, kTileRows / 4},
@@ -81,44 +134,39 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
   if (in_tiles(from)) return tiles(op, p, from, into);
   const DeviceMatrix& m = p.matrix;
   if (into.next_norm_at >= 0) spread_for_ = into.next_norm_at;
-  const cpu::Format second_format = second.concat ? second.matrix->format : m.format;
-  const std::span<const int> rows = rows_shared(capabilities_, m.format, second_format);
-  std::size_t shared = 0;
-  while (!from.slots && shared + 1 < rows.size() && rows[shared] < from.rows) ++shared;
+  const SecondPart more = second_part(m, second.concat ? second.matrix : nullptr);
+  const std::span<const int> rows = rows_shared(capabilities_, m.format, more.format);
+  const std::size_t shared = from.slots ? 0 : first_with_rows(rows, from.rows);
   const KernelHandle& kernel = kernel_of(m, second, shared);
-  const auto all = static_cast<std::int32_t>(
-      (m.panels_each + (second.concat ? second.matrix->panels : 0)) * kLanes);
+  const auto all = static_cast<std::int32_t>((m.panels_each + more.panels) * kLanes);
+  const int items =
+      items_of(capabilities_, shared > 0 && by_matrix(capabilities_, m.format, more.format));
+  const bool plain = shared > 0 || !has_row_ahead(capabilities_, m.format, more.format);
   for (std::size_t i = 0; i < m.extents.size(); ++i) {
     const SlabExtent& extent = m.extents[i];
     const SlabExtent& other = second.matrix != nullptr ? second.matrix->extents[i] : extent;
-    const bool whole = from.slots || m.panels_each < m.panels;  // extents are experts, not columns
-    const std::int64_t panels =
-        (whole ? m.panels_each : extent.panels) + (second.concat ? second.matrix->panels : 0);
-    const auto first = whole ? 0 : static_cast<std::int32_t>(extent.first_panel * kLanes);
-    const bool matrix = shared > 0 && by_matrix(capabilities_, m.format, second_format);
-    const int items = capabilities_.wide_lanes ? 1 : matrix ? kMatrixItems : kLanes;
+    const auto [first_column, own_panels] = part_of(extent, m, from.slots);
+    const std::int32_t first = first_column;  // a lambda takes no structured binding
+    const std::int64_t panels = own_panels + more.panels;
     const std::int32_t each = rows[shared];
     const auto run = [&](auto... row_ahead) {
       queue_.run(
           kernel, {panels, (from.rows + each - 1) / each, items, kSlices}, weights_.slab(extent),
           extent.at, static_cast<std::uint64_t>(m.panel_bytes), static_cast<std::int32_t>(m.spans),
           static_cast<std::int32_t>(m.panels_each), weights_.slab(other), other.at,
-          static_cast<std::uint64_t>(second.concat ? second.matrix->panel_bytes : 0),
-          static_cast<std::int32_t>(m.panels), from.x, from.stride, from.rows, from.share,
-          scratch_.squares.get(), from.spread ? scratch_.squares.stride : 0,
+          more.panel_bytes, static_cast<std::int32_t>(m.panels), from.x, from.stride, from.rows,
+          from.share, scratch_.squares.get(), from.spread ? scratch_.squares.stride : 0,
           static_cast<std::int32_t>(shape_.width), static_cast<float>(shape_.norm_eps), into.y,
-          p.column + first, into.stride, (into.columns > 0 ? into.columns : all) - first,
-          weights_.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first,
-          into.second_bias_at < 0 ? -1 : into.second_bias_at + first, into.mode,
-          static_cast<std::int32_t>(op.activate), into.scale, into.cap,
+          p.column + first, into.stride, columns_after(first, into.columns, all),
+          weights_.vectors(), offset_of(into.bias_at, first), offset_of(into.second_bias_at, first),
+          into.mode, static_cast<std::int32_t>(op.activate), into.scale, into.cap,
           into.gate_rows ? scratch_.gate.get() : scratch_.tokens.get(),
           std::int32_t{into.gate_rows}, from.slots ? scratch_.expert.get() : scratch_.tokens.get(),
-          static_cast<std::int32_t>(from.slots ? extent.first_panel / m.panels_each : 0),
-          static_cast<std::int32_t>(from.slots ? extent.panels / m.panels_each : 0),
+          experts_of(from.slots, extent.first_panel, m), experts_of(from.slots, extent.panels, m),
           scratch_.h.get(), scratch_.squares.get(), scratch_.squares.stride, into.next_norm_at,
           std::int32_t{into.pack_int8}, row_ahead...);
     };
-    if (shared > 0 || !has_row_ahead(capabilities_, m.format, second_format)) {
+    if (plain) {
       run();
     } else {
       const std::int32_t record_spans = record_spans_of(m.spans);

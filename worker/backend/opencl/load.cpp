@@ -29,10 +29,29 @@ std::optional<int> tier_of(std::string_view name) {
   return static_cast<int>(at - std::begin(kTiers));
 }
 
+bool are_positive(const backend::Limits& l) {
+  return l.context > 0 && l.context <= INT32_MAX && l.pages > 0 && l.batch_tokens > 0 &&
+         l.batch_segments > 0;
+}
+
+/// True if the kernels can compute the program's heads and rotary pairs.
+bool has_heads_that_fit(const model::Program& program) {
+  const plan::ModelShape& s = program.shape;
+  if (program.ops.empty() || program.ops.front().kind != OpKind::kEmbed ||
+      program.ops.back().kind != OpKind::kNormLogits) {
+    return false;
+  }
+  const bool heads = s.head_dim > 0 && s.head_dim <= kHeadDimMost && s.kv_heads > 0 &&
+                     s.heads % s.kv_heads == 0 && s.rope_dims <= s.head_dim;
+  return heads && program.ropes.size() <= 2 &&
+         std::all_of(program.ropes.begin(), program.ropes.end(), [&](const model::Rope& rope) {
+           return static_cast<std::int64_t>(rope.inv_freq.size()) == s.rope_dims / 2;
+         });
+}
+
 Result<void> check_options(const model::Program& program, const backend::LoadOptions& options) {
   const backend::Limits& l = options.limits;
-  if (l.context <= 0 || l.context > INT32_MAX || l.pages <= 0 || l.batch_tokens <= 0 ||
-      l.batch_segments <= 0) {
+  if (!are_positive(l)) {
     return refuse_load(Errc::kUsage,
                        "context, pages, batch_tokens and batch_segments must be positive");
   }
@@ -45,14 +64,7 @@ Result<void> check_options(const model::Program& program, const backend::LoadOpt
                        "kernels " + options.kernels + ": expected a tier, t0, t1, t2 or t3");
   }
   const plan::ModelShape& s = program.shape;
-  bool fits = !program.ops.empty() && s.head_dim > 0 && s.head_dim <= kHeadDimMost &&
-              s.kv_heads > 0 && s.heads % s.kv_heads == 0 && s.rope_dims <= s.head_dim &&
-              program.ropes.size() <= 2 && program.ops.front().kind == OpKind::kEmbed &&
-              program.ops.back().kind == OpKind::kNormLogits;
-  for (const model::Rope& rope : program.ropes) {
-    fits = fits && static_cast<std::int64_t>(rope.inv_freq.size()) == s.rope_dims / 2;
-  }
-  if (!fits) {
+  if (!has_heads_that_fit(program)) {
     return refuse_load(Errc::kUnsupported, "the program's heads or rotary pairs do not fit");
   }
   if (s.state_value <= kDeltaItemsMost && s.state_key <= kStateKeyMost) return {};
