@@ -39,7 +39,7 @@ auto rank_of(const DeviceVerdict& v) {
                          v.worker_key);
 }
 
-/// What a load needs of a worker's memory and what is free, in words.
+/// Says what a load needs of a worker's memory and what is free.
 std::string memory_text(const DeviceVerdict& v, const MemoryHeadroom& headroom) {
   const bool fits = v.verdict == Verdict::kFits;
   const char* begin = fits                 ? "needs "

@@ -134,7 +134,7 @@ const WorkQueue::Order& WorkQueue::order_of(const Class& in, const std::string& 
   return it == in.active.end() ? kNone : it->second;
 }
 
-/// Whose turn it is where two orders are gone through at once, and whether both have it.
+/// The first of two orders that are gone through at once has the turn; and both have it.
 std::pair<bool, bool> WorkQueue::next_turn(Order::const_iterator a, Order::const_iterator a_end,
                                            Order::const_iterator b, Order::const_iterator b_end) {
   if (a == a_end) return {false, false};

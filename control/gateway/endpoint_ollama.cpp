@@ -114,8 +114,8 @@ bool answer_load(Context& context, const ExchangePtr& exchange, bool chat) {
   FieldError error;
   if (!parse_json_object(exchange->request().body, &body, &error)) return false;
   if (!is_ollama_load(body, chat)) return false;
-  const json keep = body.value("keep_alive", json());
-  if (keep == 0 || keep == "0" || keep == "0s") {
+  const json keep_alive = body.value("keep_alive", json());
+  if (keep_alive == 0 || keep_alive == "0" || keep_alive == "0s") {
     exchange->respond(error_response(
         400, "models are unloaded when their memory is wanted, or by `holdfast models unload`"));
     return true;

@@ -43,7 +43,7 @@ constexpr Option kOptions[] = {
     {"tfs_z", nullptr},
     {"penalize_newline", nullptr},
 };
-/// What Ollama does where a client names no value.
+/// Values that Ollama takes where a client names none.
 constexpr std::pair<const char*, double> kDefaults[] = {
     {"temperature", 0.8}, {"top_p", 0.9}, {"repetition_penalty", 1.1}};
 constexpr std::int64_t kTopK = 40;
@@ -127,7 +127,7 @@ class Reader {
       return;
     }
     const auto* option = std::find_if(std::begin(kOptions), std::end(kOptions),
-                                      [&](const Option& known) { return name == known.name; });
+                                      [&](const Option& one) { return name == one.name; });
     if (option == std::end(kOptions) || option->ours == nullptr) {
       ignored_.push_back("options." + name);
       return;

@@ -1,5 +1,5 @@
 #pragma once
-// What belongs to the database as a whole: the tables epochs, secrets, flags and config_versions.
+// Rows of the database as a whole: the tables epochs, secrets, flags and config_versions.
 
 #include <cstdint>
 #include <string>

@@ -3,6 +3,7 @@
 // Method: a machine with one worker; submissions with and without scores, their effects.
 #include <gtest/gtest.h>
 
+#include "control/core/admission.h"
 #include "tests/core/bench_machine.h"
 
 namespace holdfast::core::scores_test {

@@ -29,7 +29,7 @@ struct FieldNames {
   }
 };
 
-TEST(Parameters, PlainParameters_BesideTheFramesFields_HaveTheirNamesAndOrder) {
+TEST(Parameters, PlainParameters_NextToTheFramesFields_HaveTheirNamesAndOrder) {
   FieldNames frame;
   const wire::Sampling sampling;
   wire::fields(frame, sampling);

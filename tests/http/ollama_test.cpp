@@ -189,9 +189,9 @@ TEST_F(Ollama, Models_InListsAndDetails_HaveOllamasMembers) {
   const json running = json::parse(gateway.ask(get("/api/ps")).body)["models"];
   ASSERT_EQ(running.size(), 1u);
   EXPECT_EQ(running[0]["context_length"], 2048);
-  const json shown = json::parse(gateway.ask(post("/api/show", R"({"model":"m:latest"})")).body);
-  EXPECT_EQ(shown["capabilities"], json::parse(R"(["completion","tools","thinking"])"));
-  EXPECT_EQ(shown["model_info"]["llama.context_length"], 2048);
+  const json details = json::parse(gateway.ask(post("/api/show", R"({"model":"m:latest"})")).body);
+  EXPECT_EQ(details["capabilities"], json::parse(R"(["completion","tools","thinking"])"));
+  EXPECT_EQ(details["model_info"]["llama.context_length"], 2048);
   const json vectors = json::parse(gateway.ask(post("/api/show", R"({"name":"v"})")).body);
   EXPECT_EQ(vectors["capabilities"], json::parse(R"(["embedding"])"));
 }

@@ -35,7 +35,7 @@ std::int32_t experts_of(bool slots, std::int64_t panels, const DeviceMatrix& m) 
   return slots ? static_cast<std::int32_t>(panels / m.panels_each) : 0;
 }
 
-/// What a product takes of the matrix whose columns come after those of its own; `more` null: none.
+/// The part of a product's second matrix, whose columns come after its own; `more` null: none.
 struct SecondPart {
   cpu::Format format;
   std::int64_t panels = 0;
