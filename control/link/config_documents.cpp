@@ -120,7 +120,8 @@ json list(const core::Machine& machine) {
   for (const core::NamedKnob& knob : core::knobs_of({&machine.config_history().config_version()})) {
     knobs.push_back(knob_json(knob, machine));
   }
-  return {{"version", machine.config_history().config_version().version}, {"config", std::move(knobs)}};
+  return {{"version", machine.config_history().config_version().version},
+          {"config", std::move(knobs)}};
 }
 
 /// The version after a change, and the knobs that wait for a restart.

@@ -10,7 +10,6 @@
 
 namespace holdfast::plan {
 
-/// Returns the least multiple of `to` that is not less than n.
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }

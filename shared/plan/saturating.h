@@ -22,7 +22,6 @@ struct Saturating {
   }
 };
 
-/// Arithmetic that ends at the greatest number instead of overflowing.
 inline Saturating operator*(Saturating a, Saturating b) {
   return Saturating::of(checked_mul(a.n, b.n).value_or(Saturating::kMost));
 }
