@@ -68,7 +68,7 @@ constexpr Route kRoutes[] = {
 /// data.
 bool wants_key(const Context& context, const Route& route) {
   return context.access != nullptr && !route.pattern.starts_with("/health") &&
-         route.endpoint != get_console && route.endpoint != get_ollama_root;
+         route.endpoint != get_console;
 }
 
 /// Returns the refusal if the key's role may not use the route.

@@ -63,7 +63,7 @@ TEST(Api, Models_WhenListedOrNamed_ReturnTheirState) {
 
 TEST(Api, Route_WhenPathOrMethodIsUnknown_Returns404Or405) {
   Gateway gateway;
-  EXPECT_EQ(gateway.ask(get("/")).status, 404);
+  EXPECT_EQ(gateway.ask(get("/v2")).status, 404);
   EXPECT_EQ(gateway.ask(get("/v1/requests/")).status, 404);
   EXPECT_EQ(gateway.ask(get("/v1/requests/%FF%00")).status, 404);
   const Reply wrong = gateway.ask(get(kCompletions));

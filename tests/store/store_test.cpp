@@ -680,6 +680,7 @@ TEST(Store, Parameters_WithEitherParser_SurviveARoundTrip) {
   }
   payload.stops = {"x"};
   s.extra = "{}";
+  s.prompt_logprobs = 4;
   EXPECT_EQ(encode_params(payload),
             R"({"echo":true,"extra":"{}","frequency_penalty":1.0000000116860974e-07,)"
             R"("ignore_eos":true,"logprobs":5,"min_p":0.05000000074505806,"min_tokens":3,)"

@@ -145,7 +145,10 @@ TEST(Tidy, Headers_HavePragmaOnceAndNoHeavyIncludes) {
   for (const Source& source : cpp_sources()) {
     if (!ends_with(source.path, ".h")) continue;
     const auto once = std::find(source.lines.begin(), source.lines.end(), "#pragma once");
-    if (once == source.lines.end()) findings.add(source.path, 0, "has no #pragma once");
+    const bool frames = starts_with(source.path, "worker/backend/cpu/target_");  // a unit's code
+    if (once == source.lines.end() && !frames) {
+      findings.add(source.path, 0, "has no #pragma once");
+    }
     for (std::size_t i = 0; i < source.lines.size(); ++i) {
       const std::string name = included(source.lines[i], true);
       const bool heavy = name == "nlohmann/json.hpp" || starts_with(name, "boost/beast") ||

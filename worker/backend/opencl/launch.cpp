@@ -20,9 +20,9 @@ int items_of(const KernelCapabilities& capabilities, bool matrix) {
   return matrix ? kMatrixItems : kLanes;
 }
 
-/// Columns of a product from `first` on: those that are wanted, or all.
-std::int32_t columns_after(std::int32_t first, std::int32_t wanted, std::int32_t all) {
-  return (wanted > 0 ? wanted : all) - first;
+/// Columns of a product from `first` on: those that are requested, or all.
+std::int32_t columns_after(std::int32_t first, std::int32_t requested, std::int32_t all) {
+  return (requested > 0 ? requested : all) - first;
 }
 
 /// The place of a vector `first` further on; -1: there is none.
