@@ -7,7 +7,7 @@ import {Answer} from './stream.js';
 
 const kStored = 'holdfast.chat';
 const kSampling = [
-  ['temperature', 'temperature', '0 to 100, 0 is greedy'],
+  ['temperature', 'temperature', '0 to 2, 0 is greedy'],
   ['top_p', 'top p', '0 to 1'],
   ['top_k', 'top k', '0: all'],
   ['min_p', 'min p', '0 to 1'],

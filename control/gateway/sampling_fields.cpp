@@ -14,13 +14,26 @@ using json = nlohmann::ordered_json;
 
 using sampling::Parameter;
 
+/// A parameter that OpenAI's API, or vLLM's where it has none, bounds more narrowly.
+struct HttpRange {
+  std::string_view name;
+  sampling::Range range;
+};
+constexpr HttpRange kHttpRanges[] = {
+    {"temperature", {0, 2}},        {"presence_penalty", {-2, 2}},
+    {"frequency_penalty", {-2, 2}}, {"repetition_penalty", {0.01, 10}},
+    {"logprobs", {0, 20}},          {"prompt_logprobs", {0, 20}},
+};
+
 void read_value(Fields& fields, const Parameter& parameter, float* out) {
-  fields.number(parameter.name, parameter.range.low, parameter.range.high, out);
+  const sampling::Range range = http_range(parameter);
+  fields.number(parameter.name, range.low, range.high, out);
 }
 void read_value(Fields& fields, const Parameter& parameter, std::int32_t* out) {
   std::int64_t number = 0;
-  const auto low = static_cast<std::int64_t>(parameter.range.low);
-  const auto high = static_cast<std::int64_t>(parameter.range.high);
+  const sampling::Range range = http_range(parameter);
+  const auto low = static_cast<std::int64_t>(range.low);
+  const auto high = static_cast<std::int64_t>(range.high);
   if (fields.integer(parameter.name, low, high, &number)) *out = static_cast<std::int32_t>(number);
 }
 void read_value(Fields& fields, const Parameter& parameter, bool* out) {
@@ -68,6 +81,12 @@ json bias_object(Fields& fields, const json& value, std::size_t ids_max) {
 
 }  // namespace
 
+sampling::Range http_range(const Parameter& parameter) {
+  const auto* at = std::find_if(std::begin(kHttpRanges), std::end(kHttpRanges),
+                                [&](const HttpRange& one) { return one.name == parameter.name; });
+  return at == std::end(kHttpRanges) ? parameter.range : at->range;
+}
+
 void read_plain_sampling(Fields& fields, wire::Sampling* out) {
   for (const Parameter& parameter : sampling::kParameters) {
     if (parameter.own_reader) continue;
@@ -78,9 +97,9 @@ void read_plain_sampling(Fields& fields, wire::Sampling* out) {
 }
 
 bool read_logprobs(Fields& fields, std::string_view name, std::int64_t* out) {
-  constexpr auto low = static_cast<std::int64_t>(sampling::kLogprobs.low);
-  constexpr auto high = static_cast<std::int64_t>(sampling::kLogprobs.high);
-  return fields.integer(name, low, high, out);
+  const sampling::Range range = http_range(*sampling::find_parameter("logprobs"));
+  return fields.integer(name, static_cast<std::int64_t>(range.low),
+                        static_cast<std::int64_t>(range.high), out);
 }
 
 std::string read_sampling_extra(Fields& fields, const std::string& grammar_extra,

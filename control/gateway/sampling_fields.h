@@ -2,11 +2,17 @@
 // The sampling parameters of a body, by the rows of shared/sampling/parameters.h.
 
 #include <string>
+#include <string_view>
 
 #include "control/gateway/json_fields.h"
+#include "shared/sampling/parameters.h"
 #include "shared/wire/messages.h"
 
 namespace holdfast::gateway {
+
+/// Returns the range of a parameter over HTTP: OpenAI's where its API has the parameter, so that
+/// what is an error there is one here, else that of the table. It lies within the table's.
+sampling::Range http_range(const sampling::Parameter& parameter);
 
 /// Reads the parameters that are members of wire::Sampling, but for those with a reader of their
 /// own.

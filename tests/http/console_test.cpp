@@ -11,6 +11,7 @@
 
 #include "control/gateway/history.h"
 #include "control/gateway/page_guard.h"
+#include "control/gateway/sampling_fields.h"
 #include "shared/client/api_key.h"
 #include "shared/sampling/parameters.h"
 #include "tests/http/http_peer.h"
@@ -93,7 +94,9 @@ TEST(Console, ChatForm_WhenRead_HasParametersWithTheirRanges) {
     ASSERT_NE(parameter, nullptr) << name;
     std::smatch found;
     if (std::regex_search(hint, found, range)) {
-      EXPECT_EQ(found.str(), sampling::range_text(*parameter)) << name;
+      sampling::Parameter over_http = *parameter;
+      over_http.range = gateway::http_range(*parameter);
+      EXPECT_EQ(found.str(), sampling::range_text(over_http)) << name;
     }
   }
   EXPECT_GE(rows, 7);

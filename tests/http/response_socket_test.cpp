@@ -250,7 +250,7 @@ TEST_F(ResponseSocket, WebSocket_AfterAnInvalidMessage_StaysUsable) {
             "stream_id");
   EXPECT_EQ(refused(R"({"type":"response.create","model":"m","input":"a","generate":1})"),
             "generate");
-  EXPECT_EQ(refused(R"({"type":"response.create","model":"m","input":"a","temperature":900})"),
+  EXPECT_EQ(refused(R"({"type":"response.create","model":"m","input":"a","temperature":9})"),
             "temperature");
   EXPECT_EQ(socket.turn("a")["type"], "response.completed");
 }

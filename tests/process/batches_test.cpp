@@ -234,7 +234,7 @@ TEST_F(BatchServerTest, Batch_WhenProcessesAreKilled_AnswersEachLineOnceInOrder)
 TEST_F(BatchServerTest, Batch_WithInvalidLines_ReportsErrorsAsOpenAiDoes) {
   ASSERT_NO_FATAL_FAILURE(start());
   json bad = body_of(1);
-  bad["temperature"] = 999;
+  bad["temperature"] = 99;
   json stream = body_of(2);
   stream["stream"] = true;
   json unknown = body_of(3);
