@@ -11,10 +11,10 @@
 #include <string>
 #include <string_view>
 
-#include "control/link/config_import.h"
-#include "control/link/daemon.h"
-#include "control/link/offline.h"
-#include "control/link/state_dir.h"
+#include "control/daemon/config_import.h"
+#include "control/daemon/daemon.h"
+#include "control/daemon/offline.h"
+#include "control/daemon/state_dir.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/standard_files.h"
@@ -29,7 +29,7 @@ using holdfast::Errc;
 using holdfast::Error;
 using holdfast::Result;
 
-holdfast::link::Daemon* g_daemon = nullptr;
+holdfast::daemon::Daemon* g_daemon = nullptr;
 
 void on_signal(int) {
   if (g_daemon != nullptr) g_daemon->request_stop();
@@ -47,7 +47,7 @@ constexpr const char* kUsage =
     "them says is taken over when it has changed since the last start.\n";
 
 struct Arguments {
-  holdfast::link::DaemonOptions daemon;
+  holdfast::daemon::DaemonOptions daemon;
   holdfast::wire::Op op;  // without a verb: serve
 };
 
@@ -61,19 +61,19 @@ Result<std::vector<holdfast::core::ConfigImport>> read_imports(
   if (file.empty()) {
     imports.push_back(std::move(none));
   } else {
-    HOLDFAST_TRY(auto import, holdfast::link::import_file(file));
+    HOLDFAST_TRY(auto import, holdfast::daemon::import_file(file));
     imports.push_back(std::move(import));
   }
-  HOLDFAST_TRY(auto environment, holdfast::link::import_environment(environ));
+  HOLDFAST_TRY(auto environment, holdfast::daemon::import_environment(environ));
   imports.push_back(std::move(environment));
-  HOLDFAST_TRY(auto command_line, holdfast::link::import_command_line(assignments));
+  HOLDFAST_TRY(auto command_line, holdfast::daemon::import_command_line(assignments));
   imports.push_back(std::move(command_line));
   return imports;
 }
 
 Result<Arguments> read_arguments(int argc, char** argv) {
   Arguments arguments;
-  holdfast::link::DaemonOptions& options = arguments.daemon;
+  holdfast::daemon::DaemonOptions& options = arguments.daemon;
   std::vector<std::string> assignments;
   std::string file;
   const char* state = std::getenv("HOLDFAST_STATE");
@@ -104,8 +104,8 @@ Result<Arguments> read_arguments(int argc, char** argv) {
 /// daemon would have sent, errors included.
 int operate(const Arguments& arguments) {
   holdfast::wire::OpResult result;
-  auto answer = holdfast::link::operate_offline(arguments.daemon.state_dir,
-                                                holdfast::system_clock(), arguments.op);
+  auto answer = holdfast::daemon::operate_offline(arguments.daemon.state_dir,
+                                                  holdfast::system_clock(), arguments.op);
   if (answer) {
     result.ok = answer->ok;
     result.refusal = answer->refusal;
@@ -153,13 +153,13 @@ bool has_argument(int argc, char** argv, std::string_view name) {
   return false;
 }
 
-int serve(holdfast::link::DaemonOptions options) {
-  if (const auto ready = holdfast::link::prepare_state_dir(options.state_dir); !ready) {
+int serve(holdfast::daemon::DaemonOptions options) {
+  if (const auto ready = holdfast::daemon::prepare_state_dir(options.state_dir); !ready) {
     return fail(ready.error());
   }
   holdfast::sandbox::confine_and_report(holdfast::sandbox::daemon_policy(),
                                         options.state_dir + "/run");
-  auto daemon = holdfast::link::Daemon::start(std::move(options), holdfast::system_clock());
+  auto daemon = holdfast::daemon::Daemon::start(std::move(options), holdfast::system_clock());
   if (!daemon) return fail(daemon.error());
   g_daemon = daemon->get();
   struct sigaction action {};

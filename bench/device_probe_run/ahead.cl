@@ -1,4 +1,4 @@
-// One row times packed Q4_K weights (worker/backend/cpu/layout.h), with the bits of product.cl's
+// One row times packed Q4_K weights (worker/weights/layout.h), with the bits of product.cl's
 // one_1, and with the loads of DEEP blocks in flight. x: int8 rows (int8_rows.cl). Items: 16 rows
 // of a panel by 8 slices; slice s has span s of every block.
 #define BLOCK_BYTES 2368

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/backend/opencl/devices.h"
+#include "worker/backend/opencl/device/devices.h"
 
 namespace holdfast::bench::probe {
 

@@ -15,7 +15,7 @@ inline constexpr std::size_t kBlockBytes = 2368;  // of 16 rows by 256 k, in eac
 
 /// Orders of a block's bytes.
 enum class Order {
-  kPacked,  // worker/backend/cpu/layout.h
+  kPacked,  // worker/weights/layout.h
   /// Four times (64 k) a lane's four words: word j has the fragment of mma.m16n8k16 of 16 k,
   /// nibbles 0 and 4: row g, k 2t and 2t + 1; 1 and 5: row g + 8; 2 and 6: row g, k 2t + 8, 2t + 9;
   /// 3 and 7: row g + 8. Then [16][8]{scale, minimum} bytes, then [16]{d, -dmin} halves.

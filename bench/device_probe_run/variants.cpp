@@ -3,8 +3,8 @@
 #include <fstream>
 #include <iterator>
 
-#include "worker/backend/opencl/limits.h"
-#include "worker/backend/opencl/sources.h"
+#include "worker/backend/opencl/device/limits.h"
+#include "worker/backend/opencl/device/sources.h"
 
 namespace holdfast::bench::probe {
 namespace {

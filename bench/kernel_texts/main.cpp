@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
-#include "worker/backend/opencl/sources.h"
+#include "worker/backend/opencl/device/sources.h"
 
 namespace holdfast::opencl {
 namespace {
 
-/// The capabilities of an NVIDIA GPU (worker/backend/opencl/probe.h), by PTX.
+/// The capabilities of an NVIDIA GPU (worker/backend/opencl/device/probe.h), by PTX.
 KernelCapabilities nvidia(bool int8_rows) {
   KernelCapabilities out;
   out.tiles = true;

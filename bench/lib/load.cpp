@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "worker/engine/fake_stamp.h"
+#include "shared/base/token_stamp.h"
 
 namespace holdfast::bench {
 namespace {
@@ -183,7 +183,7 @@ void TokenAges::watch(client::Client& client, const std::string& request_id) {
     result_.tokens += static_cast<std::int64_t>(event.ids.size());
     for (const wire::TokenId id : event.ids) {
       if (result_.age_ms.size() >= kAgesMax) break;
-      result_.age_ms.push_back(static_cast<double>(engine::stamp_age_us(id, now)) / 1000);
+      result_.age_ms.push_back(static_cast<double>(stamp_age_us(id, now)) / 1000);
     }
   };
   handler.on_fin = [this](const wire::RequestInfo&) { finished_.fetch_add(1); };

@@ -26,6 +26,9 @@ struct TokenBounds {
   NamedBound output;  // max_tokens
   NamedBound pages;   // KV pages of each choice
 };
+
+/// Returns the bounds that hold for a tenant and a model together: of each kind the tighter one,
+/// with the name of the knob that sets it.
 TokenBounds token_bounds(const Config& config, const std::string& tenant, const std::string& model);
 
 /// The answer of admit_context().
@@ -58,6 +61,8 @@ struct Bounds {
   std::int64_t waiting = 0;
   std::int64_t bytes = 0;
 };
+
+/// Returns the bounds of requests, waiting ones and bytes that the knobs of a tenant or model set.
 Bounds bounds_of(const SubjectConfig& subject);
 /// Returns kQueueFull if one more request of `bytes` bytes exceeds `bounds` on top of `now`.
 /// `whose` is for people; `knobs` is the prefix of the bounds' names.
@@ -79,6 +84,7 @@ std::int64_t text_bytes(const std::string& meta, const wire::Sampling& sampling,
 /// which field and what was expected.
 std::optional<wire::Refusal> check_submit(const wire::Submit& submit, const Config& config);
 
+/// Returns a refusal without further fields.
 wire::Refusal refuse(Errc code, std::string message);
 
 }  // namespace holdfast::core

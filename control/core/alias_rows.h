@@ -8,6 +8,7 @@
 
 namespace holdfast::core {
 
+/// A model behind an alias and its share of the traffic.
 struct AliasTarget {
   std::string model;
   std::int64_t weight = 1;
@@ -15,6 +16,7 @@ struct AliasTarget {
 };
 using AliasTargets = std::vector<AliasTarget>;
 
+/// A row of the table of aliases.
 struct AliasRow {
   std::string name;
   std::int64_t id = 0;  // part of the routing hash
@@ -55,11 +57,13 @@ struct CanarySettings {
   bool operator==(const CanarySettings&) const = default;
 };
 
+/// State of a canary as it is stored.
 enum class CanaryState : std::uint8_t { kLoading, kRunning, kRolledBack, kPromoted };
 std::string_view canary_state_name(CanaryState state);  // "loading", …
 /// kRolledBack for an unknown name.
 CanaryState canary_state_from_name(std::string_view name);
 
+/// A row of the table of canaries: a version of an alias that is tried on a part of the traffic.
 struct CanaryRow {
   std::int64_t id = 0;
   std::string alias;
@@ -89,6 +93,7 @@ struct SideEvidence {
   std::int64_t itl_p95_us = 0;
 };
 
+/// A row of the table of windows: what both sides of a canary did in one of them.
 struct CanaryWindowRow {
   std::int64_t canary = 0;
   std::int64_t window = 0;  // from 1
@@ -102,18 +107,27 @@ struct CanaryWindowRow {
 
 // ---- changes
 
+/// Writes an alias, new or changed.
 struct PutAlias {
   AliasRow row;
 };
+
+/// Deletes an alias by its name.
 struct DeleteAlias {
   std::string name;
 };
+
+/// Adds a line to the history of an alias.
 struct InsertAliasHistory {
   AliasHistoryRow row;
 };
+
+/// Writes a canary, new or changed.
 struct PutCanary {
   CanaryRow row;
 };
+
+/// Adds a window that has ended.
 struct InsertCanaryWindow {
   CanaryWindowRow row;
 };

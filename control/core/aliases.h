@@ -42,6 +42,7 @@ struct Canary {
   std::int64_t sample_us = 0;                           // next sample of the queues, monotonic us
 };
 
+/// An alias as the daemon has it in memory, and its canary while one runs.
 struct Alias {
   AliasRow row;
   std::optional<Canary> canary;

@@ -16,6 +16,7 @@
 
 namespace holdfast::core {
 
+/// Counts the requests of each API key in a sliding minute. Not thread-safe.
 class ApiKeyLimiter {
  public:
   static constexpr std::int64_t kWindowMs = 60'000;

@@ -9,6 +9,7 @@
 
 namespace holdfast::core {
 
+/// Counts failures of one thing and stops work for it for a time after too many. Not thread-safe.
 class Breaker {
  public:
   /// Counts a failure. Returns true if the breaker is open from here on.

@@ -25,9 +25,11 @@ struct SideStats {
   SideEvidence evidence(const Histogram& ttft_with_waiting) const;
 };
 
+/// What is to be done with a canary at the end of a window.
 enum class CanaryDecision : std::uint8_t { kContinue, kRollBack, kPromote };
 std::string_view decision_name(CanaryDecision decision);  // "continue", "roll back", "promote"
 
+/// The decision at the end of a window, and why.
 struct CanaryVerdict {
   CanaryDecision decision = CanaryDecision::kContinue;
   bool enough = false;   // requests for a verdict; if not, the next window goes on counting
@@ -54,6 +56,8 @@ struct CanaryField {
   std::int64_t CanarySettings::*field;
   std::string_view knob;
 };
+
+/// Returns every setting, in the order in which documents show them.
 std::span<const CanaryField> canary_fields();
 
 /// One of the numbers of a side by name.
@@ -61,6 +65,8 @@ struct EvidenceField {
   const char* name;
   std::int64_t SideEvidence::*field;
 };
+
+/// Returns every number of a side, in the order in which documents show them.
 std::span<const EvidenceField> evidence_fields();
 
 /// Settings of which none is given: every field is -1.

@@ -36,6 +36,7 @@ struct SubjectConfig {
 };
 using Subjects = std::map<std::string, SubjectConfig, std::less<>>;
 
+/// Every value that an operator may set, at its default. knob_table.cpp has names, bounds and help.
 struct Config {
   std::int64_t queue_max_requests = 100'000;
   std::int64_t queue_max_tenant_requests = 50'000;
@@ -150,6 +151,8 @@ struct Knob {
   std::string SubjectConfig::*subject_text = nullptr;  // of a subject, like `text`
   bool local = false;  // restricts operators from the network, so they cannot change it
 };
+
+/// Returns the knobs of the daemon, sorted by name.
 std::span<const Knob> knobs();
 
 /// A kind of subject with knobs of its own: PREFIX.NAME.KNOB, or PREFIX.*.KNOB for all of the kind.
@@ -159,6 +162,8 @@ struct SubjectKind {
   SubjectConfig (Config::*effective)(std::string_view name) const;
   std::span<const Knob> knobs;
 };
+
+/// Returns the kinds of subjects: tenants, models, API keys.
 std::span<const SubjectKind> subject_kinds();
 
 /// A knob by its name in files, documents and commands.
@@ -186,6 +191,8 @@ class NamedKnob {
   const SubjectKind* kind_ = nullptr;
   std::string subject_;
 };
+
+/// Returns the knob of that name; nullopt if there is none.
 std::optional<NamedKnob> find_knob(std::string_view name);
 
 /// Applies "name=value". kUsage: unknown name (similar names are listed), not a number, out of

@@ -21,6 +21,7 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
+/// One version of the configuration: what differs from the defaults, and who changed it.
 struct ConfigVersion {
   std::int64_t version = 0;  // 0: the defaults
   std::int64_t at_ms = 0;
@@ -47,6 +48,7 @@ std::vector<NamedKnob> knobs_of(const std::vector<const ConfigVersion*>& version
 Config effective_config(const Config& base, const ConfigVersion& version,
                         std::vector<std::string>* unknown = nullptr);
 
+/// Where a change of the configuration came from.
 struct ChangeOrigin {
   std::string source;
   std::string who;

@@ -12,6 +12,7 @@
 
 namespace holdfast::core {
 
+/// Sends a message to a peer, after the rows of the same group are committed.
 struct SendMessage {
   PeerId to = 0;
   wire::Message message;  // RequestInfo::prompt_text is filled by the shell when `echo`

@@ -68,6 +68,8 @@ struct SubmitEvent {
   std::uint64_t new_seed = 0;  // used when !submit.seed_given
   std::string body_hash;  // of the submit without tag and id, used when submit.body_hash is empty
 };
+
+/// A message of a client other than a submission.
 struct FromClient {
   PeerId peer = 0;
   std::variant<wire::Attach, wire::Credit, wire::Detach, wire::Cancel, wire::StatusQuery,
@@ -116,6 +118,8 @@ struct WorkerExit {
 struct IngressUp {
   PeerId peer = 0;
 };
+
+/// The answer of an ingress helper to a job.
 struct PreparedEvent {
   PeerId peer = 0;
   wire::Prepared prepared;
@@ -159,11 +163,15 @@ struct OpGolden {
   std::string numerics_class;
   std::vector<TokenId> ids;
 };
+
+/// Cancels a request, as an operator.
 struct OpCancel {
   PeerId peer = 0;
   std::uint64_t tag = 0;
   std::string id;
 };
+
+/// Moves the running choices of a worker elsewhere, or drains it.
 struct OpMove {
   PeerId peer = 0;
   std::uint64_t tag = 0;
@@ -184,6 +192,8 @@ struct OpWorker {
   std::string key;
   bool drain = false;
 };
+
+/// Pauses or resumes the queue.
 struct OpPause {
   PeerId peer = 0;
   std::uint64_t tag = 0;
@@ -229,6 +239,8 @@ struct RowsDamaged {
   Seq seq = 0;
   std::string why;
 };
+
+/// The time of the next timer has come.
 struct Timer {};
 /// Oldest requests of the database, so that ended ones whose time is over are deleted.
 struct Sweep {
@@ -250,6 +262,8 @@ struct MemoryLevel {
   std::vector<MemoryPool> pools;
   std::int64_t at_us = 0;  // monotonic
 };
+
+/// The daemon is to end: nothing new is taken, running work may finish.
 struct Shutdown {
   std::int64_t limit_ms = 10'000;
 };

@@ -12,6 +12,7 @@
 
 namespace holdfast::core {
 
+/// A line of jobs in which tenants take turns. Not thread-safe.
 class FairLine {
  public:
   using Id = std::uint64_t;

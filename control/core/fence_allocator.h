@@ -6,6 +6,7 @@
 
 namespace holdfast::core {
 
+/// Hands out fences, each greater than all before, over restarts too. Not thread-safe.
 class FenceAllocator {
  public:
   void set_epoch(std::uint64_t epoch) {

@@ -26,6 +26,8 @@ struct FoundFile {
   std::int64_t mtime_ns = 0;
   std::int64_t weights_bytes = 0, kv_bytes = 0, scratch_bytes = 0;
 };
+
+/// Returns the name under which the answer of a verified file is stored, and reads it back.
 std::string verified_key(const InspectedEvent& event);
 FoundFile read_verified_key(std::string_view key);
 

@@ -14,6 +14,8 @@
 
 namespace holdfast::core {
 
+/// Gives the jobs of ingress to helpers, by tenant in turns, and takes back what a dead helper had.
+/// Not thread-safe.
 class HelperPool {
  public:
   using Id = FairLine::Id;

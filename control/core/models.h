@@ -16,6 +16,7 @@
 
 namespace holdfast::core {
 
+/// Whether a model can be served, and if not, why.
 enum class Verdict : std::uint8_t { kLoaded, kFits, kNoFreeMemory, kTooLarge, kClosed };
 std::string_view verdict_name(Verdict verdict);
 
@@ -59,6 +60,7 @@ struct MemoryHeadroom {
   std::int64_t sharing = 0;  // other workers that take from the same pools
 };
 
+/// A registered model as the daemon has it in memory.
 struct Model {
   ModelRow row;
   std::string identity;  // of its file (huggingface::Stamp); if it differs, the hash is checked

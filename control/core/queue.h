@@ -24,6 +24,7 @@
 
 namespace holdfast::core {
 
+/// A choice that waits to be dispatched.
 struct QueueItem {
   ChoiceRef ref;
   PriorityClass priority = PriorityClass::kNormal;
@@ -37,6 +38,7 @@ struct QueueItem {
 /// Returns true if this item may run now. Asked for the first item of each tenant. Empty: all may.
 using MayRun = std::function<bool(const QueueItem&)>;
 
+/// The queue of one model: by priority, then by tenants in turns, then by age. Not thread-safe.
 class WorkQueue {
  public:
   /// Sums over all loads of the model, which tenants share. 0 = none.

@@ -14,6 +14,7 @@
 
 namespace holdfast::core {
 
+/// Where a choice is on its way through the daemon.
 enum class ChoicePhase : std::uint8_t {
   kQueued,
   kRunning,
@@ -21,6 +22,7 @@ enum class ChoicePhase : std::uint8_t {
   kEnded,
 };
 
+/// A choice as the daemon has it in memory: its row and what is not stored.
 struct Choice {
   ChoiceRow row;
   ChoicePhase phase = ChoicePhase::kQueued;
@@ -38,6 +40,7 @@ struct Choice {
   std::int64_t second_index = -1;   // where a second attempt began; no other until it moves
 };
 
+/// A request as the daemon has it in memory: its row, its choices and what is not stored.
 struct Request {
   RequestRow row;
   wire::Sampling sampling;

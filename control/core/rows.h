@@ -12,6 +12,7 @@
 
 namespace holdfast::core {
 
+/// A row of the table of requests.
 struct RequestRow {
   Seq seq = 0;
   std::string id;
@@ -41,6 +42,7 @@ struct RequestRow {
   std::string api_key;          // id of the key that it came with; empty = none
 };
 
+/// A row of the table of choices.
 struct ChoiceRow {
   std::int32_t choice = 0;
   std::int32_t prompt = 0;
@@ -62,6 +64,7 @@ struct PayloadRow {
   std::vector<std::string> prompt_text;  // only if echo
 };
 
+/// A row of the table of models.
 struct ModelRow {
   std::string name;
   std::string sha;
@@ -90,6 +93,7 @@ struct ModelRow {
   std::string output;         // how it writes reasoning and calls: chat::describe_output
 };
 
+/// A row of the table of loads: a model on a worker, from its placement to its end.
 struct LoadRow {
   std::string load_id;
   std::string model;
@@ -111,6 +115,7 @@ struct LoadRow {
 
 // ---- changes
 
+/// Adds a request with its choices and prompts.
 struct InsertRequest {
   RequestRow row;
   std::vector<ChoiceRow> choices;
@@ -127,10 +132,14 @@ struct UpdateRequest {
   std::string error_code;
   std::string error;
 };
+
+/// Writes the state of a choice.
 struct UpdateChoice {
   Seq seq = 0;
   ChoiceRow row;
 };
+
+/// Adds tokens of a choice from index `start` on.
 struct InsertChunk {
   Seq seq = 0;
   std::int32_t choice = 0;
@@ -138,6 +147,8 @@ struct InsertChunk {
   std::vector<TokenId> ids;
   std::vector<std::string> extra;  // per token or empty
 };
+
+/// Adds an attempt of a choice on a worker, under its fence.
 struct BeginAttempt {
   Seq seq = 0;
   std::int32_t choice = 0;
@@ -149,6 +160,8 @@ struct BeginAttempt {
   bool adopted = false;
   std::int64_t started_ms = 0;
 };
+
+/// Ends an attempt, with its last index and the reason.
 struct EndAttempt {
   Seq seq = 0;
   std::int32_t choice = 0;
@@ -157,20 +170,28 @@ struct EndAttempt {
   std::int64_t end_index = 0;
   std::string reason;
 };
+
+/// Writes a model, new or changed.
 struct PutModel {
   ModelRow row;
 };
+
+/// Writes the texts that belong to a file of weights, by its hash.
 struct PutModelBlobs {
   std::string sha;
   std::string tokenizer;
   std::string detokenizer;
 };
+
+/// Deletes a model by its name.
 struct DeleteModel {
   std::string name;
 };
 struct PutLoad {  // also holds the reservation: bytes > 0 while the load has not ended
   LoadRow row;
 };
+
+/// Adds a line to the history of a model, a load or a worker.
 struct InsertTransition {
   std::string subject;  // "model" | "load" | "worker"
   std::string key;
@@ -190,6 +211,8 @@ struct PutFlag {  // small durable switches: "queue.paused", "drain/WORKER"
 struct DeleteRequest {
   Seq seq = 0;
 };
+
+/// Adds a version of the configuration, which is then the current one.
 struct InsertConfigVersion {
   ConfigVersion version;
 };
@@ -208,10 +231,14 @@ struct ObjectRow {
   std::string body;             // JSON
   std::int64_t bytes = 0;       // of its content, which only grows
 };
+
+/// Writes an object, new or changed, and appends to its content.
 struct PutObject {
   ObjectRow row;       // as it is now, `append` included
   std::string append;  // bytes that were appended to its content
 };
+
+/// Deletes an object with its content.
 struct DeleteObject {
   Seq seq = 0;
 };

@@ -57,6 +57,7 @@ struct PrefixStats {
   std::uint64_t tokens = 0, cached = 0;
 };
 
+/// Counters of the state machine since the start, for the metrics.
 struct Stats {
   /// Bound on models with a row of their own; later ones share kOther. Rows stay when their models
   /// go, so that counts never go down.

@@ -16,6 +16,7 @@
 
 namespace holdfast::core {
 
+/// A stream that a client reads: how far it is and what it may get.
 struct Subscription {
   PeerId peer = 0;
   std::uint64_t tag = 0;
@@ -28,6 +29,7 @@ struct Subscription {
   std::int64_t stalled_until_us = 0;  // its socket was full
 };
 
+/// The streams of all clients, by connection and by request. Not thread-safe.
 class StreamHub {
  public:
   using Key = std::pair<PeerId, std::uint64_t>;  // a tag is unique on its connection

@@ -10,6 +10,7 @@
 
 namespace holdfast::core {
 
+/// What is looked at when the time of an entry has come.
 enum class TimerKind : std::uint8_t {
   kRequest,    // id = seq: queue, total, orphan or class deadline
   kAdoption,   // end of the adoption window
@@ -23,6 +24,7 @@ enum class TimerKind : std::uint8_t {
   kAlias,  // key = alias: a window ends, or the wait for a model has lasted long enough
 };
 
+/// A time and what is to be looked at then.
 struct TimerEntry {
   std::int64_t at_us = 0;
   TimerKind kind = TimerKind::kRequest;
@@ -32,6 +34,8 @@ struct TimerEntry {
   bool operator>(const TimerEntry& other) const { return at_us > other.at_us; }
 };
 
+/// A heap of entries by time. Entries are never cancelled: whoever looks compares with the deadline
+/// of the thing itself. Not thread-safe.
 class Timers {
  public:
   void add(std::int64_t at_us, TimerKind kind, std::int64_t id = 0, std::uint64_t tag = 0) {

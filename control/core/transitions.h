@@ -25,6 +25,7 @@ enum class RequestChange : std::uint8_t {
 };
 std::string_view change_name(RequestChange change);  // "dispatched", …
 
+/// A row of the table: `change` leads from one state to another.
 struct RequestTransition {
   RequestState from;
   RequestChange change;
@@ -37,10 +38,13 @@ std::optional<std::size_t> find_transition(RequestState state, RequestChange cha
 /// The state after `change`; nullopt where the table has no such transition.
 std::optional<RequestState> next_state(RequestState state, RequestChange change);
 
+/// A row of the table: a model may go from one state to the other.
 struct ModelTransition {
   ModelState from;
   ModelState to;
 };
+
+/// Returns every transition that a model may make.
 std::span<const ModelTransition> model_transitions();
 /// Returns true for registered → placing → loading → warming → ready → draining → unloaded |
 /// failed, and the ways back (a lost worker, a retry, a new load).

@@ -37,6 +37,7 @@ struct ChoiceRef {
 /// leaves.
 enum class Durability : std::uint8_t { kNone, kNormal, kFull };
 
+/// State of a model as it is stored.
 enum class ModelState : std::uint8_t {
   kRegistered,
   kPlacing,

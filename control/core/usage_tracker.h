@@ -10,6 +10,7 @@
 
 namespace holdfast::core {
 
+/// What the requests of a tenant or of a model use.
 struct UsageCounters {
   std::int64_t requests = 0;  // not ended
   std::int64_t waiting = 0;   // of them: queued
@@ -19,6 +20,7 @@ struct UsageCounters {
   bool operator==(const UsageCounters&) const = default;
 };
 
+/// Usage by tenant, by model and in all, from which admission decides. Not thread-safe.
 class UsageTracker {
  public:
   /// Counts a request that has not ended and comes (+1) or ends (-1).

@@ -43,6 +43,7 @@ struct Remains {
   std::int64_t until_us = 0;
 };
 
+/// A worker as the daemon has it in memory, from its hello to its end.
 struct Worker {
   PeerId peer = 0;
   wire::Hello hello;                // without models and active; `memory` as last reported

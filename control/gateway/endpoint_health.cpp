@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "control/gateway/endpoints.h"
-#include "control/gateway/json_fields.h"
+#include "control/gateway/common/endpoints.h"
+#include "control/gateway/http/json_fields.h"
 
 namespace holdfast::gateway {
 namespace {

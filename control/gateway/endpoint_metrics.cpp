@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "control/gateway/daemon_metrics.h"
-#include "control/gateway/endpoints.h"
+#include "control/gateway/common/daemon_metrics.h"
+#include "control/gateway/common/endpoints.h"
 #include "control/gateway/metrics_text.h"
 
 namespace holdfast::gateway {

@@ -7,14 +7,15 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "control/gateway/batch_runner.h"
-#include "control/gateway/blame.h"
-#include "control/gateway/history.h"
-#include "control/gateway/memory_bound.h"
-#include "control/gateway/options.h"
+#include "control/gateway/common/blame.h"
+#include "control/gateway/console_api/history.h"
+#include "control/gateway/dialects.h"
+#include "control/gateway/http/memory_bound.h"
+#include "control/gateway/http/options.h"
+#include "control/gateway/http/server.h"
+#include "control/gateway/objects/batch_runner.h"
 #include "control/gateway/router.h"
-#include "control/gateway/server.h"
-#include "control/gateway/webhook_sender.h"
+#include "control/gateway/webhooks/webhook_sender.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/json_text.h"
 #include "shared/base/log.h"
@@ -118,6 +119,7 @@ struct Contexts {
         blame(work_objects, options.state + "/run/touched"),
         serving{*links.requests, client::new_request_id, {}},
         working{*links.work, client::new_request_id, {}} {
+    serving.forms = working.forms = &answer_forms();
     serving.params.body_bytes = options.limits.parse.body_bytes;
     serving.operating = links.objects.get();
     serving.object_store = &objects;

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "control/gateway/http_stats.h"
-#include "control/gateway/webhook_stats.h"
+#include "control/gateway/common/webhook_stats.h"
+#include "control/gateway/http/http_stats.h"
 
 namespace holdfast::gateway {
 

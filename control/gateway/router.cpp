@@ -1,9 +1,9 @@
 #include "control/gateway/router.h"
 
-#include "control/gateway/body_encoding.h"
-#include "control/gateway/endpoints.h"
-#include "control/gateway/errors.h"
-#include "control/gateway/page_guard.h"
+#include "control/gateway/common/endpoints.h"
+#include "control/gateway/http/body_encoding.h"
+#include "control/gateway/http/errors.h"
+#include "control/gateway/http/page_guard.h"
 
 namespace holdfast::gateway {
 namespace {

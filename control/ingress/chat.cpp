@@ -12,7 +12,7 @@
 #include "shared/chat/messages.h"
 #include "shared/chat/output_parser.h"
 #include "shared/chat/prefill.h"
-#include "shared/text/chat_template.h"
+#include "shared/jinja/chat_template.h"
 
 namespace holdfast::ingress {
 namespace {

@@ -6,7 +6,7 @@
 #include "control/ingress/chat.h"
 #include "shared/base/bytes.h"
 #include "shared/gguf/gguf.h"
-#include "shared/text/chat_template.h"
+#include "shared/jinja/chat_template.h"
 #include "shared/text/releaser.h"
 
 namespace holdfast::ingress {

@@ -10,6 +10,8 @@
 
 namespace holdfast::store {
 
+/// Reads and writes aliases, their history and canaries, in the transaction of the connection.
+/// Thread: the store's.
 class AliasRepository {
  public:
   explicit AliasRepository(Connection& connection) : connection_(connection) {}

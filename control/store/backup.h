@@ -12,6 +12,7 @@
 
 namespace holdfast::store {
 
+/// A backup that was made.
 struct BackupReport {
   std::string path;
   std::int64_t pages = 0;
@@ -49,6 +50,7 @@ class Backup {
 /// Removes what backups and checks of killed processes left. The lock must be held.
 void remove_unfinished(const std::string& state_dir);
 
+/// A restore that was done.
 struct RestoreReport {
   std::string previous_dir;  // folder with the previous files; empty if there were none
   std::uint64_t epoch = 0;

@@ -9,6 +9,7 @@
 
 namespace holdfast::store {
 
+/// What a check of a database counted and found.
 struct CheckReport {
   std::int64_t schema = 0;
   std::int64_t requests = 0;

@@ -13,6 +13,7 @@
 
 namespace holdfast::store {
 
+/// One open database: its statements, its transaction, and the faults of its disk. Not thread-safe.
 class Connection {
  public:
   /// Takes over a database that open_database() made ready.

@@ -10,10 +10,12 @@
 
 namespace holdfast::store {
 
+/// Encodes token ids, 4 bytes each, little-endian.
 std::string encode_ids(const std::vector<core::TokenId>& ids);
 /// Decodes token ids, 4 bytes each. kCorrupt if the size is not a whole number of ids.
 Result<std::vector<core::TokenId>> decode_ids(std::string_view bytes);
 
+/// Encodes the ids of every prompt, and reads them back. kCorrupt: the lengths do not add up.
 std::string encode_prompts(const std::vector<std::vector<core::TokenId>>& prompts);
 Result<std::vector<std::vector<core::TokenId>>> decode_prompts(std::string_view bytes);
 
@@ -24,6 +26,8 @@ struct Params {
   std::vector<std::string> stops;
   bool echo = false;
 };
+
+/// Decodes what encode_params() made. kCorrupt: the text is no such object.
 Result<Params> decode_params(std::string_view json);
 
 /// Encodes a configuration version as JSON: settings, imports, change, who.

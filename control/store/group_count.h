@@ -17,6 +17,7 @@ namespace holdfast::store {
 inline constexpr Columns kGroupCountSet{"synced"};
 inline constexpr Columns kGroupCountKey{"id"};
 
+/// The number of the last group that was committed, stored in its own transaction.
 class GroupCount {
  public:
   explicit GroupCount(Connection& connection) : connection_(connection) {}

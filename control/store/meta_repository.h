@@ -19,6 +19,7 @@ inline constexpr Columns kFlagColumns{"name", "value"};
 inline constexpr Columns kSecretColumns{"name", "value"};
 inline constexpr Columns kConfigVersionColumns{"version", "at_ms", "source", "content"};
 
+/// Reads and writes flags, counters, secrets and versions of the configuration.
 class MetaRepository {
  public:
   explicit MetaRepository(Connection& connection) : connection_(connection) {}

@@ -27,6 +27,7 @@ inline constexpr Columns kReservationColumns{"load_id", "worker_key", "bytes"};
 inline constexpr Columns kTransitionColumns{"subject", "key",           "from_state",   "to_state",
                                             "at_ms",   "memory_before", "memory_after", "reason"};
 
+/// Reads and writes models, loads and their histories.
 class ModelRepository {
  public:
   explicit ModelRepository(Connection& connection) : connection_(connection) {}

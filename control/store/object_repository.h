@@ -20,6 +20,7 @@ inline constexpr Columns kObjectColumns{"seq",     "kind",       "id",         "
                                         "bytes",   "crc",        "body"};
 inline constexpr Columns kObjectPartColumns{"seq", "at", "data", "crc"};
 
+/// Reads and writes stored objects and the parts of their contents.
 class ObjectRepository {
  public:
   explicit ObjectRepository(Connection& connection) : connection_(connection) {}

@@ -9,6 +9,7 @@
 
 namespace holdfast::store {
 
+/// Closes a database when its pointer goes.
 struct CloseDb {
   void operator()(sqlite3* db) const { sqlite3_close_v2(db); }
 };

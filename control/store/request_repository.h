@@ -64,6 +64,7 @@ inline constexpr Columns kOpenAttemptColumns{"choice",     "fence_epoch", "fence
                                              "worker_key", "incarnation", "load_id"};
 inline constexpr Columns kOldestColumns{"seq", "finished_ms"};
 
+/// Reads and writes requests, choices, prompts and attempts.
 class RequestRepository {
  public:
   RequestRepository(Connection& connection, TokenRepository& tokens)

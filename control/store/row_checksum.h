@@ -25,6 +25,9 @@ struct CheckedTable {
   const char* unsummed_key;  // column that tells rows older than checksums; nullptr: none are
   std::vector<const char*> columns;
 };
+
+/// Returns the tables whose rows have a checksum; checked_table() the one of that name, which must
+/// exist.
 std::span<const CheckedTable> checked_tables();
 const CheckedTable& checked_table(const char* name);
 /// The part of a column that an INSERT leaves out, from its default in the schema.

@@ -35,6 +35,8 @@ inline std::uint64_t last_word(const unsigned char* at, std::size_t size) {
          std::uint64_t{at[size - 1]} << (8 * (size - 1));
 }
 
+/// Returns a hash of `size` bytes. It finds damage, not forgery: an attacker can make two texts
+/// with one hash.
 inline std::uint64_t hash_bytes(std::uint64_t seed, const void* bytes, std::size_t size) {
   const auto* at = static_cast<const unsigned char*>(bytes);
   std::uint64_t h = mix(seed + size);

@@ -19,6 +19,7 @@
 
 namespace holdfast::store {
 
+/// The store in SQLite: a connection and its repositories.
 class SqliteStore final : public Store {
  public:
   SqliteStore(std::optional<StateLock> lock, Disk& disk, Db db, OpenOptions options);

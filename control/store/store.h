@@ -42,16 +42,20 @@ struct OpenOptions {
 
 class Backup;  // control/store/backup.h
 
+/// Tokens of a choice, in order.
 struct TokenSpan {
   std::vector<core::TokenId> ids;
   std::vector<std::string> extra;  // per token, or empty if none has any
 };
 
+/// The texts that belong to a file of weights.
 struct ModelBlobs {
   std::string tokenizer;
   std::string detokenizer;
 };
 
+/// The database as the daemon sees it. Not thread-safe; tests have implementations that fail on
+/// purpose.
 class Store {
  public:
   /// Opens DIR/control.db, made if it is missing. kConflict: another owner (its pid is named).

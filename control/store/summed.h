@@ -39,6 +39,9 @@ struct SummedUpdateParts {
   Statement bound, moved;
   std::vector<SummedColumn> columns;
 };
+
+/// Prepares the update of `columns` of the row with `key`, checksum included. kStoreFailed:
+/// SQLite's own error.
 Result<SummedUpdateParts> prepare_summed_update(sqlite3* db, const char* table, ColumnNames columns,
                                                 ColumnNames key);
 

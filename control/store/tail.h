@@ -22,6 +22,7 @@ struct ChunkRow {
   std::uint32_t crc = 0;
 };
 
+/// Encodes a chunk as a row, checksum included.
 ChunkRow encode_chunk(const core::InsertChunk& chunk);
 
 /// Appends tokens [next, end) as far as `row` has them and moves `next`. kCorrupt: the checksum is
@@ -33,6 +34,7 @@ Result<void> append_chunk(const ChunkRow& row, std::int64_t end, std::int64_t& n
 /// that the damage stays visible.
 std::vector<ChunkRow> merge_chunks(const std::vector<ChunkRow>& rows);
 
+/// The newest chunks, which are rows of one small table until they are moved to their requests.
 class Tail {
  public:
   using Key = std::pair<core::Seq, std::int32_t>;  // request, choice

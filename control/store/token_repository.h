@@ -14,6 +14,7 @@ namespace holdfast::store {
 inline constexpr Columns kNewChunkColumns{"seq", "choice", "start", "ids", "extra", "crc"};
 inline constexpr Columns kChunkColumns{"start", "ids", "extra", "crc"};
 
+/// Reads and writes the tokens of choices: the tail and the chunks.
 class TokenRepository {
  public:
   /// `tail_rows` is the length from which the tail moves to its requests.

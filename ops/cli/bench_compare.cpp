@@ -4,9 +4,9 @@
 #include <cstdio>
 
 #include "bench/compare_run/compare.h"
-#include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
-#include "ops/cli/width.h"
+#include "ops/terminal/output.h"
+#include "ops/terminal/width.h"
 
 namespace holdfast::cli {
 namespace {

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "control/core/config.h"
-#include "ops/cli/daemon.h"
-#include "ops/cli/synth.h"
 #include "ops/cli/verb_functions.h"
 #include "ops/cli/verbs.h"
+#include "ops/model_tools/synth.h"
+#include "ops/serve/daemon.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::cli {

@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <string>
 
-#include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
 #include "ops/cli/verbs.h"
+#include "ops/terminal/output.h"
 
 namespace holdfast::cli {
 namespace {

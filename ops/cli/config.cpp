@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
 #include "ops/cli/who.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/output.h"
 
 namespace holdfast::cli {
 namespace {

@@ -5,11 +5,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
 #include "ops/cli/db_verbs.h"
-#include "ops/cli/offline_change.h"
-#include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/serve/daemon.h"
+#include "ops/serve/offline_change.h"
+#include "ops/terminal/output.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::cli {

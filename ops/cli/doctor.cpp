@@ -7,11 +7,11 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/output.h"
-#include "ops/cli/state_dir.h"
 #include "ops/cli/verb_functions.h"
-#include "ops/cli/width.h"
+#include "ops/serve/daemon.h"
+#include "ops/serve/state_dir.h"
+#include "ops/terminal/output.h"
+#include "ops/terminal/width.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::cli {

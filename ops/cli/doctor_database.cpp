@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "control/store/store.h"
-#include "ops/cli/daemon.h"
 #include "ops/cli/doctor.h"
-#include "ops/cli/output.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/output.h"
 #include "schema_version.h"
 
 namespace holdfast::cli {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "ops/cli/doctor.h"
-#include "ops/cli/output.h"
-#include "worker/backend/opencl.h"
+#include "ops/terminal/output.h"
+#include "worker/backend/api/opencl.h"
 
 namespace holdfast::cli {
 namespace {

@@ -15,8 +15,8 @@
 
 #include "control/core/config.h"
 #include "ops/cli/doctor.h"
-#include "ops/cli/output.h"
-#include "ops/cli/state_dir.h"
+#include "ops/serve/state_dir.h"
+#include "ops/terminal/output.h"
 #include "shared/base/cgroup.h"
 #include "shared/base/host_memory.h"
 #include "shared/base/json_text.h"

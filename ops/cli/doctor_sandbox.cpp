@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/doctor.h"
-#include "ops/cli/drop_user.h"
+#include "ops/serve/drop_user.h"
 #include "shared/base/json_text.h"
 #include "shared/sandbox/report.h"
 

@@ -20,11 +20,11 @@
 #include <utility>
 
 #include "control/core/config.h"
-#include "control/link/config_import.h"
+#include "control/daemon/config_import.h"
 #include "ops/cli/doctor.h"
-#include "ops/cli/output.h"
-#include "ops/cli/state_dir.h"
 #include "ops/cli/status_screen.h"
+#include "ops/serve/state_dir.h"
+#include "ops/terminal/output.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::cli {
@@ -262,13 +262,13 @@ void check_config(Patient& p) {
   const std::size_t before = p.findings.size();
   const std::string file = p.state + "/holdfast.conf";
   if (access(file.c_str(), F_OK) == 0) {
-    const auto import = link::import_file(file);
+    const auto import = daemon::import_file(file);
     if (!import) {
       p.fail("config file", import.error().what, "knobs as `holdfast config list` shows them",
              "correct or delete the line: the next start ends with it");
     }
   }
-  const auto environment = link::import_environment(environ);
+  const auto environment = daemon::import_environment(environ);
   if (!environment) {
     p.fail("environment", environment.error().what, "names of knobs", "unset the variable");
   }

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "ops/cli/output.h"
 #include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/terminal/output.h"
 #include "shared/base/processors.h"
 #include "worker/engine/engine.h"
 

@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/engine_tools.h"
-#include "ops/cli/output.h"
 #include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/terminal/output.h"
 #include "shared/base/processors.h"
 
 namespace holdfast::cli {

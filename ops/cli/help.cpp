@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/output.h"
 #include "ops/cli/suggest.h"
 #include "ops/cli/verb_functions.h"
 #include "ops/cli/verbs.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/output.h"
 #include "shared/base/version.h"
 
 namespace holdfast::cli {

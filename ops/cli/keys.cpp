@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/output.h"
 #include "shared/base/clock.h"
 #include "shared/client/api_key.h"
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
 #include "ops/cli/verbs.h"
+#include "ops/terminal/output.h"
 #include "shared/base/version.h"
 
 namespace holdfast::cli {

@@ -5,12 +5,12 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/convert.h"
-#include "ops/cli/daemon.h"
-#include "ops/cli/interrupt.h"
-#include "ops/cli/output.h"
-#include "ops/cli/quantize.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/model_tools/convert.h"
+#include "ops/model_tools/quantize.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/interrupt.h"
+#include "ops/terminal/output.h"
 #include "shared/base/processors.h"
 
 namespace holdfast::cli {

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/model_path.h"
 #include "ops/cli/offline.h"
-#include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/serve/daemon.h"
+#include "ops/serve/model_path.h"
+#include "ops/terminal/output.h"
 
 namespace holdfast::cli {
 namespace {

@@ -7,8 +7,8 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/output.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/output.h"
 #include "schema_version.h"
 
 namespace holdfast::cli {
@@ -172,7 +172,7 @@ Result<json> models_show(sqlite3* db, const json& args) {
 
 }  // namespace
 
-/// Takes off the prefixes that public_id in control/gateway/render.h adds.
+/// Takes off the prefixes that public_id in control/gateway/common/render.h adds.
 static std::string without_prefix(const std::string& named) {
   for (const std::string_view prefix : {"chatcmpl-", "cmpl-", "embd-", "msg_"}) {
     if (named.starts_with(prefix)) return named.substr(prefix.size());

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "ops/cli/call.h"
-#include "ops/cli/render.h"
+#include "ops/terminal/call.h"
+#include "ops/terminal/render.h"
 #include "shared/base/result.h"
 
 namespace holdfast::cli {

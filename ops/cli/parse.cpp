@@ -8,9 +8,9 @@
 #include <map>
 #include <memory>
 
-#include "ops/cli/output.h"
 #include "ops/cli/suggest.h"
 #include "ops/cli/verbs.h"
+#include "ops/terminal/output.h"
 #include "shared/base/version.h"
 
 namespace holdfast::cli {

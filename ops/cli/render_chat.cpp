@@ -5,13 +5,13 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/output.h"
 #include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/terminal/output.h"
 #include "shared/gguf/gguf.h"
 #include "shared/huggingface/folder.h"
-#include "shared/text/chat_template.h"
+#include "shared/jinja/chat_template.h"
 #include "shared/text/tokenizer.h"
 
 namespace holdfast::cli {

@@ -1,11 +1,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
 #include "ops/cli/offline.h"
-#include "ops/cli/output.h"
-#include "ops/cli/text_stream.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/output.h"
+#include "ops/terminal/text_stream.h"
 
 namespace holdfast::cli {
 namespace {

@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/model_path.h"
-#include "ops/cli/output.h"
 #include "ops/cli/sampling_flags.h"
-#include "ops/cli/temporary_serve.h"
 #include "ops/cli/text_input.h"
-#include "ops/cli/text_stream.h"
+#include "ops/serve/daemon.h"
+#include "ops/serve/model_path.h"
+#include "ops/serve/temporary_serve.h"
+#include "ops/terminal/output.h"
+#include "ops/terminal/text_stream.h"
 #include "shared/base/bytes.h"
 #include "shared/sampling/parameters.h"
 #include "shared/wire/bounds.h"

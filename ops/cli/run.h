@@ -1,7 +1,7 @@
 #pragma once
 // `holdfast run MODEL|FILE PROMPT`: one request, its text on stdout as it comes.
 
-#include "ops/cli/call.h"
+#include "ops/terminal/call.h"
 
 namespace holdfast::cli {
 

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/output.h"
-#include "ops/cli/width.h"
+#include "ops/terminal/output.h"
+#include "ops/terminal/width.h"
 
 namespace holdfast::cli {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "ops/cli/call.h"
+#include "ops/terminal/call.h"
 #include "shared/base/result.h"
 
 namespace holdfast::cli {

@@ -5,15 +5,15 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/inspect.h"
-#include "ops/cli/output.h"
-#include "ops/cli/synth.h"
-#include "ops/cli/synth_family.h"
 #include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
-#include "ops/cli/width.h"
+#include "ops/model_tools/inspect.h"
+#include "ops/model_tools/synth.h"
+#include "ops/model_tools/synth_family.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/output.h"
+#include "ops/terminal/width.h"
 
 namespace holdfast::cli {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 // The verbs of the table, by group. Each returns the exit code and prints its own errors.
 
-#include "ops/cli/call.h"
+#include "ops/terminal/call.h"
 
 namespace holdfast::cli {
 

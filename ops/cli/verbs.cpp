@@ -5,8 +5,8 @@
 #include "ops/cli/db_verbs.h"
 #include "ops/cli/run.h"
 #include "ops/cli/sampling_flags.h"
-#include "ops/cli/serve.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/serve/serve.h"
 
 namespace holdfast::cli {
 namespace {

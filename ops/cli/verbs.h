@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/cli/call.h"
+#include "ops/terminal/call.h"
 
 namespace holdfast::cli {
 

@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/output.h"
-#include "ops/cli/text_stream.h"
 #include "ops/cli/verb_functions.h"
-#include "ops/cli/width.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/output.h"
+#include "ops/terminal/text_stream.h"
+#include "ops/terminal/width.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::cli {

@@ -7,9 +7,9 @@
 #include <optional>
 #include <vector>
 
-#include "ops/cli/daemon.h"
-#include "ops/cli/output.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/serve/daemon.h"
+#include "ops/terminal/output.h"
 #include "shared/base/clock.h"
 #include "shared/client/webhook.h"
 

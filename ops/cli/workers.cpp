@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/daemon.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/serve/daemon.h"
 
 namespace holdfast::cli {
 namespace {

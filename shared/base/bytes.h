@@ -70,6 +70,7 @@ struct Utf8Lead {
   std::uint8_t high = 0xBF;
 };
 
+/// Returns what a first byte says about the bytes after it; length 0: no character begins so.
 inline Utf8Lead utf8_lead(unsigned char lead) {
   if (lead < 0x80) return {1};
   if (lead < 0xC2 || lead > 0xF4) return {0};

@@ -10,6 +10,7 @@
 
 namespace holdfast::plan {
 
+/// Returns the least multiple of `to` that is at least `n`; both are positive.
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t to) {
   return (n + to - 1) / to * to;
 }

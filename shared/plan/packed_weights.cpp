@@ -1,5 +1,5 @@
 // Computes the bytes of a file's weights packed into panels of 16 rows
-// (worker/backend/cpu/layout.h): heads and matrices are padded to whole panels, rows of plain
+// (worker/weights/layout.h): heads and matrices are padded to whole panels, rows of plain
 // floats to 32, scales of some types to bytes.
 
 #include <cstdlib>

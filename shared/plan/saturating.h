@@ -22,6 +22,7 @@ struct Saturating {
   }
 };
 
+/// Sums and products that end at kMost instead of overflowing.
 inline Saturating operator*(Saturating a, Saturating b) {
   return Saturating::of(checked_mul(a.n, b.n).value_or(Saturating::kMost));
 }

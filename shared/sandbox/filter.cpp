@@ -183,8 +183,8 @@ void add_prctl(Rules& rules, const Arguments& a) {
   const auto option = [](int what) {
     return SCMP_A0_64(SCMP_CMP_MASKED_EQ, kLow32, std::uint64_t(what));
   };
-  // A confined process must not change its name, which identifies it (control/link/peer_role.h);
-  // libzmq tries to name its threads and works without.
+  // A confined process must not change its name, which identifies it
+  // (control/endpoints/peer_role.h); libzmq tries to name its threads and works without.
   if (rules.refusal() == Refusal::kKill)
     rules.add(SCMP_ACT_ERRNO(EPERM), "prctl", {option(PR_SET_NAME)});
   for (const int what : {PR_GET_NAME, PR_GET_NO_NEW_PRIVS, PR_SET_NO_NEW_PRIVS, PR_GET_DUMPABLE}) {

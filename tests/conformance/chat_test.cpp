@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "shared/text/chat_template.h"
+#include "shared/jinja/chat_template.h"
 
 namespace holdfast::text::chat_test {
 namespace {

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "control/ingress/chat.h"
-#include "shared/text/chat_template.h"
+#include "shared/jinja/chat_template.h"
 #include "tests/conformance/published.h"
 
 namespace holdfast::ingress::histories_test {

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <filesystem>
 
-#include "ops/cli/synth.h"
+#include "ops/model_tools/synth.h"
 #include "shared/weight_cache/server.h"
 #include "worker/engine/engine.h"
 

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/synth_family.h"
 #include "tests/engine/hash_executor.h"
 #include "tests/engine/reference_model.h"
 

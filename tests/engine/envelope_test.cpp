@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/synth_family.h"
 #include "shared/gguf/gguf.h"
 #include "shared/plan/plan.h"
 #include "worker/engine/engine.h"

@@ -8,8 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "shared/base/token_stamp.h"
 #include "worker/engine/fake_options.h"
-#include "worker/engine/fake_stamp.h"
 
 namespace holdfast::engine::fake_test {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <map>
 
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/synth_family.h"
 #include "tests/engine/family_runs.h"
 #include "tests/engine/reference_model.h"
 #include "worker/backend/cpu/family.h"

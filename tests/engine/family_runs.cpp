@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/synth_family.h"
 
 namespace holdfast {
 

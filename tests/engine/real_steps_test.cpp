@@ -10,7 +10,7 @@
 #include <filesystem>
 #include <map>
 
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/synth_family.h"
 #include "worker/backend/cpu/family.h"
 #include "worker/engine/engine.h"
 

@@ -13,7 +13,7 @@
 #include <random>
 #include <vector>
 
-#include "worker/backend/logit_row.h"
+#include "worker/backend/api/logit_row.h"
 #include "worker/model/exact_math.h"
 
 namespace holdfast::engine::row_passes_test {

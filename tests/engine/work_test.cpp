@@ -9,7 +9,7 @@
 
 #include <filesystem>
 
-#include "ops/cli/synth.h"
+#include "ops/model_tools/synth.h"
 #include "tests/engine/family_runs.h"
 
 namespace holdfast::work_test {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/json_fields.h"
-#include "control/gateway/message_body.h"
-#include "control/gateway/model_binding.h"
-#include "control/gateway/response_body.h"
+#include "control/gateway/anthropic/message_body.h"
+#include "control/gateway/common/model_binding.h"
+#include "control/gateway/http/json_fields.h"
+#include "control/gateway/responses/response_body.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
 #include "shared/base/json_text.h"

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "control/gateway/params.h"
+#include "control/gateway/common/params.h"
 
 namespace holdfast::fuzz {
 

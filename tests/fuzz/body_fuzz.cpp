@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include "control/gateway/batch_input.h"
-#include "control/gateway/json_fields.h"
-#include "control/gateway/message_body.h"
-#include "control/gateway/params.h"
+#include "control/gateway/anthropic/message_body.h"
+#include "control/gateway/common/params.h"
+#include "control/gateway/http/json_fields.h"
+#include "control/gateway/objects/batch_input.h"
 #include "shared/base/check.h"
 #include "tests/fuzz/body_check.h"
 

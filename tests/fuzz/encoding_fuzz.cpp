@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "control/gateway/body_encoding.h"
+#include "control/gateway/http/body_encoding.h"
 #include "shared/base/check.h"
 
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "control/gateway/message_body.h"
-#include "control/gateway/params.h"
+#include "control/gateway/anthropic/message_body.h"
+#include "control/gateway/common/params.h"
 #include "tests/fuzz/body_check.h"
 #include "tests/fuzz/body_members.h"
 

@@ -11,14 +11,14 @@
 #include <string>
 #include <string_view>
 
-#include "control/gateway/cors.h"
-#include "control/gateway/http_parse.h"
-#include "control/gateway/json_fields.h"
-#include "control/gateway/message_body.h"
-#include "control/gateway/multipart.h"
-#include "control/gateway/params.h"
-#include "control/gateway/response_body.h"
-#include "control/gateway/sse.h"
+#include "control/gateway/anthropic/message_body.h"
+#include "control/gateway/common/params.h"
+#include "control/gateway/http/cors.h"
+#include "control/gateway/http/http_parse.h"
+#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/multipart.h"
+#include "control/gateway/http/sse.h"
+#include "control/gateway/responses/response_body.h"
 #include "shared/base/check.h"
 
 namespace {

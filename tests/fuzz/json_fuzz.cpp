@@ -9,10 +9,10 @@
 #include <string>
 #include <string_view>
 
-#include "control/gateway/body_budget.h"
-#include "control/gateway/http_types.h"
-#include "control/gateway/json_fields.h"
-#include "control/gateway/sse.h"
+#include "control/gateway/http/body_budget.h"
+#include "control/gateway/http/http_types.h"
+#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/sse.h"
 #include "shared/base/base64.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"

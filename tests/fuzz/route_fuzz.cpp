@@ -14,7 +14,8 @@
 #include <string>
 #include <string_view>
 
-#include "control/gateway/http_parse.h"
+#include "control/gateway/dialects.h"
+#include "control/gateway/http/http_parse.h"
 #include "control/gateway/router.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
@@ -91,6 +92,7 @@ struct GatewayFixture {
   Server::Handler open_handler, keyed_handler;
   GatewayFixture() {
     for (Context* context : {&open, &keyed}) {
+      context->forms = &answer_forms();
       context->operating = &daemon;
       context->object_store = &object_store;
       context->cors = Cors::allow({"https://app.example"}).value();

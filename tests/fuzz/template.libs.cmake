@@ -1,1 +1,1 @@
-set(libs holdfast_text)
+set(libs holdfast_jinja)

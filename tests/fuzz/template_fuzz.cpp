@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "shared/text/chat_template.h"
+#include "shared/jinja/chat_template.h"
 
 namespace {
 

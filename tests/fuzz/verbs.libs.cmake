@@ -1,1 +1,1 @@
-set(libs holdfast_link)
+set(libs holdfast_daemon)

@@ -7,7 +7,7 @@
 #include <string>
 #include <variant>
 
-#include "control/link/operator_verbs.h"
+#include "control/operator/operator_verbs.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
 #include "shared/wire/frame.h"
@@ -53,12 +53,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } else {
     fuzz::JsonMaker(choices, fuzz::kVerbMembers, &op.args).object(0);
   }
-  const link::OpAction action = link::read_op(1, op);
+  const daemon::OpAction action = daemon::read_op(1, op);
   if (const auto* refusal = std::get_if<wire::Refusal>(&action)) {
     CHECK(refusal->code == Errc::kUsage && !refusal->message.empty());
     CHECK(refusal->message.starts_with(op.verb));
   }
   op.tenant = "t";
-  (void)link::refuse_tenant(op);
+  (void)daemon::refuse_tenant(op);
   return 0;
 }

@@ -4,7 +4,7 @@
 // against the error of plain rounding; a model with odd widths through the verb's function; and,
 // where it is there, the demo model against files of llama.cpp.
 
-#include "ops/cli/quantize.h"
+#include "ops/model_tools/quantize.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 #include <limits>
 #include <random>
 
-#include "ops/cli/synth.h"
+#include "ops/model_tools/synth.h"
 #include "shared/gguf/quantize.h"
 #include "shared/gguf/quants.h"
 #include "shared/gguf/writer.h"

@@ -4,7 +4,7 @@
 // Method: write small shapes in every type, read them with the reader and read_shape, measure;
 // compare type choices with tables read off files of that quantizer.
 
-#include "ops/cli/synth.h"
+#include "ops/model_tools/synth.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -14,9 +14,9 @@
 #include <fstream>
 #include <map>
 
-#include "ops/cli/inspect.h"
-#include "ops/cli/quant_mix.h"
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/inspect.h"
+#include "ops/model_tools/quant_mix.h"
+#include "ops/model_tools/synth_family.h"
 #include "shared/gguf/quants.h"
 #include "shared/plan/plan.h"
 

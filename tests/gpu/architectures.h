@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/synth_family.h"
 #include "shared/plan/family.h"
 
 namespace holdfast::gpu {

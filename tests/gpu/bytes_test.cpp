@@ -17,9 +17,9 @@
 #include "tests/gpu/one_matrix.h"
 #include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
-#include "worker/backend/opencl/limits.h"
+#include "worker/backend/opencl/device/limits.h"
+#include "worker/backend/opencl/device/probe.h"
 #include "worker/backend/opencl/load.h"
-#include "worker/backend/opencl/probe.h"
 
 namespace holdfast::bytes_test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "worker/backend/opencl.h"
+#include "worker/backend/api/opencl.h"
 
 namespace holdfast::gpu {
 

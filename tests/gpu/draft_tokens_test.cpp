@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <map>
 
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/synth_family.h"
 #include "shared/base/clock.h"
 #include "tests/gpu/test_device.h"
 #include "worker/engine/engine.h"

@@ -9,8 +9,8 @@
 #include <cstring>
 
 #include "tests/gpu/test_device.h"
-#include "worker/backend/opencl/devices.h"
-#include "worker/backend/opencl/executor.h"
+#include "worker/backend/opencl/device/devices.h"
+#include "worker/backend/opencl/single/executor.h"
 
 namespace holdfast::golden_test {
 namespace {

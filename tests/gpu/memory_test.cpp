@@ -12,9 +12,9 @@
 
 #include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
-#include "worker/backend/opencl/device_context.h"
+#include "worker/backend/opencl/device/device_context.h"
+#include "worker/backend/opencl/device/queue.h"
 #include "worker/backend/opencl/load.h"
-#include "worker/backend/opencl/queue.h"
 
 namespace holdfast::memory_test {
 namespace {

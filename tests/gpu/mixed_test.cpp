@@ -12,7 +12,7 @@
 #include "tests/gpu/devices.h"
 #include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
-#include "worker/backend/opencl/devices.h"
+#include "worker/backend/opencl/device/devices.h"
 #include "worker/backend/opencl/load.h"
 
 namespace holdfast::mixed_test {

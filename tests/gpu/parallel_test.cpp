@@ -4,7 +4,7 @@
 // devices; where there are fewer, one is named more than once. Models of every shape of program;
 // the device's functions watched (watched_api.h).
 
-#include "worker/backend/opencl/pipeline_parallel.h"
+#include "worker/backend/opencl/pipeline/pipeline_parallel.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
 #include "worker/backend/opencl/load.h"
-#include "worker/backend/opencl/rows_part.h"
+#include "worker/backend/opencl/single/rows_part.h"
 
 namespace holdfast::parallel_test {
 namespace {

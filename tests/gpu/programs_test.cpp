@@ -14,8 +14,8 @@
 #include "tests/gpu/devices.h"
 #include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
+#include "worker/backend/opencl/device/program_cache.h"
 #include "worker/backend/opencl/load.h"
-#include "worker/backend/opencl/program_cache.h"
 
 namespace holdfast::programs_test {
 namespace {

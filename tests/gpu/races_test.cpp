@@ -15,9 +15,9 @@
 
 #include "tests/gpu/architectures.h"
 #include "tests/gpu/test_device.h"
-#include "worker/backend/opencl/devices.h"
-#include "worker/backend/opencl/programs.h"
-#include "worker/backend/opencl/queue.h"
+#include "worker/backend/opencl/device/devices.h"
+#include "worker/backend/opencl/device/programs.h"
+#include "worker/backend/opencl/device/queue.h"
 
 namespace holdfast::races_test {
 namespace {

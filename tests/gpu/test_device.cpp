@@ -9,7 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "worker/backend/opencl.h"
+#include "worker/backend/api/opencl.h"
 
 namespace holdfast::gpu {
 namespace {

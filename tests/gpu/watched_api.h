@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "worker/backend/opencl/api.h"
+#include "worker/backend/opencl/device/api.h"
 
 namespace holdfast::gpu {
 

@@ -2,7 +2,7 @@
 // it: a revoked key is refused at once, a new one is accepted at once, and while the keys cannot be
 // read nobody is let in. Method: a gateway in this process over a fake daemon whose list of keys
 // the test changes between two requests, with and without silence between them.
-#include "control/gateway/access.h"
+#include "control/gateway/common/access.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

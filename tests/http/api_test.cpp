@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/sse.h"
+#include "control/gateway/http/sse.h"
 #include "shared/wire/prompt_scores.h"
 #include "tests/http/http_peer.h"
 

@@ -2,19 +2,19 @@
 // what would is refused with the parameter's name. Method: bodies that were made to grow (JSON in
 // texts, names that stand for many tools, lists that become objects, echoed prompts), as a POST and
 // as a line of a batch's file; the error, and how much memory reading them took.
-#include "control/gateway/body_budget.h"
+#include "control/gateway/http/body_budget.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/batch_input.h"
-#include "control/gateway/json_fields.h"
-#include "control/gateway/message_body.h"
-#include "control/gateway/model_binding.h"
-#include "control/gateway/params.h"
-#include "control/gateway/response_body.h"
+#include "control/gateway/anthropic/message_body.h"
+#include "control/gateway/common/model_binding.h"
+#include "control/gateway/common/params.h"
+#include "control/gateway/http/json_fields.h"
+#include "control/gateway/objects/batch_input.h"
+#include "control/gateway/responses/response_body.h"
 
 namespace holdfast::gateway::body_budget_test {
 namespace {

@@ -1,7 +1,7 @@
 // Goal: a body in gzip or deflate is the body that was packed, within the same bounds; a body that
 // grows beyond them, is broken, or has another encoding is refused by that name. Method: bodies
 // packed with zlib; the decoder in steps of all sizes, and a gateway on a socket.
-#include "control/gateway/body_encoding.h"
+#include "control/gateway/http/body_encoding.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

@@ -2,16 +2,16 @@
 // and to the verbs of its list alone, no other site's page gets through to it, and the daemon's
 // answers are unchanged. Method: a gateway in this process over a fake daemon, with and without
 // keys; hosts, origins and verbs tried one by one.
-#include "control/gateway/console_files.h"
+#include "control/gateway/console_api/console_files.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "control/gateway/history.h"
-#include "control/gateway/page_guard.h"
-#include "control/gateway/sampling_fields.h"
+#include "control/gateway/common/sampling_fields.h"
+#include "control/gateway/console_api/history.h"
+#include "control/gateway/http/page_guard.h"
 #include "shared/client/api_key.h"
 #include "shared/sampling/parameters.h"
 #include "tests/http/http_peer.h"

@@ -1,15 +1,15 @@
 // Goal: whatever name a server gives to the format of a text, the option is honoured or refused
 // with that name, never ignored silently. Method: tables of members against the grammar that goes
 // to the worker, the error's parameter and words, and the names of what is ignored.
-#include "control/gateway/format_fields.h"
+#include "control/gateway/common/format_fields.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/message_body.h"
-#include "control/gateway/params.h"
-#include "control/gateway/response_body.h"
+#include "control/gateway/anthropic/message_body.h"
+#include "control/gateway/common/params.h"
+#include "control/gateway/responses/response_body.h"
 
 namespace holdfast::gateway::format_fields_test {
 namespace {

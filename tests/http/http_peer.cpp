@@ -236,6 +236,7 @@ Gateway::Gateway(gateway::ServerLimits limits, std::shared_ptr<gateway::TlsIdent
   context_->cors = std::move(cors);
   auto server = gateway::Server::listen(-1, "127.0.0.1:0", limits, gateway::make_handler(*context_),
                                         std::move(tls), gateway::make_gate(serving_));
+  context_->forms = &gateway::answer_forms();
   context_->operating = &client;
   context_->object_store = &object_store_;
   context_->daemon_metrics = std::make_shared<gateway::DaemonMetrics>(client);

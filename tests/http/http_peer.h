@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "control/gateway/dialects.h"
 #include "control/gateway/router.h"
 #include "tests/http/fake_client.h"
 

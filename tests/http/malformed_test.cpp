@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "control/gateway/http_parse.h"
-#include "control/gateway/object_store.h"
+#include "control/gateway/common/object_store.h"
+#include "control/gateway/http/http_parse.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::test::malformed_test {

@@ -5,8 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/json_fields.h"
-#include "control/gateway/message_body.h"
+#include "control/gateway/anthropic/message_body.h"
+#include "control/gateway/http/json_fields.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::test::messages_test {

@@ -1,7 +1,7 @@
 // Goal: a name server that does not answer holds no caller for longer than a limit and takes few
 // threads, and names that are answered are found meanwhile. Method: the look-up over a resolver
 // that hangs until it is released, then over the system's.
-#include "control/gateway/name_lookup.h"
+#include "control/gateway/common/name_lookup.h"
 
 #include <gtest/gtest.h>
 

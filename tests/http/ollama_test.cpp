@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "control/gateway/ollama_body.h"
+#include "control/gateway/ollama/ollama_body.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::test::ollama_test {

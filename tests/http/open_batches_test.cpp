@@ -1,6 +1,6 @@
 // Goal: the threads that work on batches are shared out by tenant: one with many or long batches
 // does not hold up another. Method: takes and leaves by hand.
-#include "control/gateway/open_batches.h"
+#include "control/gateway/objects/open_batches.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
 // Goal: bodies mean what OpenAI says they mean, and a wrong one is refused with its parameter's
 // name. Method: tables of bodies; the SUBMIT that results, or the error's `param`.
-#include "control/gateway/params.h"
+#include "control/gateway/common/params.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/json_fields.h"
-#include "control/gateway/model_binding.h"
+#include "control/gateway/common/model_binding.h"
+#include "control/gateway/http/json_fields.h"
 #include "shared/chat/output_parser.h"
 #include "shared/sampling/extra.h"
 

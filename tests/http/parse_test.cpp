@@ -1,7 +1,7 @@
 // Goal: what counts as a request is decided the same way however the bytes are cut, and everything
 // that could be read in two ways is refused. Method: RequestParser is fed whole, byte by byte and
 // with the next request behind; a table of bad requests with the status that each must give.
-#include "control/gateway/http_parse.h"
+#include "control/gateway/http/http_parse.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 // other end is found while a process holds it and not afterwards, and a page or a name from
 // elsewhere gets nothing on any path. Method: real loopback connections, one of them by a child of
 // another user; tables of hosts and headers against every route.
-#include "control/gateway/peer_user.h"
+#include "control/gateway/http/peer_user.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 #include <cstring>
 
-#include "control/gateway/page_guard.h"
+#include "control/gateway/http/page_guard.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::test::peer_user_test {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "control/gateway/logprobs.h"
+#include "control/gateway/common/logprobs.h"
 
 namespace holdfast::gateway::prompt_offsets_test {
 namespace {

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/conversation.h"
-#include "control/gateway/tls.h"
+#include "control/gateway/http/tls.h"
+#include "control/gateway/responses/conversation.h"
 #include "shared/client/api_key.h"
 #include "tests/http/certificate.h"
 #include "tests/http/http_peer.h"

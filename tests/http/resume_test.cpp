@@ -9,8 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "control/gateway/render.h"
-#include "control/gateway/sse.h"
+#include "control/gateway/common/render.h"
+#include "control/gateway/http/sse.h"
 #include "shared/base/bytes.h"
 #include "tests/http/http_peer.h"
 

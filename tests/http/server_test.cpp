@@ -9,7 +9,7 @@
 #include <deque>
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/errors.h"
+#include "control/gateway/http/errors.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::test::server_test {

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/connection_table.h"
-#include "control/gateway/tenant_slots.h"
+#include "control/gateway/http/connection_table.h"
+#include "control/gateway/http/tenant_slots.h"
 #include "shared/base/base64.h"
 #include "shared/client/api_key.h"
 #include "tests/http/http_peer.h"

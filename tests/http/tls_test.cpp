@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "control/gateway/tls.h"
+#include "control/gateway/http/tls.h"
 #include "tests/http/certificate.h"
 #include "tests/http/http_peer.h"
 

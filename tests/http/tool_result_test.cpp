@@ -6,10 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/json_fields.h"
-#include "control/gateway/message_body.h"
-#include "control/gateway/response_body.h"
-#include "control/gateway/tool_result.h"
+#include "control/gateway/anthropic/message_body.h"
+#include "control/gateway/common/tool_result.h"
+#include "control/gateway/http/json_fields.h"
+#include "control/gateway/responses/response_body.h"
 
 namespace holdfast::test::tool_result_test {
 namespace {

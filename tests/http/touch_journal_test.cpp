@@ -1,7 +1,7 @@
 // Goal: the process that comes next knows what a dead one was working on when it ended, and over
 // which item it crashed; items that were done, and processes that ended in order, are blamed for
 // nothing. Method: processes of our own that end in every way while several threads work.
-#include "control/gateway/touch_journal.h"
+#include "control/gateway/common/touch_journal.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "control/gateway/tls.h"
-#include "control/gateway/webhook_post.h"
+#include "control/gateway/http/tls.h"
+#include "control/gateway/webhooks/webhook_post.h"
 #include "tests/http/certificate.h"
 #include "tests/http/http_peer.h"
 

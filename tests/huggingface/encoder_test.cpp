@@ -10,8 +10,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/convert.h"
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/convert.h"
+#include "ops/model_tools/synth_family.h"
 #include "shared/huggingface/stamp.h"
 #include "shared/plan/family.h"
 #include "shared/text/tokenizer.h"

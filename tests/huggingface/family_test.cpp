@@ -10,8 +10,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/convert.h"
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/convert.h"
+#include "ops/model_tools/synth_family.h"
 #include "shared/gguf/quants.h"
 #include "shared/plan/plan.h"
 #include "tests/huggingface/same_model.h"

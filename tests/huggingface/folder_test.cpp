@@ -11,9 +11,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/convert.h"
-#include "ops/cli/synth.h"
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/convert.h"
+#include "ops/model_tools/synth.h"
+#include "ops/model_tools/synth_family.h"
 #include "shared/huggingface/stamp.h"
 #include "shared/plan/plan.h"
 #include "shared/text/tokenizer.h"

@@ -7,8 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/convert.h"
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/convert.h"
+#include "ops/model_tools/synth_family.h"
 #include "shared/huggingface/families.h"
 #include "tests/huggingface/same_model.h"
 #include "tests/huggingface/stored_folder.h"

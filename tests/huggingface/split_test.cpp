@@ -8,7 +8,7 @@
 #include <fstream>
 #include <functional>
 
-#include "ops/cli/synth.h"
+#include "ops/model_tools/synth.h"
 #include "shared/gguf/writer.h"
 #include "shared/huggingface/split_file.h"
 #include "shared/huggingface/stamp.h"

@@ -1,2 +1,2 @@
-set(libs holdfast_model nlohmann_json::nlohmann_json)
+set(libs holdfast_backends nlohmann_json::nlohmann_json)
 set(timeout_s 300)

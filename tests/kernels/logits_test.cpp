@@ -17,7 +17,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "worker/backend/backend.h"
+#include "worker/backend/api/backend.h"
 #include "worker/backend/cpu/family.h"
 
 namespace holdfast::logits_test {

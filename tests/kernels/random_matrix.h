@@ -8,7 +8,7 @@
 
 #include "shared/gguf/quants.h"
 #include "worker/backend/cpu/memory.h"
-#include "worker/backend/cpu/pack.h"
+#include "worker/weights/pack.h"
 
 namespace holdfast::cpu {
 

@@ -15,7 +15,7 @@
 #include <tuple>
 
 #include "ops/cli/verbs.h"
-#include "ops/cli/width.h"
+#include "ops/terminal/width.h"
 #include "tests/process/running.h"
 #include "tests/process/test_server.h"
 

@@ -1,7 +1,7 @@
 // Goal: a process counts as hung only for time in which it owed an answer and could have given one.
 // Method: the supervisor's probe over a child of this test that answers on command; the clock is
 // set by hand.
-#include "ops/cli/liveness_probe.h"
+#include "ops/serve/liveness_probe.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "ops/cli/log_files.h"
+#include "ops/serve/log_files.h"
 #include "shared/base/line_bound.h"
 #include "shared/wire/socket.h"
 #include "tests/process/http_stream.h"

@@ -2,15 +2,15 @@
 // whatever the alphabet, and JSON of any shape is shown without a crash. Method: the functions
 // themselves, no process.
 
-#include "ops/cli/output.h"
+#include "ops/terminal/output.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "ops/cli/render.h"
-#include "ops/cli/state_dir.h"
 #include "ops/cli/verbs.h"
+#include "ops/serve/state_dir.h"
+#include "ops/terminal/render.h"
 #include "tests/process/test_server.h"
 
 namespace holdfast::cli::output_test {

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <future>
 
-#include "ops/cli/synth_family.h"
+#include "ops/model_tools/synth_family.h"
 #include "tests/process/test_server.h"
 
 namespace holdfast::process::recurrent_test {

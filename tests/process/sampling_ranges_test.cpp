@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/sampling_fields.h"
+#include "control/gateway/common/sampling_fields.h"
 #include "ops/cli/verbs.h"
 #include "shared/sampling/parameters.h"
 #include "tests/process/http_stream.h"

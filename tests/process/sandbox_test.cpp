@@ -14,7 +14,7 @@
 #include <regex>
 #include <set>
 
-#include "control/link/peer_role.h"
+#include "control/endpoints/peer_role.h"
 #include "shared/sandbox/report.h"
 #include "tests/process/test_server.h"
 
@@ -124,22 +124,22 @@ TEST(GatewayVerbs, GatewayVerbs_InTheSources_AreAllOnTheList) {
     }
   }
   EXPECT_GE(found.size(), 30u);
-  for (const std::string& name : found) EXPECT_TRUE(link::is_gateway_verb(name)) << name;
+  for (const std::string& name : found) EXPECT_TRUE(daemon::is_gateway_verb(name)) << name;
 }
 
 TEST(PeerRole, PeerRole_OnEachSocket_AdmitsOnlyItsPrograms) {
-  using link::PeerProgram;
-  using link::Role;
+  using daemon::PeerProgram;
+  using daemon::Role;
   const wire::PeerCredentials same_user{true, 1000, 7}, root{true, 0, 7}, other{true, 1001, 7};
   const auto in = [&](Role role, PeerProgram program) {
-    return link::reason_to_refuse(role, same_user, program, 1000).empty();
+    return daemon::reason_to_refuse(role, same_user, program, 1000).empty();
   };
   for (const Role role :
        {Role::kWorker, Role::kOperator, Role::kIngress, Role::kClient, Role::kGateway}) {
     EXPECT_TRUE(in(role, PeerProgram::kOther));
-    EXPECT_EQ(link::reason_to_refuse(role, root, PeerProgram::kOther, 1000), "");
-    EXPECT_NE(link::reason_to_refuse(role, other, PeerProgram::kOther, 1000), "");
-    EXPECT_NE(link::reason_to_refuse(role, {}, PeerProgram::kOther, 1000), "");
+    EXPECT_EQ(daemon::reason_to_refuse(role, root, PeerProgram::kOther, 1000), "");
+    EXPECT_NE(daemon::reason_to_refuse(role, other, PeerProgram::kOther, 1000), "");
+    EXPECT_NE(daemon::reason_to_refuse(role, {}, PeerProgram::kOther, 1000), "");
     EXPECT_EQ(in(role, PeerProgram::kWorker), role == Role::kWorker);
     EXPECT_EQ(in(role, PeerProgram::kHelper), role == Role::kIngress);
     EXPECT_EQ(in(role, PeerProgram::kGateway), role == Role::kClient || role == Role::kGateway);

@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "ops/cli/state_dir.h"
+#include "ops/serve/state_dir.h"
 #include "tests/process/small_disk.h"
 #include "tests/process/test_server.h"
 

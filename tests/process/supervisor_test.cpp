@@ -3,7 +3,7 @@
 // processes (/bin/sh scripts as stubs) under the Supervisor class; no daemon. Delays are checked on
 // the pure policy; of processes only order and outcome are, never a clock.
 
-#include "ops/cli/supervisor.h"
+#include "ops/serve/supervisor.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/cli/state_dir.h"
+#include "ops/serve/state_dir.h"
 
 namespace holdfast::cli::supervisor_test {
 namespace {

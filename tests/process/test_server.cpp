@@ -17,7 +17,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "ops/cli/daemon.h"
+#include "ops/serve/daemon.h"
 #include "shared/base/check.h"
 #include "shared/text/releaser.h"
 

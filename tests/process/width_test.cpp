@@ -2,7 +2,7 @@
 // be recognised. Method: the functions themselves on texts of every kind, at every width from a few
 // columns on.
 
-#include "ops/cli/width.h"
+#include "ops/terminal/width.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "ops/cli/output.h"
-#include "ops/cli/render.h"
+#include "ops/terminal/output.h"
+#include "ops/terminal/render.h"
 
 namespace holdfast::cli::width_test {
 namespace {

@@ -1,7 +1,7 @@
 // Goal: only silence that a worker could have ended counts against it, and an end or a stop is
 // reported at once. Method: the real watch over child processes of this test; its clock is set by
 // hand.
-#include "control/link/worker_watch.h"
+#include "control/endpoints/worker_watch.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace holdfast::link::worker_watch_test {
+namespace holdfast::daemon::worker_watch_test {
 namespace {
 
 using core::WorkerHealth;
@@ -163,4 +163,4 @@ TEST_F(WorkerWatchTest, WorkerWatch_WhenNothingRuns_LooksLessOften) {
 }
 
 }  // namespace
-}  // namespace holdfast::link::worker_watch_test
+}  // namespace holdfast::daemon::worker_watch_test

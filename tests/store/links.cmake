@@ -1,2 +1,2 @@
-set(libs holdfast_store holdfast_link)
+set(libs holdfast_store holdfast_daemon)
 set(timeout_s 120)

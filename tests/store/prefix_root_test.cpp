@@ -1,12 +1,12 @@
 // Goal: the root of a sharing group's pages is the same for the same group under the same secret,
 // and reveals nothing without the secret. Method: the function alone, over secrets and scopes.
-#include "control/link/prefix_root.h"
+#include "control/daemon/prefix_root.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-namespace holdfast::link::prefix_root_test {
+namespace holdfast::daemon::prefix_root_test {
 namespace {
 
 TEST(PrefixRoot, Root_WhenSecretAndScopeAreTheSame_IsTheSame) {
@@ -38,4 +38,4 @@ TEST(PrefixRootDeathTest, Root_WhenThereIsNoSecret_Dies) {
 }
 
 }  // namespace
-}  // namespace holdfast::link::prefix_root_test
+}  // namespace holdfast::daemon::prefix_root_test

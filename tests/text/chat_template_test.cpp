@@ -1,6 +1,6 @@
 // Goal: the template language behaves as Jinja2 does where templates rely on it, names line and
 // construct in its errors, and stays within its bounds on hostile templates.
-#include "shared/text/chat_template.h"
+#include "shared/jinja/chat_template.h"
 
 #include <gtest/gtest.h>
 

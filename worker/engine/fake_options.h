@@ -19,6 +19,7 @@ struct FakeFault {
   int status = 1;  // kExit
 };
 
+/// How the fake engine behaves, from the JSON text after its name.
 struct FakeOptions {
   std::int32_t vocab = 1024;
   std::int32_t eos = 2;

@@ -12,6 +12,7 @@
 
 namespace holdfast::engine {
 
+/// One line of a script: what the fake engine says to which prompts.
 struct ScriptTurn {
   std::vector<std::string> when;  // all of them occur in the prompt; none: any prompt
   std::string say;

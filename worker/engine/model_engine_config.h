@@ -9,7 +9,7 @@
 #include "shared/base/clock.h"
 #include "shared/grammar/token_table.h"
 #include "shared/plan/plan.h"
-#include "worker/backend/backend.h"
+#include "worker/backend/api/backend.h"
 #include "worker/engine/grammar_loader.h"
 #include "worker/engine/stop_condition.h"
 
@@ -19,6 +19,7 @@ namespace holdfast::engine {
 /// than this: beyond that a row is no longer nearly free.
 inline constexpr std::int32_t kDraftsMax = plan::kDraftRows;
 
+/// What a model engine is made of: the model's vocabulary and the bounds of its load.
 struct ModelEngineConfig {
   std::int32_t vocab = 0;
   Vocabulary vocabulary;

@@ -6,13 +6,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/backend/logit_row.h"
+#include "worker/backend/api/logit_row.h"
 
 namespace holdfast::engine {
 
 using TokenId = std::int32_t;
 using backend::LogitRow;
 
+/// A token that may be sampled, with its logit.
 struct Candidate {
   float logit;
   TokenId id;

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "shared/base/wide.h"
-#include "worker/backend/logit_row.h"
+#include "worker/backend/api/logit_row.h"
 
 namespace holdfast::engine {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "worker/backend/backend.h"
+#include "worker/backend/api/backend.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/ranking.h"
 #include "worker/engine/slot.h"

@@ -13,6 +13,7 @@
 
 namespace holdfast::engine {
 
+/// Learns how long a step takes by its work, from the steps that were done. Not thread-safe.
 class StepTimeModel {
  public:
   /// The work of a step: rows of sequences that decode, and prompt tokens, of both kinds ([0]

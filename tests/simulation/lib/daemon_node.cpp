@@ -335,7 +335,7 @@ bool DaemonNode::start_commit_loop() {
     world_.fail("I16 a start misses " + std::to_string((*loss)->expected - (*loss)->found) +
                 " groups that its mark says were synced");
   }
-  commit_loop_ = std::make_unique<link::CommitLoop>(config_, *store_, *this);
+  commit_loop_ = std::make_unique<daemon::CommitLoop>(config_, *store_, *this);
   const Result<void> booted = commit_loop_->boot();
   if (!booted) world_.say([&] { return "boot fails: " + booted.error().what; });
   return booted.has_value();
@@ -446,7 +446,7 @@ void DaemonNode::commit() {
     return die(world_.random.below(2) == 0, "of a failed commit");
   }
   const std::uint64_t life = life_;
-  if (*done == link::CommitLoop::Commit::kDiskFull) {
+  if (*done == daemon::CommitLoop::Commit::kDiskFull) {
     world_.after(100 * kMs, [this, life] {
       if (life == life_) commit();
     });

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "control/link/commit_loop.h"
+#include "control/daemon/commit_loop.h"
 #include "control/store/disk.h"
 #include "tests/simulation/lib/auditor.h"
 #include "tests/simulation/lib/network.h"
@@ -64,7 +64,7 @@ class StoreDisk final : public store::Disk {
   SimDisk& disk_;
 };
 
-class DaemonNode final : public link::CommitLoopHost, public Listener {
+class DaemonNode final : public daemon::CommitLoopHost, public Listener {
  public:
   DaemonNode(World& world, SimDisk& disk, Network& network, Auditor& auditor);
   ~DaemonNode() override;
@@ -129,7 +129,7 @@ class DaemonNode final : public link::CommitLoopHost, public Listener {
   Auditor& auditor_;
   core::Config config_;
   std::unique_ptr<store::Store> store_;
-  std::unique_ptr<link::CommitLoop> commit_loop_;
+  std::unique_ptr<daemon::CommitLoop> commit_loop_;
   std::deque<Incoming> inbox_;
   std::deque<core::Event> orders_;
   std::map<PeerId, Role> roles_;

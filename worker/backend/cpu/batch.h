@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "worker/backend/backend.h"
+#include "worker/backend/api/backend.h"
+#include "worker/backend/api/states.h"
 #include "worker/backend/cpu/buffers.h"
-#include "worker/backend/states.h"
 
 namespace holdfast::cpu {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/backend/backend.h"
+#include "worker/backend/api/backend.h"
 #include "worker/backend/cpu/attention.h"
 #include "worker/backend/cpu/delta_net.h"
 #include "worker/backend/cpu/embedding_lookup.h"

@@ -28,6 +28,7 @@ struct WeightKinds {
 /// unknown, or the processor lacks a feature.
 Result<const Kernels*> select_family(std::string_view forced, WeightKinds weights = {});
 
+/// Returns the kernel's name of an activation.
 Activate activate_of(plan::Activation activation);
 
 /// The KvType of a Limits::kv_type, on any device; nullopt: there is no such type.

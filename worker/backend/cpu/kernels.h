@@ -11,8 +11,8 @@
 #include <cstdint>
 
 #include "shared/plan/kernel_sizes.h"
-#include "worker/backend/cpu/activations.h"
-#include "worker/backend/cpu/layout.h"
+#include "worker/weights/activations.h"
+#include "worker/weights/layout.h"
 
 namespace holdfast::cpu {
 
@@ -100,6 +100,7 @@ struct AttentionArgs {
 /// Bytes of the operands of products_alone: two tiles of amx.
 inline constexpr std::size_t kAloneBytes = 2048;
 
+/// An activation that a product applies to its output.
 enum class Activate : std::uint8_t { kSilu, kGeluTanh, kGeluErf, kSwigluOai, kReluSquared };
 
 /// The RoPE table's row of one position: cos[pairs], sin[pairs].
@@ -147,6 +148,7 @@ struct ActivationFormat {
   std::int64_t block_bytes;  // at most sizeof(ActivationBlock)
 };
 
+/// The functions of a family. A family that lacks one has that of a smaller family.
 struct Kernels {
   const char* name;
   /// Numerics class: families with the same value have the same bits. "int15", "bf16", "pairs", or
@@ -213,6 +215,8 @@ struct Kernels {
   std::int64_t prefill_heavy_ratio = 0;
 };
 
+/// The table of each family. Calling a function of one that the processor cannot run is a fault of
+/// the process.
 const Kernels& scalar_kernels();
 const Kernels& avx2_kernels();
 const Kernels& avxvnni_kernels();

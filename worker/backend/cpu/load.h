@@ -3,10 +3,12 @@
 
 #include <memory>
 
-#include "worker/backend/backend.h"
+#include "worker/backend/api/backend.h"
 
 namespace holdfast::cpu {
 
+/// Loads a program on the processor: packs its weights, takes KV pages and scratch. Errors: as
+/// backend::load().
 Result<std::unique_ptr<backend::Executor>> load(const model::Program& program,
                                                 const backend::LoadOptions& options);
 

@@ -8,7 +8,7 @@
 #include "shared/gguf/quants.h"
 #include "worker/backend/cpu/family.h"
 #include "worker/backend/cpu/load.h"
-#include "worker/backend/cpu/pack.h"
+#include "worker/weights/pack.h"
 
 namespace holdfast::cpu {
 namespace {

@@ -1,6 +1,6 @@
 // Stands in for worker/backend/opencl where the build found no OpenCL headers.
 
-#include "worker/backend/opencl.h"
+#include "worker/backend/api/opencl.h"
 
 namespace holdfast::opencl {
 namespace {

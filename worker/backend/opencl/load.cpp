@@ -8,13 +8,13 @@
 #include <functional>
 
 #include "worker/backend/cpu/family.h"
-#include "worker/backend/opencl/limits.h"
-#include "worker/backend/opencl/loader.h"
-#include "worker/backend/opencl/mixed.h"
-#include "worker/backend/opencl/pipeline_parallel.h"
-#include "worker/backend/opencl/probe.h"
-#include "worker/backend/opencl/sources.h"
-#include "worker/backend/opencl/tensor_parallel.h"
+#include "worker/backend/opencl/device/limits.h"
+#include "worker/backend/opencl/device/probe.h"
+#include "worker/backend/opencl/device/sources.h"
+#include "worker/backend/opencl/mixed/mixed.h"
+#include "worker/backend/opencl/pipeline/pipeline_parallel.h"
+#include "worker/backend/opencl/single/loader.h"
+#include "worker/backend/opencl/tensor/tensor_parallel.h"
 
 namespace holdfast::opencl {
 

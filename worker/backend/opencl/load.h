@@ -1,8 +1,8 @@
 #pragma once
 // Loading through a given table of functions; production code calls opencl::load().
 
-#include "worker/backend/opencl.h"
-#include "worker/backend/opencl/api.h"
+#include "worker/backend/api/opencl.h"
+#include "worker/backend/opencl/device/api.h"
 
 namespace holdfast::opencl {
 

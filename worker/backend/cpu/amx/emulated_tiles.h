@@ -8,6 +8,7 @@ namespace holdfast::cpu::amx {
 using avx512::I;
 using avx512::V;
 
+/// AMX's tiles by AVX-512, for processors without them: the same bits.
 class EmulatedTiles {
  public:
   void configure(int first, int second) {

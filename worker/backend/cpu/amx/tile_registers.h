@@ -13,6 +13,7 @@ struct TileConfig {
 };
 static_assert(sizeof(TileConfig) == 64);
 
+/// The tiles of the processor. Each thread has its own.
 class TileRegisters {
  public:
   static HOLDFAST_INLINE_METHOD void configure(const TileConfig& config) {

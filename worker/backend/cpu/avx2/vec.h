@@ -17,12 +17,15 @@ namespace holdfast::cpu::HOLDFAST_YMM_FAMILY {
 #define HOLDFAST_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/// Floats: lanes 0 to 7, and 8 to 15. scalar/vec.h has the meaning.
 struct V {
   __m256 lo, hi;
 };
+/// Words: 0 to 7, and 8 to 15. scalar/vec.h has the meaning.
 struct I {
   __m256i lo, hi;
 };
+/// A table of floats in memory. scalar/vec.h has the meaning.
 struct Table {
   const float* values;
 };
@@ -33,6 +36,7 @@ inline constexpr int kTileWide = 1;
 inline constexpr int kQueries = 4;
 inline constexpr int kPageWide = 1;
 
+/// Arithmetic of floats. scalar/vec.h has the meaning.
 HOLDFAST_INLINE float fma1(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }
@@ -87,6 +91,7 @@ HOLDFAST_INLINE V first_lanes(V v, int n, V other) {
           _mm256_blendv_ps(other.hi, v.hi, _mm256_castsi256_ps(_mm256_cmpgt_epi32(limit, high)))};
 }
 
+/// Words and codes. scalar/vec.h has the meaning.
 HOLDFAST_INLINE I load_int(const void* p) {
   const __m256i* at = static_cast<const __m256i*>(p);
   return {_mm256_loadu_si256(at), _mm256_loadu_si256(at + 1)};
@@ -158,6 +163,7 @@ HOLDFAST_INLINE V code_float(I a, Table) {
   if constexpr (n + bits == 32) return to_float(shr<n>(a));
   return to_float(and_int(shr<n>(a), (1u << bits) - 1));
 }
+/// Words that become bytes. scalar/vec.h has the meaning.
 HOLDFAST_INLINE I zero_int() {
   return {_mm256_setzero_si256(), _mm256_setzero_si256()};
 }
@@ -296,6 +302,7 @@ HOLDFAST_INLINE I dot_end(I t, I part) {
           _mm256_add_epi32(t.hi, _mm256_madd_epi16(part.hi, ones))};
 }
 #endif
+/// Bytes, halves and other short floats. scalar/vec.h has the meaning.
 HOLDFAST_INLINE I widen(const std::uint8_t* p) {
   const __m128i* low = reinterpret_cast<const __m128i*>(p);
   const __m128i* high = reinterpret_cast<const __m128i*>(p + 8);

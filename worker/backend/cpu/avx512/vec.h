@@ -14,6 +14,7 @@ namespace holdfast::cpu::avx512 {
 
 using V = __m512;
 using I = __m512i;
+/// A table of floats in two registers. scalar/vec.h has the meaning.
 struct Table {
   __m512 low, high;  // entries 0..15, 16..31
 };
@@ -24,6 +25,7 @@ inline constexpr int kTileWide = 2;
 inline constexpr int kQueries = 8;
 inline constexpr int kPageWide = 2;
 
+/// Arithmetic of floats. scalar/vec.h has the meaning.
 HOLDFAST_INLINE float fma1(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }
@@ -84,10 +86,12 @@ struct AddLanes {
   HOLDFAST_INLINE_METHOD __m256 operator()(__m256 a, __m256 b) const { return _mm256_add_ps(a, b); }
   HOLDFAST_INLINE_METHOD __m128 operator()(__m128 a, __m128 b) const { return _mm_add_ps(a, b); }
 };
+/// The greater ones of two halves, for fold_lanes(); AddLanes their sums.
 struct MaxLanes {
   HOLDFAST_INLINE_METHOD __m256 operator()(__m256 a, __m256 b) const { return _mm256_max_ps(a, b); }
   HOLDFAST_INLINE_METHOD __m128 operator()(__m128 a, __m128 b) const { return _mm_max_ps(a, b); }
 };
+/// Sum and maximum of all lanes. lanes.inc has the meaning.
 HOLDFAST_INLINE float lane_sum(V v) {
   return fold_lanes(v, AddLanes());
 }
@@ -118,6 +122,7 @@ HOLDFAST_INLINE V scale_below(V p, V shifted, V c) {
   return _mm512_maskz_scalef_ps(some, p, n);
 }
 
+/// Words and codes. scalar/vec.h has the meaning.
 HOLDFAST_INLINE I load_int(const void* p) {
   return _mm512_loadu_si512(p);
 }
@@ -185,6 +190,7 @@ HOLDFAST_INLINE V code_float(I a, Table t) {
     return _mm512_cvtepi32_ps(_mm512_shuffle_epi8(a, shuffle));
   }
 }
+/// Words that become floats and bytes. scalar/vec.h has the meaning.
 HOLDFAST_INLINE V to_float(I a) {
   return _mm512_cvtepi32_ps(a);
 }
@@ -232,6 +238,7 @@ inline constexpr int kInt8BlocksAtOnce = 4;  // blocks that are encoded together
 inline constexpr int kChainsAlone = 12;
 template <int bits>
 inline constexpr int kDotRun = 8;
+/// Products of bytes. scalar/vec.h has the meaning.
 HOLDFAST_INLINE I signed_codes(I a) {
   return _mm512_xor_si512(a, set1_int(0x80808080u));
 }
@@ -275,9 +282,11 @@ class RowFour {
   const std::int8_t* p_;
   I four_;
 };
+/// Ends a sum. scalar/vec.h has the meaning.
 HOLDFAST_INLINE I dot_end(I, I part) {
   return part;
 }
+/// Bytes, halves and other short floats. scalar/vec.h has the meaning.
 HOLDFAST_INLINE __m128i load_bytes(const std::uint8_t* p) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
 }

@@ -20,6 +20,7 @@ class NoSubnormals {
   unsigned before_;
 };
 
+/// VDPBF16PS and its rounding by AVX-512, for processors without them: the same bits.
 struct EmulatedPairs {
   static I round(V low, V high) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(round_half(low)), round_half(high), 1);

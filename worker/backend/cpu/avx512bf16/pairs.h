@@ -12,6 +12,7 @@ namespace holdfast::cpu::avx512bf16 {
 using avx512::I;
 using avx512::V;
 
+/// VDPBF16PS and its rounding as the processor does them.
 struct HardPairs {
   /// Words 0 to 15 are `low` as bfloat16, 16 to 31 `high`: to the nearest even, subnormals to zero.
   static HOLDFAST_INLINE_METHOD I round(V low, V high) {

@@ -11,6 +11,7 @@ namespace holdfast::cpu::avxvnni {
 
 #define HOLDFAST_DOTS_BY_WORDS 0
 inline constexpr int kSignedBias = 128;  // VPDPBUSD takes unsigned codes
+/// Codes of 8 bits, kSignedBias added. scalar/vec.h has the meaning.
 HOLDFAST_INLINE I signed_codes(I a) {
   const __m256i bias = _mm256_set1_epi8(-128);
   return {_mm256_xor_si256(a.lo, bias), _mm256_xor_si256(a.hi, bias)};
@@ -19,6 +20,7 @@ template <int bits>
 inline constexpr int kDotSmallBatchRows = 8;  // most rows with weights in registers
 template <int bits>
 inline constexpr int kDotRun = 8;
+/// Products of bytes. scalar/vec.h has the meaning.
 HOLDFAST_INLINE I dot_begin(I t) {
   return t;
 }

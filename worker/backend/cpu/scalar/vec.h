@@ -10,9 +10,11 @@ namespace holdfast::cpu::scalar {
 #define HOLDFAST_INLINE_METHOD __attribute__((noinline))
 #define HOLDFAST_UNROLL
 
+/// Sixteen floats.
 struct V {
   float f[16];
 };
+/// Sixteen words of 32 bits: integers, or codes of weights.
 struct I {
   std::uint32_t u[16];
 };
@@ -23,6 +25,7 @@ inline constexpr int kTileWide = 1;     // panels of a register tile
 inline constexpr int kQueries = 1;      // queries that share loads of an attention page
 inline constexpr int kPageWide = 1;     // vectors of a page that are loaded together
 
+/// The lanes f(0) to f(15).
 template <class F>
 inline V each(F f) {
   V r;
@@ -36,24 +39,31 @@ inline I each_int(F f) {
   return r;
 }
 
+/// a * b + c, rounded once, of one float.
 HOLDFAST_INLINE float fma1(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }
+/// All lanes 0.
 HOLDFAST_INLINE V zero() {
   return each([](int) { return 0.0f; });
 }
+/// All lanes x.
 HOLDFAST_INLINE V set1(float x) {
   return each([=](int) { return x; });
 }
+/// Sixteen floats from p, at any address.
 HOLDFAST_INLINE V load(const float* p) {
   return each([=](int i) { return p[i]; });
 }
+/// Sixteen floats to p, at any address.
 HOLDFAST_INLINE void store(float* p, const V& v) {
   std::memcpy(p, v.f, sizeof v.f);
 }
+/// By lane: a * b + c, rounded once.
 HOLDFAST_INLINE V fma(const V& a, const V& b, const V& c) {
   return each([&](int i) { return __builtin_fmaf(a.f[i], b.f[i], c.f[i]); });
 }
+/// By lane, rounded to the nearest even: the sum; then difference, product, quotient.
 HOLDFAST_INLINE V add(const V& a, const V& b) {
   return each([&](int i) { return a.f[i] + b.f[i]; });
 }
@@ -86,11 +96,13 @@ HOLDFAST_INLINE V first_lanes(const V& v, int n, const V& other) {
   return each([&](int i) { return i < n ? v.f[i] : other.f[i]; });
 }
 
+/// Sixteen words from p, at any address.
 HOLDFAST_INLINE I load_int(const void* p) {
   I r;
   std::memcpy(r.u, p, sizeof r.u);
   return r;
 }
+/// The bits of the floats; floats() is the way back.
 HOLDFAST_INLINE I bits(const V& v) {
   I r;
   std::memcpy(r.u, v.f, sizeof r.u);
@@ -101,18 +113,22 @@ HOLDFAST_INLINE V floats(const I& v) {
   std::memcpy(r.f, v.u, sizeof r.f);
   return r;
 }
+/// All words x.
 HOLDFAST_INLINE I set1_int(std::uint32_t x) {
   return each_int([=](int) { return x; });
 }
+/// By word, modulo 2^32: sum, then difference.
 HOLDFAST_INLINE I add_int(const I& a, const I& b) {
   return each_int([&](int i) { return a.u[i] + b.u[i]; });
 }
 HOLDFAST_INLINE I sub_int(const I& a, const I& b) {
   return each_int([&](int i) { return a.u[i] - b.u[i]; });
 }
+/// By word: a and m.
 HOLDFAST_INLINE I and_int(const I& a, std::uint32_t m) {
   return each_int([&](int i) { return a.u[i] & m; });
 }
+/// By word: shifted left, right with zeros, right with the sign, by n bits.
 template <int n>
 HOLDFAST_INLINE I shl(const I& a) {
   return each_int([&](int i) { return a.u[i] << n; });
@@ -140,6 +156,7 @@ HOLDFAST_INLINE I clean(const I& a) {
 struct Table {
   const float* values;
 };
+/// The table of 2^bits floats from p.
 template <int bits>
 HOLDFAST_INLINE Table load_table(const float* p) {
   return {p};
@@ -154,6 +171,7 @@ template <int bits, int n>
 HOLDFAST_INLINE V code_float(const I& a, const Table&) {
   return each([&](int i) { return static_cast<float>(a.u[i] >> n & ((1 << bits) - 1)); });
 }
+/// Sixteen bytes from p as floats: with sign, without, their low and their high halves.
 HOLDFAST_INLINE V signed_bytes(const std::uint8_t* p) {
   return each([=](int i) { return static_cast<float>(static_cast<std::int8_t>(p[i])); });
 }
@@ -167,12 +185,15 @@ HOLDFAST_INLINE V high_nibbles(const std::uint8_t* p) {
   return each([=](int i) { return static_cast<float>(p[i] >> 4); });
 }
 
+/// The words, which have a sign, as floats.
 HOLDFAST_INLINE V to_float(const I& a) {
   return each([&](int i) { return static_cast<float>(static_cast<std::int32_t>(a.u[i])); });
 }
+/// All words 0.
 HOLDFAST_INLINE I zero_int() {
   return {};
 }
+/// Sixteen words to p, at any address.
 HOLDFAST_INLINE void store_int(void* p, const I& a) {
   std::memcpy(p, a.u, sizeof a.u);
 }
@@ -189,12 +210,14 @@ HOLDFAST_INLINE I round_int(const V& v) {
 HOLDFAST_INLINE void store_bytes(std::int8_t* p, const I& a) {
   for (int i = 0; i < 16; ++i) p[i] = static_cast<std::int8_t>(a.u[i]);
 }
+/// True if no lane is NaN or infinite.
 HOLDFAST_INLINE bool finite_lanes(const V& v) {
   for (int i = 0; i < 16; ++i) {
     if (!__builtin_isfinite(v.f[i])) return false;
   }
   return true;
 }
+/// The sums of the words of a and of b, modulo 2^32.
 HOLDFAST_INLINE void lane_sums_int(const I& a, const I& b, std::int32_t (&sums)[2]) {
   sums[0] = sums[1] = 0;
   for (int i = 0; i < 16; ++i) {
@@ -220,6 +243,7 @@ inline constexpr int kInt8BlocksAtOnce = 1;      // blocks that are encoded toge
 inline constexpr int kChainsAlone = 1;
 template <int bits>
 inline constexpr int kDotRun = 8;
+/// Codes of 8 bits as they are multiplied, kSignedBias added.
 HOLDFAST_INLINE I signed_codes(const I& a) {
   return a;
 }
@@ -239,9 +263,11 @@ HOLDFAST_INLINE I four_bytes(const std::int8_t* p) {
   std::memcpy(&four, p, 4);
   return set1_int(four);
 }
+/// Begins a sum from t.
 HOLDFAST_INLINE I dot_begin(const I& t) {
   return t;
 }
+/// Adds the four products of bytes of each word: codes of `bits` bits times signed x.
 template <int bits>
 HOLDFAST_INLINE I dot_step(const I& part, const I& codes, const I& x) {
   return each_int([&](int i) {
@@ -255,10 +281,12 @@ HOLDFAST_INLINE I dot_step(const I& part, const I& codes, const I& x) {
     return static_cast<std::uint32_t>(sum);
   });
 }
+/// Returns the sum that `part` has become.
 HOLDFAST_INLINE I dot_end(const I&, const I& part) {
   return part;
 }
 
+/// The value of a half, which is exact; NaN turns quiet.
 HOLDFAST_INLINE float half_to_float(std::uint16_t h) {
   const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000) << 16;
   const std::uint32_t rest = h & 0x7fff;

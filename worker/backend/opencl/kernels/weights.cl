@@ -1,5 +1,5 @@
 // Packed weights to floats, and sums of their products, for one format. Its layout
-// (worker/backend/cpu/layout.h) comes as macros; the names of its functions end with its number in
+// (worker/weights/layout.h) comes as macros; the names of its functions end with its number in
 // the program, FORMAT: OF(f). A panel holds 16 rows; an item has one of them, or (WIDE_LANES) all.
 
 // a and b of weight = code * a + b, from a group's d and m, its scale and its minimum, where the

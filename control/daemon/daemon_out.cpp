@@ -1,0 +1,138 @@
+// Turns effects into messages, after the commit that justifies them.
+#include "control/daemon/daemon.h"
+
+#include "control/core/admission.h"
+#include "control/endpoints/names.h"
+#include "control/operator/db_documents.h"
+#include "shared/base/crash_point.h"
+#include "shared/base/log_fields.h"
+#include "shared/wire/frame.h"
+
+namespace holdfast::daemon {
+namespace {
+
+/// Passes the crash point of a message that has left.
+void pass_sent_point(const wire::Message& message) {
+  if (std::holds_alternative<wire::Accepted>(message)) {
+    crash_point(CrashPoint::kDaemonSentAccepted);
+  } else if (std::holds_alternative<wire::Adopt>(message)) {
+    crash_point(CrashPoint::kDaemonSentAdopt);
+  } else if (std::holds_alternative<wire::Dispatch>(message)) {
+    crash_point(CrashPoint::kDaemonSentDispatch);
+  } else if (std::holds_alternative<wire::Event>(message)) {
+    crash_point(CrashPoint::kDaemonSentEvent);
+  } else if (std::holds_alternative<wire::Ack>(message)) {
+    crash_point(CrashPoint::kDaemonSentAck);
+  } else if (std::holds_alternative<wire::Fin>(message)) {
+    crash_point(CrashPoint::kDaemonSentFin);
+  } else if (std::holds_alternative<wire::Refused>(message)) {
+    crash_point(CrashPoint::kDaemonSentRefused);
+  }
+}
+
+}  // namespace
+
+Result<void> Daemon::release() {
+  HOLDFAST_CHECKED(commit_loop_->release());
+  for (const Deferral& d : std::exchange(deferred_, {})) {
+    answer_op(d.peer, d.tag, d.verb, d.args, d.tenant);
+  }
+  outbox_waits_ = false;
+  for (RouterEndpoint& router : routers_) {
+    outbox_waits_ = router.flush() || outbox_waits_;
+    for (const core::PeerId peer : router.take_gone()) {
+      roles_.erase(peer);
+      gone_.push_back(peer);
+    }
+  }
+  return {};
+}
+
+wire::SendStatus Daemon::send(core::PeerId to, wire::Message message) {
+  const auto role = roles_.find(to);
+  if (role == roles_.end()) return wire::SendStatus::kGone;
+  // A client whose socket is full asks again; workers and helpers have an outbox.
+  const wire::SendStatus status =
+      routers_[static_cast<std::size_t>(role->second)].send(to, wire::encode(message));
+  if (status != wire::SendStatus::kFull && crash_points_armed()) pass_sent_point(message);
+  return status;
+}
+
+void Daemon::answer(const core::SendOpResult& result) {
+  if (result.ok) {
+    answer_op(result.to, result.tag, result.verb, result.key);
+  } else {
+    (void)send(result.to, wire::OpResult{result.tag, false, result.refusal, {}, {}});
+  }
+}
+
+void Daemon::note(const core::Note& note) {
+  std::vector<log::Field> fields;
+  for (const auto& [key, value] : note.fields) fields.emplace_back(key, value);
+  log::write_fields(note.alarm ? log::Level::kWarn : log::Level::kInfo, note.event, fields);
+}
+
+void Daemon::fill_token_bytes(const std::string& model_sha, wire::Event& event) {
+  detokenizers_->fill(model_sha, event);
+}
+
+std::string Daemon::new_request_id() {
+  return daemon::new_request_id(clock_.wall_ms());
+}
+
+std::uint64_t Daemon::new_seed() {
+  return random_u64();
+}
+
+std::string Daemon::body_hash(wire::Submit& submit) {
+  return daemon::body_hash(submit);
+}
+
+void Daemon::begin_backup(core::PeerId peer, const wire::Op& op) {
+  const auto refuse = [&](const Error& error) {
+    (void)send(peer, wire::OpResult{op.tag, false, core::refuse(error.code, error.what), {}, {}});
+  };
+  const auto path = path_argument(op);
+  if (!path) return refuse(path.error());
+  auto backup = store_->begin_backup(path.value());
+  if (!backup) return refuse(backup.error());
+  backups_.push_back({peer, op.tag, std::move(backup).value()});
+}
+
+void Daemon::step_backups() {
+  for (std::size_t i = 0; i < backups_.size();) {
+    BackupJob& job = backups_[i];
+    const Result<bool> done = job.backup->step();
+    if (done && !*done) {
+      ++i;
+      continue;
+    }
+    wire::OpResult answer{job.tag, done.has_value(), {}, {}, {}};
+    if (done) {
+      answer.result = backup_document(job.backup->report());
+    } else {
+      answer.refusal = core::refuse(done.error().code, done.error().what);
+    }
+    (void)send(job.peer, answer);
+    backups_.erase(backups_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+void Daemon::answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
+                       const std::string& key, const std::string& tenant) {
+  const auto refuse = [&](const Error& error) {
+    (void)send(peer, wire::OpResult{tag, false, core::refuse(error.code, error.what), {}, {}});
+  };
+  if (verb == "objects.get") {
+    auto reply = Objects::render(verb, key, *store_, tenant);
+    if (!reply) return refuse(reply.error());
+    (void)send(peer,
+               wire::OpResult{tag, true, {}, std::move(reply->document), std::move(reply->bytes)});
+    return;
+  }
+  auto text = render_op(verb, key, commit_loop_->machine(), *store_, facts(), tenant);
+  if (!text) return refuse(text.error());
+  (void)send(peer, wire::OpResult{tag, true, {}, std::move(text).value(), {}});
+}
+
+}  // namespace holdfast::daemon

@@ -1,0 +1,36 @@
+#pragma once
+// The command line of holdfast-gateway.
+
+#include <string>
+#include <vector>
+
+#include "control/gateway/http/cors.h"
+#include "control/gateway/http/server.h"
+#include "shared/base/result.h"
+
+namespace holdfast::gateway {
+
+/// The settings of the process.
+struct Options {
+  std::string state;  // directory with the daemon's sockets
+  std::string http = "127.0.0.1:8080";
+  int http_fd = -1;  // HOLDFAST_HTTP_FD
+  int threads = 2;
+  std::chrono::milliseconds daemon_wait{10'000};  // while it is down; then 503
+  ServerLimits limits;
+  Cors cors;
+  std::shared_ptr<TlsIdentity> tls;    // nullptr: plain HTTP
+  std::vector<std::string> tls_files;  // reloaded when they are replaced
+  std::int64_t memory_bytes = 0;       // bound of the process; 0: memory_for(limits)
+  bool check = false;                  // only check these options
+};
+
+/// Returns the default memory bound in bytes: every upload twice, as its buffer grows, plus 256 MiB
+/// for the rest.
+std::int64_t memory_for(const ServerLimits& limits);
+
+/// Reads argv and the environment (HOLDFAST_STATE, HOLDFAST_HTTP_FD). Fails with kUsage and a
+/// one-line reason. `exit_code` >= 0: nothing more to do (--help was printed).
+Result<Options> read_options(int argc, char** argv, int* exit_code);
+
+}  // namespace holdfast::gateway

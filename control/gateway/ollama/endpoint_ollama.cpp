@@ -1,0 +1,218 @@
+// Ollama's API: its chat, generate and embed, and what it tells of models and of itself. What it
+// has to change models (pull, create, delete …) is refused with the verb that does it here.
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/common/endpoints.h"
+#include "control/gateway/common/post_generation.h"
+#include "control/gateway/http/errors.h"
+#include "control/gateway/http/json_fields.h"
+#include "control/gateway/ollama/ollama_body.h"
+#include "control/gateway/ollama/ollama_stream.h"
+#include "shared/base/iso_time.h"
+#include "shared/base/json_text.h"
+#include "shared/base/version.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// Programs ask for a version of Ollama to learn what its API has. This is that of the API that is
+/// spoken here.
+constexpr const char* kApiVersion = "0.13.0";
+
+Response json_response(const json& body) {
+  Response response;
+  response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  return response;
+}
+
+/// True if the caller may see hashes of files.
+bool sees_hashes(const Request& request) {
+  return client::AllTenants::of(request.from).has_value();
+}
+
+/// Where the file's hash may not be seen, one of the name: programs tell models apart by it.
+std::string digest_of(const json& model, const Request& request) {
+  if (sees_hashes(request)) return model.value("sha", std::string());
+  return hash_bytes("model name", model.value("name", std::string()));
+}
+
+json details_of(const json& model) {
+  const std::string family = model.value("architecture", std::string());
+  return {{"parent_model", ""},   {"format", "gguf"},
+          {"family", family},     {"families", json::array({family})},
+          {"parameter_size", ""}, {"quantization_level", ""}};
+}
+
+/// A model in the lists of /api/tags and /api/ps.
+json listed(const json& model, const Request& request) {
+  const std::string name = model.value("name", std::string());
+  return {{"name", name},
+          {"model", name},
+          {"size", model.value("size_bytes", std::int64_t{0})},
+          {"digest", digest_of(model, request)},
+          {"details", details_of(model)}};
+}
+
+json capabilities_of(const json& model) {
+  if (model.value("makes", std::string()) == "vectors") return json::array({"embedding"});
+  json out = json::array({"completion"});
+  const chat::OutputKind kind = chat::read_output(model.value("output", std::string()));
+  if (kind.format != chat::ToolFormat::kNone) out.push_back("tools");
+  if (kind.reasoning) out.push_back("thinking");
+  return out;
+}
+
+using Show = std::function<Response(const json& models)>;
+
+/// Asks the daemon for its models and answers with what `show` makes of the list.
+void with_models(Context& context, const ExchangePtr& exchange, Show show) {
+  if (context.operating == nullptr) {
+    return exchange->respond(error_response(503, "the daemon's models cannot be read"));
+  }
+  const auto answer = [exchange, show = std::move(show)](client::Answer<std::string> got) {
+    exchange->post([exchange, show, got = std::move(got)] {
+      if (const auto* failure = std::get_if<client::Failure>(&got)) {
+        return exchange->respond(error_response(*failure));
+      }
+      json models = try_parse_json<json>(std::get<std::string>(got));
+      if (models.is_object() && models.contains("models")) models = models["models"];
+      exchange->respond(show(models.is_array() ? models : json::array()));
+    });
+  };
+  context.operating->op_async(client::AllTenants::local(), "models.list", "{}", answer);
+}
+
+Response model_document(const json& model) {
+  const std::string family = model.value("architecture", std::string());
+  json info = {{"general.architecture", family},
+               {family + ".context_length", model.value("context", std::int64_t{0})},
+               {family + ".vocab_size", model.value("vocab", std::int64_t{0})}};
+  return json_response({{"license", ""},
+                        {"modelfile", ""},
+                        {"parameters", ""},
+                        {"template", ""},
+                        {"details", details_of(model)},
+                        {"model_info", std::move(info)},
+                        {"capabilities", capabilities_of(model)},
+                        {"modified_at", iso_time(model.value("created_ms", std::int64_t{0}))}});
+}
+
+Response unknown_model(const std::string& name) {
+  wire::Refusal refusal;
+  refusal.code = Errc::kModelNotFound;
+  refusal.message = "'" + name + "' is not registered (GET /api/tags lists the models)";
+  return error_response(refusal, "model");
+}
+
+/// Answers a chat or generate without content: its model is loaded.
+bool answer_load(Context& context, const ExchangePtr& exchange, bool chat) {
+  json body;
+  FieldError error;
+  if (!parse_json_object(exchange->request().body, &body, &error)) return false;
+  if (!is_ollama_load(body, chat)) return false;
+  const json keep_alive = body.value("keep_alive", json());
+  if (keep_alive == 0 || keep_alive == "0" || keep_alive == "0s") {
+    exchange->respond(error_response(
+        400, "models are unloaded when their memory is wanted, or by `holdfast models unload`"));
+    return true;
+  }
+  post_generation(context, exchange, parse_ollama_load, [chat](const wire::RequestInfo&) {
+    return std::make_shared<OllamaLoaded>(chat);
+  });
+  return true;
+}
+
+}  // namespace
+
+void get_ollama_root(Context&, ExchangePtr exchange, const Captures&) {
+  Response response;
+  response.content_type = "text/plain; charset=utf-8";
+  response.body = "Holdfast is running";
+  exchange->respond(std::move(response));
+}
+
+void get_ollama_version(Context&, ExchangePtr exchange, const Captures&) {
+  exchange->respond(json_response({{"version", kApiVersion}, {"holdfast", kVersion}}));
+}
+
+void get_ollama_tags(Context& context, ExchangePtr exchange, const Captures&) {
+  with_models(context, exchange, [exchange](const json& models) {
+    json list = json::array();
+    for (const json& model : models) {
+      json one = listed(model, exchange->request());
+      one["modified_at"] = iso_time(model.value("created_ms", std::int64_t{0}));
+      list.push_back(std::move(one));
+    }
+    return json_response({{"models", std::move(list)}});
+  });
+}
+
+void get_ollama_ps(Context& context, ExchangePtr exchange, const Captures&) {
+  with_models(context, exchange, [exchange](const json& models) {
+    json list = json::array();
+    for (const json& model : models) {
+      if (model.value("state", std::string()) != "ready") continue;
+      json one = listed(model, exchange->request());
+      // No time: a model stays until its memory is wanted.
+      one["expires_at"] = "9999-12-31T23:59:59Z";
+      one["size_vram"] = 0;
+      one["context_length"] = model.value("context", std::int64_t{0});
+      list.push_back(std::move(one));
+    }
+    return json_response({{"models", std::move(list)}});
+  });
+}
+
+void post_ollama_show(Context& context, ExchangePtr exchange, const Captures&) {
+  json body;
+  FieldError error;
+  if (!parse_json_object(exchange->request().body, &body, &error)) {
+    return exchange->respond(error_response(error));
+  }
+  Fields fields(body);
+  std::string name;
+  for (const char* member : {"model", "name"}) {
+    if (name.empty()) fields.text(member, &name);
+  }
+  if (name.empty()) fields.fail("model", "is required: the name of a model (GET /api/tags)");
+  if (fields.error()) return exchange->respond(error_response(*fields.error()));
+  with_models(context, exchange, [name](const json& models) {
+    for (const std::string& candidate : {name, without_latest(name)}) {
+      for (const json& model : models) {
+        if (model.value("name", std::string()) == candidate) return model_document(model);
+      }
+    }
+    return unknown_model(name);
+  });
+}
+
+void post_ollama_chat(Context& context, ExchangePtr exchange, const Captures&) {
+  if (answer_load(context, exchange, true)) return;
+  post_generation(context, exchange, parse_ollama_chat);
+}
+
+void post_ollama_generate(Context& context, ExchangePtr exchange, const Captures&) {
+  if (answer_load(context, exchange, false)) return;
+  post_generation(context, exchange, parse_ollama_generate);
+}
+
+void post_ollama_embed(Context& context, ExchangePtr exchange, const Captures&) {
+  post_generation(context, exchange, parse_ollama_embed);
+}
+
+void post_ollama_embeddings(Context& context, ExchangePtr exchange, const Captures&) {
+  post_generation(context, exchange, parse_ollama_embeddings);
+}
+
+void refuse_ollama_change(Context&, ExchangePtr exchange, const Captures&) {
+  exchange->respond(error_response(
+      501,
+      "models are added and removed by the operator: `holdfast models add NAME FILE`, "
+      "`holdfast models remove NAME`"));
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,76 @@
+// The list of models, in OpenAI's shape with members of our own.
+
+#include <nlohmann/json.hpp>
+
+#include "control/gateway/common/endpoints.h"
+#include "control/gateway/http/errors.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+using Models = std::vector<wire::ModelInfo>;
+
+json model_json(const wire::ModelInfo& model) {
+  json out;
+  out["id"] = model.name;
+  out["object"] = "model";
+  out["created"] = model.created_ms / 1000;
+  out["owned_by"] = "holdfast";
+  out["state"] = model.state;
+  if (!model.reason.empty()) out["reason"] = model.reason;
+  out["architecture"] = model.architecture;
+  out["context"] = model.context;
+  out["max_model_len"] = model.context;  // the name in vLLM's API
+  out["chat"] = model.chat;
+  if (!model.sha.empty()) out["sha256"] = model.sha;  // hidden from some keys
+  if (!model.alias_of.empty()) out["alias_of"] = model.alias_of;
+  return out;
+}
+
+Response json_response(const json& body) {
+  Response response;
+  response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
+  return response;
+}
+
+/// Asks the daemon and answers with what `show` makes of the models.
+void with_models(Context& context, const ExchangePtr& exchange,
+                 std::function<Response(const Models&)> show) {
+  const client::Caller caller = caller_of(exchange->request());
+  context.client.models_async(caller,
+                              [exchange, show = std::move(show)](client::Answer<Models> answer) {
+                                exchange->post([exchange, show, answer = std::move(answer)] {
+                                  if (const auto* failure = std::get_if<client::Failure>(&answer)) {
+                                    return exchange->respond(error_response(*failure));
+                                  }
+                                  exchange->respond(show(std::get<0>(answer)));
+                                });
+                              });
+}
+
+}  // namespace
+
+void get_models(Context& context, ExchangePtr exchange, const Captures&) {
+  with_models(context, exchange, [](const Models& models) {
+    json body;
+    body["object"] = "list";
+    body["data"] = json::array();
+    for (const wire::ModelInfo& model : models) body["data"].push_back(model_json(model));
+    return json_response(body);
+  });
+}
+
+void get_model(Context& context, ExchangePtr exchange, const Captures& captures) {
+  with_models(context, exchange, [name = captures[0]](const Models& models) {
+    for (const wire::ModelInfo& model : models) {
+      if (model.name == name) return json_response(model_json(model));
+    }
+    wire::Refusal refusal;
+    refusal.code = Errc::kModelNotFound;
+    refusal.message = "model '" + name + "' is not registered (GET /v1/models lists them)";
+    return error_response(refusal, "model");
+  });
+}
+
+}  // namespace holdfast::gateway

@@ -1,0 +1,277 @@
+// Reads the arguments of operator verbs. operator_render.cpp has their answers.
+#include "control/operator/operator_verbs.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "shared/base/json_text.h"
+
+namespace holdfast::daemon {
+namespace {
+
+using nlohmann::json;
+
+wire::Refusal usage(const std::string& verb, const std::string& why) {
+  return core::refuse(Errc::kUsage, verb + ": " + why);
+}
+
+/// Reads members by type: one of another type is the caller's mistake, not a default.
+struct Args {
+  const json& j;
+  std::string wrong;  // first field of the wrong type
+  std::string text(const char* key) {
+    const auto it = j.find(key);
+    if (it == j.end() || it->is_null()) return {};
+    if (it->is_string()) return it->get<std::string>();
+    if (it->is_object()) return it->dump();  // options may be given as an object
+    wrong = wrong.empty() ? std::string(key) + ": expected a text" : wrong;
+    return {};
+  }
+  std::int64_t integer(const char* key, std::int64_t fallback, std::int64_t low,
+                       std::int64_t high) {
+    const auto it = j.find(key);
+    if (it == j.end() || it->is_null()) return fallback;
+    if (it->is_number_integer()) {
+      const auto value = it->get<std::int64_t>();
+      if (value >= low && value <= high) return value;
+    }
+    if (wrong.empty()) {
+      wrong = std::string(key) + ": expected a whole number from " + std::to_string(low) + " to " +
+              std::to_string(high);
+    }
+    return fallback;
+  }
+  bool flag(const char* key) {
+    const auto it = j.find(key);
+    if (it == j.end() || it->is_null()) return false;
+    if (it->is_boolean()) return it->get<bool>();
+    wrong = wrong.empty() ? std::string(key) + ": expected true or false" : wrong;
+    return false;
+  }
+};
+
+OpAction add_model(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpAddModel e;
+  e.peer = peer;
+  e.tag = op.tag;
+  e.name = args.text("name");
+  e.path = args.text("path");
+  e.context = args.integer("context", 0, 0, 1LL << 31);
+  e.slots = static_cast<std::int32_t>(args.integer("slots", 0, 0, 65'536));
+  e.kv_type = args.text("kv_type");
+  e.options = args.text("options");
+  e.load = args.flag("load");
+  return core::Event(std::move(e));
+}
+
+/// requests.move {"id", "priority": "interactive", "normal", "batch" or their numbers 0 to 2}.
+OpAction move_request(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpMove e{peer, op.tag, args.text("id"), wire::PriorityClass::kNormal};
+  const std::string priority = args.text("priority");
+  constexpr const char* kNames[] = {"interactive", "normal", "batch"};
+  for (int i = 0; i < 3; ++i) {
+    if (priority != kNames[i] && priority != std::to_string(i)) continue;
+    e.priority = static_cast<wire::PriorityClass>(i);
+    return core::Event(std::move(e));
+  }
+  return usage(op.verb,
+               "priority: expected interactive, normal or batch, not \"" + priority + "\"");
+}
+
+void add_settings(const json& settings, core::OpConfig& e) {
+  if (!settings.is_object()) return;
+  for (const auto& [name, value] : settings.items()) {
+    e.changes.push_back({name, value.is_string() ? value.get<std::string>() : value.dump()});
+  }
+}
+
+void add_unset_names(const json& names, core::OpConfig& e) {
+  if (!names.is_array()) return;
+  for (const json& name : names) {
+    if (name.is_string()) e.changes.push_back({name.get<std::string>(), std::nullopt});
+  }
+}
+
+/// config.set {"settings": {"name": value, …}}, config.unset {"names": […]}, config.rollback
+/// {"version": N}; "who" names the caller.
+OpAction change_config(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpConfig e{peer, op.tag, op.verb, args.text("who"), {}, {}, op.from_network};
+  if (op.verb == "config.rollback") {
+    e.rollback_to = args.integer("version", 0, 0, 1LL << 53);
+    if (!args.j.contains("version")) return usage(op.verb, "version: expected a number");
+    return core::Event(std::move(e));
+  }
+  if (op.verb == "config.set") add_settings(args.j.value("settings", json::object()), e);
+  if (op.verb == "config.unset") add_unset_names(args.j.value("names", json::array()), e);
+  return core::Event(std::move(e));
+}
+
+OpAction golden(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpGolden e{peer, op.tag, args.text("name"), args.text("class"), {}};
+  const json ids = args.j.value("ids", json::array());
+  for (const json& id : ids) {
+    if (id.is_number_integer()) e.ids.push_back(id.get<core::TokenId>());
+  }
+  if (e.numerics_class.empty() || e.ids.empty() || e.ids.size() != ids.size()) {
+    return usage(op.verb, "class: expected a text, ids: a list of token ids");
+  }
+  return core::Event(std::move(e));
+}
+
+/// models.alias {"name", "to": "MODEL=WEIGHT,…", "when_ready", "who"}; models.alias_remove.
+OpAction change_alias(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpAlias e;
+  e.peer = peer;
+  e.tag = op.tag;
+  e.name = args.text("name");
+  e.who = args.text("who");
+  e.when_ready = args.flag("when_ready");
+  if (op.verb == "models.alias_remove") return core::Event(std::move(e));
+  auto targets = core::parse_targets(args.text("to"));
+  if (!targets) return usage(op.verb, targets.error().what);
+  e.targets = std::move(targets).value();
+  return core::Event(std::move(e));
+}
+
+/// models.canary {"name", "model", "percent", bounds by the names of canary_fields(), "who"};
+/// models.canary_rollback and models.canary_promote {"name", "who"}.
+OpAction change_canary(core::PeerId peer, const wire::Op& op, Args& args) {
+  core::OpCanary e;
+  e.peer = peer;
+  e.tag = op.tag;
+  e.name = args.text("name");
+  e.who = args.text("who");
+  e.model = args.text("model");
+  for (const core::CanaryField& field : core::canary_fields()) {
+    e.settings.*field.field = args.integer(field.name, -1, 0, 1LL << 40);
+  }
+  if (op.verb == "models.canary_rollback") e.end = core::OpCanary::End::kRollBack;
+  if (op.verb == "models.canary_promote") e.end = core::OpCanary::End::kPromote;
+  return core::Event(std::move(e));
+}
+
+OpAction worker_exit(core::PeerId /*peer*/, const wire::Op& /*op*/, Args& args) {
+  core::WorkerExit e;
+  e.pid = args.integer("pid", 0, 0, 1LL << 31);
+  e.status = static_cast<std::int32_t>(args.integer("status", 0, -1024, 1024));
+  e.signal = static_cast<std::int32_t>(args.integer("signal", 0, 0, 128));
+  e.oom = args.flag("oom");
+  if (args.j.contains("step") && args.j["step"].is_array()) {
+    e.step.emplace();
+    for (const json& mark : args.j["step"]) {
+      if (mark.is_string()) {
+        e.step->push_back(std::strtoull(mark.get_ref<const std::string&>().c_str(), nullptr, 16));
+      }
+    }
+  }
+  return core::Event(std::move(e));
+}
+
+OpAction change_model(core::PeerId peer, const wire::Op& op, Args& args) {
+  return core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
+}
+
+OpAction cancel_request(core::PeerId peer, const wire::Op& op, Args& args) {
+  return core::Event(core::OpCancel{peer, op.tag, args.text("id")});
+}
+
+OpAction requeue_request(core::PeerId peer, const wire::Op& op, Args& args) {
+  return core::Event(core::OpRequeue{peer, op.tag, args.text("id")});
+}
+
+OpAction drain_worker(core::PeerId peer, const wire::Op& op, Args& args) {
+  return core::Event(core::OpWorker{peer, op.tag, args.text("key"), op.verb == "workers.drain"});
+}
+
+OpAction pause_queue(core::PeerId peer, const wire::Op& op, Args& /*args*/) {
+  return core::Event(core::OpPause{peer, op.tag, op.verb == "queue.pause"});
+}
+
+OpAction shut_down(core::PeerId /*peer*/, const wire::Op& /*op*/, Args& args) {
+  return core::Event(core::Shutdown{args.integer("limit_ms", 10'000, 0, 86'400'000)});
+}
+
+/// Leaves a question to be answered from what is committed.
+OpAction defer(core::PeerId /*peer*/, const wire::Op& op, Args& /*args*/) {
+  return Deferred{op.verb, op.args};
+}
+
+using VerbReader = OpAction (*)(core::PeerId, const wire::Op&, Args&);
+
+constexpr std::pair<std::string_view, VerbReader> kVerbReaders[] = {
+    {"models.add", add_model},
+    {"models.remove", change_model},
+    {"models.load", change_model},
+    {"models.unload", change_model},
+    {"models.pin", change_model},
+    {"models.unpin", change_model},
+    {"models.verify", change_model},
+    {"models.golden", golden},
+    {"models.alias", change_alias},
+    {"models.alias_remove", change_alias},
+    {"requests.cancel", cancel_request},
+    {"requests.move", move_request},
+    {"requests.requeue", requeue_request},
+    {"workers.drain", drain_worker},
+    {"workers.resume", drain_worker},
+    {"config.set", change_config},
+    {"config.unset", change_config},
+    {"config.rollback", change_config},
+    {"queue.pause", pause_queue},
+    {"queue.resume", pause_queue},
+    {"supervisor.worker_exit", worker_exit},
+    {"shutdown", shut_down},
+    {"status", defer},
+    {"metrics", defer},
+    {"models.list", defer},
+    {"models.show", defer},
+    {"models.aliases", defer},
+    {"models.alias_history", defer},
+    {"workers.list", defer},
+    {"requests.list", defer},
+    {"requests.show", defer},
+    {"queue.stats", defer},
+    {"config.list", defer},
+    {"config.get", defer},
+    {"config.explain", defer},
+    {"config.history", defer},
+    {"config.diff", defer},
+    {"db.stats", defer},
+    {"objects.get", defer},
+    {"objects.list", defer},
+    {"ids.derive", defer},
+};
+
+/// Returns nullptr for a verb that does not exist.
+VerbReader reader_of(std::string_view verb) {
+  if (verb.starts_with("models.canary")) return change_canary;
+  const auto* found = std::ranges::find(kVerbReaders, verb, [](const auto& r) { return r.first; });
+  return found == std::end(kVerbReaders) ? nullptr : found->second;
+}
+
+}  // namespace
+
+std::optional<wire::Refusal> refuse_tenant(const wire::Op& op) {
+  if (op.tenant.empty()) return std::nullopt;
+  for (const char* verb : {"objects.put", "objects.delete", "objects.get", "objects.list",
+                           "ids.derive", "models.tokenize", "models.detokenize"}) {
+    if (op.verb == verb) return std::nullopt;
+  }
+  return core::refuse(Errc::kUnauthorized, op.verb + ": is for operators");
+}
+
+OpAction read_op(core::PeerId peer, const wire::Op& op) {
+  const json j = op.args.empty() ? json::object() : try_parse_json<json>(op.args);
+  if (!j.is_object()) return usage(op.verb, "arguments are not a JSON object");
+  Args args{j, {}};
+  OpAction action = usage(op.verb, "no such verb");
+  if (const auto read = reader_of(op.verb)) action = read(peer, op, args);
+  if (!args.wrong.empty()) return usage(op.verb, args.wrong);
+  return action;
+}
+
+}  // namespace holdfast::daemon

@@ -1,0 +1,53 @@
+#pragma once
+// Operator verbs: JSON arguments in, JSON documents out (schema/protocol.md, "Operator verbs").
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "control/core/machine.h"
+#include "control/store/store.h"
+#include "shared/base/histogram.h"
+
+namespace holdfast::daemon {
+
+/// Facts of the process that status shows next to the machine's.
+struct ProcessFacts {
+  std::string state_dir;
+  std::int64_t pid = 0;
+  std::int64_t started_us = 0;
+  std::int64_t now_us = 0;
+  std::uint64_t commits = 0;
+  std::uint64_t full_commits = 0;
+  Histogram commit_us;  // of groups that wrote something
+  std::uint64_t malformed = 0;
+  struct Child {  // of the supervisor, as its file says
+    std::string role, name;
+    std::int64_t pid = 0;
+    std::int64_t restarts = 0;
+  };
+  std::vector<Child> children;
+};
+
+/// A document to be rendered after the commit of the group.
+struct Deferred {
+  std::string verb;
+  std::string args;
+};
+/// The action of a verb: an event for the machine, a document, or a refusal.
+using OpAction = std::variant<core::Event, Deferred, wire::Refusal>;
+/// Returns the refusal of a verb that is not for tenants (Op::tenant), which may only ask for their
+/// own objects and about a model's vocabulary.
+std::optional<wire::Refusal> refuse_tenant(const wire::Op& op);
+/// Reads a verb's arguments. Unknown verbs and bad arguments are refusals.
+OpAction read_op(core::PeerId peer, const wire::Op& op);
+
+/// Renders the document of a read-only verb, or of a committed change (`key_or_args` names its
+/// subject). `tenant`: the caller; empty: an operator. kUsage, kNotFound and errors of the store.
+Result<std::string> render_op(const std::string& verb, const std::string& key_or_args,
+                              core::Machine& machine, store::Store& store,
+                              const ProcessFacts& facts, const std::string& tenant = {});
+
+}  // namespace holdfast::daemon

@@ -1,0 +1,49 @@
+// Kernel objects for the launches of short steps. They are made at the end of a load: a request
+// never waits for them, and from the first step on only arguments that changed are set.
+
+#include <algorithm>
+#include <set>
+
+#include "worker/backend/opencl/single/executor.h"
+#include "worker/backend/opencl/single/loader.h"
+
+namespace holdfast::opencl {
+
+/// Goes through the program with one token for each of `rows` sequences, without running anything:
+/// for every number of rows another kernel may multiply.
+void OpenclExecutor::prepare(std::int32_t rows) {
+  static constexpr std::int32_t kToken = 0, kPage = 0;
+  backend::Segment segment{&kToken, 1, 0, &kPage};
+  segment.n_logits = rows <= limits_.logit_rows ? 1 : 0;
+  segment.best = segment.n_logits > 0;
+  const std::vector<backend::Segment> segments(static_cast<std::size_t>(rows), segment);
+  plan_batch(segments);
+  spread_for_ = -1;
+  for (std::size_t i = 0; i < ops_.size(); ++i) {
+    queue_.begin_operation(i);
+    run_op(ops_[i]);
+  }
+  queue_.end_operations();
+  tokens_.clear();
+  segments_ = nullptr;
+}
+
+/// kModelFailed: the driver refuses an argument.
+Result<void> Loader::prepare_launches() {
+  if (!shape_.causal) return {};  // its steps are long
+  const backend::Limits& l = options_.limits;
+  const std::int32_t most = std::min(l.batch_segments, l.batch_tokens);
+  to_.queue_.prepare(true);
+  std::set<std::int32_t> counts;  // of rows, for each of which another kernel may be the right one
+  for (const int rows : kRowsOfMatrix) counts.insert(std::min<std::int32_t>(rows, most));
+  for (const int rows : kRowsShared) counts.insert(std::min<std::int32_t>(rows, most));
+  for (const std::int32_t rows : counts) to_.prepare(rows);
+  to_.queue_.prepare(false);
+  const cl_int status = to_.queue_.wait();
+  if (status == CL_SUCCESS) return {};
+  return refuse_load(
+      Errc::kModelFailed,
+      "prepare launches on " + to_.device_context_->device().name + ": " + status_text(status));
+}
+
+}  // namespace holdfast::opencl
