@@ -18,6 +18,7 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/standard_files.h"
+#include "shared/base/state_dir.h"
 #include "shared/base/version.h"
 #include "shared/sandbox/report.h"
 #include "shared/sandbox/rights.h"
@@ -76,8 +77,7 @@ Result<Arguments> read_arguments(int argc, char** argv) {
   holdfast::daemon::DaemonOptions& options = arguments.daemon;
   std::vector<std::string> assignments;
   std::string file;
-  const char* state = std::getenv("HOLDFAST_STATE");
-  options.state_dir = state != nullptr ? state : "./holdfast-state";
+  options.state_dir = holdfast::default_state_dir();
   const std::map<std::string_view, std::string*> texts = {{"--state", &options.state_dir},
                                                           {"--config-file", &file},
                                                           {"--op", &arguments.op.verb},

@@ -1,5 +1,6 @@
 # What `cmake --install` puts where, by component: `runtime` (programs, manual pages, completion, unit
-# file, demo model), `development` (headers and static libraries of the client) and `documentation`.
+# file, demo model), `library` (the C library), `development` (its header, and headers and static libraries
+# of the C++ client) and `documentation`.
 # PREFIX/bin has `holdfast`; the programs that it starts are in PREFIX/libexec/holdfast, where it
 # looks for them if they are not beside it.
 include(GNUInstallDirs)
@@ -34,6 +35,21 @@ install(CODE "
     -P ${CMAKE_SOURCE_DIR}/ops/install_pages.cmake COMMAND_ERROR_IS_FATAL ANY)
 " COMPONENT runtime)
 
+# The C library, and how pkg-config and CMake find it.
+install(TARGETS holdfast_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
+  NAMELINK_COMPONENT development)
+install(FILES shared/sdk/holdfast.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+# The prefix is that of the installation, which may be given when it is made.
+install(CODE "
+  set(holdfast_version ${holdfast_version})
+  set(CMAKE_INSTALL_LIBDIR ${CMAKE_INSTALL_LIBDIR})
+  set(CMAKE_INSTALL_INCLUDEDIR ${CMAKE_INSTALL_INCLUDEDIR})
+  configure_file(${CMAKE_SOURCE_DIR}/shared/sdk/holdfast.pc.in
+    \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig/holdfast.pc @ONLY)
+" COMPONENT development)
+install(FILES shared/sdk/HoldfastConfig.cmake DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Holdfast
+  COMPONENT development)
+
 install(TARGETS holdfast_client holdfast_wire holdfast_text holdfast_gguf holdfast_base
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/holdfast COMPONENT development)
 foreach(room base client gguf text wire)
@@ -42,3 +58,4 @@ foreach(room base client gguf text wire)
 endforeach()
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation
   FILES_MATCHING PATTERN "*.md" PATTERN "*.cpp" PATTERN "lab" EXCLUDE PATTERN "console" EXCLUDE)
+install(FILES CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documentation)

@@ -176,7 +176,8 @@ std::string page(const Verb& verb) {
   for (const Argument& argument : verb.arguments)
     out += item(format_argument(argument), argument.help);
   out += item(bold("--state") + " " + italic("DIR"),
-              "state directory (else $HOLDFAST_STATE, else ./holdfast-state)");
+              "state directory (else $HOLDFAST_STATE, else ./holdfast-state if there is one, else "
+              "/var/lib/holdfast for root, else ~/.local/state/holdfast)");
   out += item(bold("--json"), "one JSON document on stdout");
   out += item(bold("--quiet"), "nothing but what was asked for, and errors");
   out += items("EXIT STATUS", kExitStatus) + examples(examples_of(verb.path));

@@ -11,6 +11,7 @@
 #include "ops/cli/suggest.h"
 #include "ops/cli/verbs.h"
 #include "ops/terminal/output.h"
+#include "shared/base/state_dir.h"
 #include "shared/base/version.h"
 
 namespace holdfast::cli {
@@ -27,8 +28,8 @@ struct Parser {
 
 void add_globals(CLI::App& app, Call& call) {
   app.add_option("--state", call.state_dir,
-                 "state directory (else $HOLDFAST_STATE, else "
-                 "./holdfast-state)")
+                 "state directory (else $HOLDFAST_STATE, ./holdfast-state if there is one, "
+                 "/var/lib/holdfast for root, ~/.local/state/holdfast)")
       ->type_name("DIR");
   app.add_flag("--json", call.json, "one JSON document on stdout");
   app.add_flag("--quiet", call.quiet, "nothing but what was asked for, and errors");
@@ -134,11 +135,6 @@ void add_verb(Parser& parser, const Verb& verb) {
   sub->final_callback([&parser, &verb] {
     if (parser.chosen == nullptr) parser.chosen = &verb;  // the innermost verb calls back first
   });
-}
-
-std::string default_state_dir() {
-  const char* named = std::getenv("HOLDFAST_STATE");
-  return named != nullptr && named[0] != '\0' ? named : "holdfast-state";
 }
 
 std::string one_line(std::string text) {

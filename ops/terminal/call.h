@@ -25,7 +25,7 @@ enum Exit : int {
 /// (CHECK).
 class Call {
  public:
-  std::string state_dir;  // --state, else $HOLDFAST_STATE, else ./holdfast-state
+  std::string state_dir;  // --state, else default_state_dir()
   bool json = false;      // one JSON document on stdout
   bool quiet = false;     // no message on success
   std::map<std::string, std::vector<std::string>, std::less<>> values;  // declared names only

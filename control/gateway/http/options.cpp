@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "control/gateway/http/tls.h"
+#include "shared/base/state_dir.h"
 
 namespace holdfast::gateway {
 
@@ -87,6 +88,24 @@ Result<void> read_texts(const Texts& texts, Options* options) {
   return {};
 }
 
+/// Reads "5" or "5,6".
+Result<std::vector<int>> read_descriptors(const std::string& text) {
+  constexpr long kMost = 1'000'000;
+  std::vector<int> fds;
+  const char* at = text.c_str();
+  for (;;) {
+    char* end = nullptr;
+    const long value = std::strtol(at, &end, 10);
+    if (end == at || (*end != '\0' && *end != ',') || value < 0 || value > kMost) {
+      return Error{Errc::kUsage, "HOLDFAST_HTTP_FD=" + text +
+                                     ": expected descriptors of listening sockets, as 5 or 5,6"};
+    }
+    fds.push_back(static_cast<int>(value));
+    if (*end == '\0') return fds;
+    at = end + 1;
+  }
+}
+
 }  // namespace
 
 std::int64_t memory_for(const ServerLimits& limits) {
@@ -97,15 +116,9 @@ std::int64_t memory_for(const ServerLimits& limits) {
 Result<Options> read_options(int argc, char** argv, int* exit_code) {
   *exit_code = -1;
   Options options;
-  const char* state = std::getenv("HOLDFAST_STATE");
-  options.state = state != nullptr && *state != '\0' ? state : "./holdfast-state";
-  if (const char* fd = std::getenv("HOLDFAST_HTTP_FD")) {
-    char* end = nullptr;
-    const long value = std::strtol(fd, &end, 10);
-    if (end == fd || *end != '\0' || value < 0 || value > 1'000'000) {
-      return Error{Errc::kUsage, "HOLDFAST_HTTP_FD=" + std::string(fd) + ": not a descriptor"};
-    }
-    options.http_fd = static_cast<int>(value);
+  options.state = default_state_dir();
+  if (const char* fds = std::getenv("HOLDFAST_HTTP_FD")) {
+    HOLDFAST_TRY(options.http_fds, read_descriptors(fds));
   }
   CLI::App app{"The HTTP front of Holdfast: OpenAI's API over the daemon of --state."};
   app.add_option("--state", options.state, "state directory")->capture_default_str();

@@ -14,7 +14,7 @@ namespace holdfast::gateway {
 struct Options {
   std::string state;  // directory with the daemon's sockets
   std::string http = "127.0.0.1:8080";
-  int http_fd = -1;  // HOLDFAST_HTTP_FD
+  std::vector<int> http_fds;  // HOLDFAST_HTTP_FD: "5" or "5,6"; they take the place of `http`
   int threads = 2;
   std::chrono::milliseconds daemon_wait{10'000};  // while it is down; then 503
   ServerLimits limits;

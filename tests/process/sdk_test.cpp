@@ -1,0 +1,249 @@
+// Goal: programs with the C library and the Python package get each token once, in order, whatever
+// dies: daemon, worker, or they themselves; a server is started where none runs; errors are typed;
+// the library shows its own functions alone, and none of an engine. Method: `cmake --install` into
+// a prefix; programs built against it as a user builds them; a server of their own; kills at
+// random.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/process/test_server.h"
+
+namespace holdfast::process::sdk_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kSources = HOLDFAST_SOURCE_DIR "/tests/process/sdk";
+
+/// The library and the programs, installed and built once for all tests.
+struct Installed {
+  TempDir dir;
+  std::string prefix = dir.path() + "/prefix";
+  std::string program = dir.path() + "/resuming_client";
+  std::string problem;
+
+  Installed() {
+    for (const char* component : {"runtime", "development", "library"}) {
+      const Ended installed = run_program({"/usr/bin/env", "cmake", "--install", HOLDFAST_BUILD_DIR,
+                                           "--prefix", prefix, "--component", component});
+      if (installed.code != 0) problem += installed.err;
+    }
+    const std::string library = this->library();
+    if (library.empty()) {
+      problem += "no libholdfast.so.0 below " + prefix;
+      return;
+    }
+    const std::string folder = fs::path(library).parent_path();
+    const Ended built = run_program({"/bin/sh", "-c",
+                                     "export PKG_CONFIG_PATH=" + folder +
+                                         "/pkgconfig; cc -std=c11 -D_GNU_SOURCE -Wall -Wextra "
+                                         "-Werror -pedantic -o " +
+                                         program + " " + kSources +
+                                         "/resuming_client.c "
+                                         "$(pkg-config --cflags --libs holdfast) -Wl,-rpath," +
+                                         folder});
+    if (built.code != 0) problem += built.err;
+  }
+  std::string library() const {
+    for (const auto& entry : fs::recursive_directory_iterator(prefix)) {
+      if (entry.path().filename() == "libholdfast.so.0") return entry.path();
+    }
+    return "";
+  }
+};
+
+const Installed& installed() {
+  static const Installed once;
+  return once;
+}
+
+/// Runs a program in the background, with the installed server on PATH.
+class Background {
+ public:
+  explicit Background(const std::vector<std::string>& words) {
+    pid_ = fork();
+    if (pid_ != 0) return;
+    std::vector<char*> argv;
+    for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
+    argv.push_back(nullptr);
+    execvp(argv[0], argv.data());
+    _exit(127);
+  }
+  /// Returns the exit status if it ended within `ms`; -1: it runs on.
+  int wait_ms(int ms) {
+    for (int i = 0; i * 5 < ms; ++i) {
+      int status = 0;
+      if (waitpid(pid_, &status, WNOHANG) == pid_)
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128;
+      usleep(5'000);
+    }
+    return -1;
+  }
+  void kill_it() {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+/// The text of a file of records.
+std::string text_of(const std::string& path, std::int64_t* next) {
+  std::ifstream file(path);
+  std::string text, hex;
+  for (std::int64_t index = 0; file >> index && std::getline(file, hex);) {
+    *next = index;
+    for (std::size_t i = 1; i + 1 < hex.size(); i += 2) {
+      text += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
+    }
+  }
+  return text;
+}
+
+class Sdk : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(installed().problem, "");
+    setenv("HOLDFAST_PROGRAM", (installed().prefix + "/bin/holdfast").c_str(), 1);
+    setenv("HOLDFAST_LIBRARY", installed().library().c_str(), 1);
+    setenv("PYTHONPATH", (std::string(HOLDFAST_SOURCE_DIR) + "/ops/sdk/python").c_str(), 1);
+  }
+  void TearDown() override {
+    const auto document =
+        nlohmann::json::parse(read_file(state + "/run/supervisor.json"), nullptr, false);
+    if (!document.is_object()) return;
+    const pid_t server = document.value("pid", 0);
+    if (server <= 0 || kill(server, SIGTERM) != 0) return;
+    for (int i = 0; i < 2'000 && kill(server, 0) == 0; ++i) usleep(10'000);
+  }
+  /// Registers the demo model; the first call starts the server.
+  void add_model() {
+    const Ended added = run_program({"/usr/bin/env", "python3", "-c",
+                                     "import holdfast, sys\n"
+                                     "with holdfast.open(sys.argv[1]) as server:\n"
+                                     "    server.add('demo', sys.argv[2]); server.load('demo')\n",
+                                     state, demo_model()});
+    ASSERT_EQ(added.code, 0) << added.err;
+  }
+  /// The pid of a process of the server, by its name; 0 if it is not up.
+  pid_t pid_of(const std::string& name) const { return TestServer(state).pid_of(name); }
+
+  /// Runs the client until it ends, `kills` times killing it, the daemon or a worker on the way.
+  std::string run(const std::vector<std::string>& program, const std::string& key, int kills,
+                  std::uint32_t seed) {
+    const std::string file = dir.path() + "/" + key;
+    std::mt19937 random(seed);
+    std::vector<std::string> words = program;
+    for (const std::string& word :
+         {state, std::string("demo"), std::string("To be"), std::string(kTokens), key, file}) {
+      words.push_back(word);
+    }
+    int status = -1;
+    for (int tries = 0; status != 0 && tries < 200; ++tries) {
+      Background client(words);
+      while (status != 0) {
+        status = client.wait_ms(kills > 0 ? static_cast<int>(random() % 60) : 60'000);
+        if (status >= 0) break;
+        if (kills-- <= 0) continue;
+        const std::uint32_t whom = random() % 3;
+        if (whom == 0) {
+          client.kill_it();
+          break;
+        }
+        const pid_t pid = pid_of(whom == 1 ? "daemon" : "worker-0");
+        if (pid > 0) kill(pid, SIGKILL);
+      }
+      EXPECT_LE(status, 0) << "the client failed";
+      if (status > 0) return "";
+    }
+    std::int64_t next = 0;
+    const std::string text = text_of(file, &next);
+    EXPECT_EQ(next, std::stoll(kTokens));
+    return text;
+  }
+  std::vector<std::string> c_client() const { return {installed().program}; }
+  std::vector<std::string> python_client() const {
+    return {"python3", kSources + "/resuming_client.py"};
+  }
+  static constexpr const char* kTokens = "300";
+  TempDir dir;
+  std::string state = dir.path() + "/state";
+};
+
+constexpr int kRounds = 12;
+constexpr int kKillsARound = 4;
+
+TEST_F(Sdk, Programs_WhoseProcessesAreKilled_GetEachTokenOnceInOrder) {
+  add_model();
+  const std::string expected = run(c_client(), "undisturbed", 0, 0);
+  ASSERT_FALSE(expected.empty());
+  EXPECT_EQ(run(python_client(), "undisturbed-python", 0, 0), expected);
+  for (int round = 0; round < kRounds; ++round) {
+    const auto seed = static_cast<std::uint32_t>(round);
+    const std::string name = std::to_string(round);
+    ASSERT_EQ(run(c_client(), "c-" + name, kKillsARound, seed), expected) << "round " << round;
+    ASSERT_EQ(run(python_client(), "python-" + name, kKillsARound, seed), expected)
+        << "round " << round;
+  }
+}
+
+TEST_F(Sdk, PythonPackage_WithItsOwnSuite_Passes) {
+  const Ended ended =
+      run_program({"/usr/bin/env", "python3", kSources + "/suite.py", state, demo_model()}, 300);
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
+TEST_F(Sdk, Library_InItsSymbols_ShowsItsFunctionsAndHasNoEngine) {
+  const std::string library = installed().library();
+  const Ended listed = run_program({"/bin/sh", "-c", "nm -D --defined-only " + library});
+  ASSERT_EQ(listed.code, 0) << listed.err;
+  std::istringstream lines(listed.out);
+  int functions = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const std::string name = line.substr(line.rfind(' ') + 1);
+    if (name == "HOLDFAST_0") continue;  // the version of the symbols
+    EXPECT_TRUE(name.starts_with("holdfast_")) << line;
+    EXPECT_NE(name.find("@@HOLDFAST_0"), std::string::npos) << line;
+    ++functions;
+  }
+  EXPECT_GE(functions, 20);
+  const Ended all = run_program({"/bin/sh", "-c", "nm -C --defined-only " + library});
+  ASSERT_EQ(all.code, 0) << all.err;
+  EXPECT_NE(all.out.find("holdfast::client::"), std::string::npos) << "the library was stripped";
+  for (const char* part : {"holdfast::engine::", "holdfast::cpu::", "holdfast::opencl::",
+                           "holdfast::model::", "holdfast::backend::", "holdfast::core::"}) {
+    EXPECT_EQ(all.out.find(part), std::string::npos) << part;
+  }
+}
+
+TEST_F(Sdk, Wheel_InAVirtualEnvironment_WorksWithoutTheSources) {
+  const std::string wheels = dir.path() + "/wheels";
+  const Ended made = run_program({std::string(HOLDFAST_SOURCE_DIR) + "/ops/sdk/wheel", wheels});
+  if (made.code == 75) GTEST_SKIP() << made.err;
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::string script =
+      "set -e; cd " + dir.path() +
+      "; unset PYTHONPATH; /usr/bin/python3 -m venv --system-site-packages venv; "
+      "venv/bin/pip install --quiet --no-index --no-deps wheels/*.whl; "
+      "venv/bin/python -c 'import holdfast, sys; assert \"venv\" in holdfast.__file__; "
+      "print(holdfast.version())'";
+  const Ended ended = run_program({"/bin/sh", "-c", script});
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
+}  // namespace
+}  // namespace holdfast::process::sdk_test
