@@ -9,7 +9,7 @@
 
 namespace holdfast::store {
 
-/// What a check of a database counted and found.
+/// The counts and findings of a check of a database.
 struct CheckReport {
   std::int64_t schema = 0;
   std::int64_t requests = 0;

@@ -111,6 +111,7 @@ Result<void> MetaRepository::load_flags(core::Boot& boot) {
   HOLDFAST_TRY(boot.goldens, flags_below(db, "golden/"));
   HOLDFAST_TRY(boot.identities, flags_below(db, "identity/"));
   HOLDFAST_TRY(boot.load_failures, flags_below(db, "load_failures/"));
+  HOLDFAST_TRY(boot.keep_alives, flags_below(db, "keep_alive/"));
   HOLDFAST_TRY(const auto pinned, flags_below(db, "pin/"));
   for (const auto& [name, value] : pinned) boot.pinned_models.push_back(name);
   return {};

@@ -12,6 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "control/store/store.h"
+#include "shared/base/clock.h"
 #include "tests/process/http_stream.h"
 #include "tests/process/test_server.h"
 
@@ -53,6 +55,23 @@ class OldState : public testing::TestWithParam<const char*> {
     const int64_t mtime_ns = int64_t{file.st_mtim.tv_sec} * 1'000'000'000 + file.st_mtim.tv_nsec;
     sql(server.state(),
         "UPDATE models SET path = '" + demo_model() + "', mtime_ns = " + std::to_string(mtime_ns));
+    move_to_today();
+  }
+  /// Moves the ends that lie on the calendar: the state is opened as if it had been left a moment
+  /// ago. Times that answers show stay.
+  void move_to_today() {
+    const std::int64_t now_ms = system_clock().wall_ms();
+    const std::string later = std::to_string(now_ms + 86'400'000);
+    sql(server.state(), "UPDATE requests SET finished_ms = " + std::to_string(now_ms) +
+                            " WHERE finished_ms > 0; UPDATE objects SET expires_ms = " + later +
+                            " WHERE expires_ms > 0");
+    const std::string batch = "kind = 'batch'";
+    json body = json::parse(sql(server.state(), "SELECT body FROM objects WHERE " + batch));
+    body["expires_at"] = now_ms / 1000 + 86'400;
+    const std::string text = body.dump();
+    ASSERT_EQ(text.find('\''), std::string::npos);
+    sql(server.state(), "UPDATE objects SET body = '" + text +
+                            "', crc = " + std::to_string(store::crc32c(text)) + " WHERE " + batch);
   }
   void start() {
     std::vector<std::string> flags = {"--threads", "1"};

@@ -60,7 +60,7 @@ struct Produced {
   std::optional<std::int64_t> cached_tokens = {};
 };
 
-/// What is in use of an engine.
+/// The part of an engine that is in use.
 struct Usage {
   std::int32_t running = 0;
   std::int32_t pages_total = 0;

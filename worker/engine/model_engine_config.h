@@ -19,7 +19,7 @@ namespace holdfast::engine {
 /// than this: beyond that a row is no longer nearly free.
 inline constexpr std::int32_t kDraftsMax = plan::kDraftRows;
 
-/// What a model engine is made of: the model's vocabulary and the bounds of its load.
+/// The parts of a model engine: the model's vocabulary and the bounds of its load.
 struct ModelEngineConfig {
   std::int32_t vocab = 0;
   Vocabulary vocabulary;

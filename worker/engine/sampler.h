@@ -40,7 +40,7 @@ namespace holdfast::engine {
 
 using sampling::SamplingExtra;
 
-/// What the sampler is given for one token. Pointers are valid during the call.
+/// The input of the sampler for one token. Pointers are valid during the call.
 struct SampleInput {
   const wire::Sampling* sampling = nullptr;
   const SamplingExtra* extra = nullptr;  // may be null
