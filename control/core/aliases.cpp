@@ -77,6 +77,7 @@ std::vector<wire::ModelInfo> Aliases::alias_infos() const {
       info.chat = row.chat;
       info.output = row.output;
       info.reason = row.reason;
+      info.encoder = is_encoder(row);
     }
     infos.push_back(std::move(info));
   }

@@ -25,7 +25,7 @@ struct SideStats {
   SideEvidence evidence(const Histogram& ttft_with_waiting) const;
 };
 
-/// What is to be done with a canary at the end of a window.
+/// The verdict on a canary at the end of a window.
 enum class CanaryDecision : std::uint8_t { kContinue, kRollBack, kPromote };
 std::string_view decision_name(CanaryDecision decision);  // "continue", "roll back", "promote"
 

@@ -139,6 +139,7 @@ void ClientStreams::client_message(PeerId peer, const wire::ModelsQuery& m) {
     info.chat = model.row.chat;
     info.output = model.row.output;
     info.reason = model.row.reason;
+    info.encoder = is_encoder(model.row);
     reply.models.push_back(std::move(info));
   }
   for (wire::ModelInfo& info : aliases_.alias_infos()) reply.models.push_back(std::move(info));

@@ -9,6 +9,7 @@
 #include "control/core/core.h"
 #include "control/core/dispatcher.h"
 #include "control/core/fleet.h"
+#include "control/core/idle_unloads.h"
 #include "control/core/ingress_jobs.h"
 #include "control/core/intake.h"
 #include "control/core/lifecycle.h"
@@ -41,6 +42,7 @@ struct Components {
   ModelVerbs model_verbs{core, registry, loads, jobs, aliases, lifecycle};
   Loads loads{core, registry, fleet, memory, breakers, lifecycle};
   Placement placement{core, registry, loads, memory, fleet, breakers, aliases};
+  IdleUnloads idle_unloads{core, registry, loads, lifecycle, aliases};
   MemoryPools memory{core, loads, registry, fleet};
   Fleet fleet{core, loads, registry, memory, lifecycle, postmortem, breakers};
   Postmortem postmortem{core, fleet, memory, breakers, registry, canaries, lifecycle};

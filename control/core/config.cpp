@@ -21,6 +21,7 @@ constexpr std::int64_t SubjectConfig::*kSubjectFields[] = {
     &SubjectConfig::max_bytes,
     &SubjectConfig::replicas,
     &SubjectConfig::dwell_ms,
+    &SubjectConfig::idle_unload_s,
     &SubjectConfig::max_objects,
     &SubjectConfig::max_object_bytes,
     &SubjectConfig::max_responses,
@@ -41,7 +42,7 @@ SubjectConfig resolve(const Subjects& subjects, std::string_view name, SubjectCo
   return rest;
 }
 
-const SubjectConfig kUnbounded = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}};
+const SubjectConfig kUnbounded = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {}};
 
 std::string knobs_of_same_group(std::string_view name) {
   std::string near;
@@ -76,6 +77,7 @@ SubjectConfig Config::model(std::string_view name) const {
   SubjectConfig rest = kUnbounded;
   rest.replicas = models_replicas;
   rest.dwell_ms = models_dwell_ms;
+  rest.idle_unload_s = models_idle_unload_s;
   return resolve(models, name, rest);
 }
 

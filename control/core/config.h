@@ -28,6 +28,7 @@ struct SubjectConfig {
   std::int64_t max_bytes = kUnset;
   std::int64_t replicas = kUnset;
   std::int64_t dwell_ms = kUnset;
+  std::int64_t idle_unload_s = kUnset;
   std::int64_t max_objects = kUnset;
   std::int64_t max_object_bytes = kUnset;
   std::int64_t max_responses = kUnset;
@@ -71,6 +72,8 @@ struct Config {
   std::int64_t models_load_timeout_ms = 600'000;
   std::int64_t models_loads_at_once = 2;
   std::int64_t models_dwell_ms = 5000;
+  std::int64_t models_idle_unload_s = 0;
+  std::int64_t models_client_keep_alive = 1;
   std::int64_t models_drift_percent = 3;
   std::string model_roots;
   std::int64_t models_replicas = 0;

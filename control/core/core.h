@@ -20,6 +20,7 @@ struct Counters {
   std::uint64_t accepted = 0, duplicates = 0, refused = 0, succeeded = 0, failed = 0, cancelled = 0,
                 expired = 0;
   std::uint64_t tokens = 0, duplicate_tokens = 0, stale_events = 0, violations = 0;
+  std::uint64_t idle_unloads = 0;     // models that nobody had used for their time
   std::uint64_t envelope_drifts = 0;  // loads that took more or less than was reserved
   std::uint64_t memory_pressures = 0, pressure_unloads = 0;
   std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0, preempted = 0,

@@ -35,8 +35,9 @@ struct Boot {
   std::int64_t clock_offset_ms = 0;
   std::map<std::string, std::string> quarantined_workers;  // key -> why
   std::vector<std::string> pinned_models;
-  std::map<std::string, std::string> goldens;     // golden_key() -> ids of the first verification
-  std::map<std::string, std::string> identities;  // of models' files, by model
+  std::map<std::string, std::string> goldens;      // golden_key() -> ids of the first verification
+  std::map<std::string, std::string> identities;   // of models' files, by model
+  std::map<std::string, std::string> keep_alives;  // how long clients want models to stay
   std::map<std::string, std::string> load_failures;  // loads that failed in a row, by model
   std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
   std::vector<ModelRow> models;
@@ -148,11 +149,13 @@ struct OpAddModel {
   std::string options;
   bool load = false;
 };
-struct OpModel {  // verb: models.remove | load | unload | pin | unpin | verify
+struct OpModel {  // verb: models.remove | load | unload | pin | unpin | verify | keep_alive
   PeerId peer = 0;
   std::uint64_t tag = 0;
   std::string verb;
   std::string name;
+  std::int64_t keep_alive_ms = 0;  // of keep_alive; negative: without end
+  bool for_client = false;         // a client of the gateway asks for it, no operator
 };
 /// Answer of a model to the fixed prompt of `models verify`. The first answer of a numerics class
 /// is stored for ever; a later one that differs is refused with determinism_violation.

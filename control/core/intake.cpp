@@ -324,6 +324,12 @@ Request Intake::make_request(const SubmitEvent& event, const Route& route, const
   return request;
 }
 
+/// Takes over how long the client wants the model to stay.
+void Intake::take_keep_alive(const wire::Submit& submit, Model& model) {
+  if (!submit.keep_alive_ms || core_.config.models_client_keep_alive == 0) return;
+  registry_.set_keep_alive(model, submit.keep_alive_ms);
+}
+
 void Intake::accept(const SubmitEvent& event, const Route& route, const Waiters& waiters,
                     Tokenized tokenized) {
   // Nothing was promised yet, and its prompt is here: it is prepared again for the model that it
@@ -343,6 +349,7 @@ void Intake::accept(const SubmitEvent& event, const Route& route, const Waiters&
   if (auto over = tokenized.charged ? std::nullopt : refuse_key(event, *model)) {
     return jobs_.answer_refused(waiters, std::move(*over));
   }
+  take_keep_alive(submit, found->second);
   Request request = make_request(event, route, *model, max_tokens);
   request.submitted_us = tokenized.since_us;
   request.accepted_us = core_.now.mono_us;

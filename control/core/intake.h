@@ -62,6 +62,7 @@ class Intake {
   std::optional<wire::Refusal> refuse_prompts(const SubmitEvent& event, const Model& model,
                                               const Tokenized& tokenized,
                                               std::int64_t& max_tokens) const;
+  void take_keep_alive(const wire::Submit& submit, Model& model);
   Request make_request(const SubmitEvent& event, const Route& route, const Model& model,
                        std::int64_t max_tokens);
   void accept(const SubmitEvent& event, const Route& route, const Waiters& waiters,

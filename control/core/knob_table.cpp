@@ -90,6 +90,13 @@ constexpr std::array kKnobs = {
          "loads in progress on all workers together; others wait", false},
     Knob{"models.dwell_ms", &Config::models_dwell_ms, 0, 86'400'000, "ms",
          "a model is not unloaded to make room for another before it was ready for so long", false},
+    Knob{"models.idle_unload_s", &Config::models_idle_unload_s, 0, 31'536'000, "s",
+         "a model that ran nothing for so long is unloaded until it is asked for again; 0 = never",
+         false},
+    Knob{"models.client_keep_alive", &Config::models_client_keep_alive, 0, 1, "",
+         "1: the keep_alive of a request says how long its model stays after it, instead of "
+         "models.idle_unload_s; 0: it has no effect",
+         false},
     Knob{"models.drift_percent", &Config::models_drift_percent, 0, 1000, "percent",
          "a load that takes so much more or less than was reserved for it raises a warning", false},
     Knob{.name = "models.roots",
@@ -352,6 +359,8 @@ constexpr std::array kModelKnobs = {
          &SubjectConfig::replicas},
     Knob{"dwell_ms", nullptr, 0, 86'400'000, "ms", "models.dwell_ms for this one", false,
          &SubjectConfig::dwell_ms},
+    Knob{"idle_unload_s", nullptr, 0, 31'536'000, "s", "models.idle_unload_s for this one", false,
+         &SubjectConfig::idle_unload_s},
 };
 constexpr std::array kWorkerKnobs = {kSubjectRunning, kSubjectPages};
 

@@ -62,6 +62,7 @@ void Loads::leave_worker(Choice& choice, ChoiceRef ref) {
   choice.pages = 0;
   if (load.running.empty()) {
     load.alone = false;
+    load.idle_since_us = core_.now.mono_us;
     core_.want_placement = true;  // idle now: it may have to make room for a model that waits
   }
   drain_step(load);

@@ -25,7 +25,10 @@ void Machine::step(const Event& event, Now now, Effects& out) {
   components_->core.now = now;
   components_->core.out = &out;
   route(event);
-  if (components_->core.want_placement) components_->placement.run_placement();
+  if (components_->core.want_placement) {
+    components_->idle_unloads.run();
+    components_->placement.run_placement();
+  }
   if (components_->core.want_aliases) components_->aliases.look_at_aliases();
   if (components_->core.want_placement) components_->placement.run_placement();
   if (components_->core.want_dispatch) {

@@ -49,6 +49,7 @@ class Machine {
   const ConfigHistory& config_history() const { return components_->config_history; }
   const Lifecycle& lifecycle() const { return components_->lifecycle; }
   const Registry& registry() const { return components_->registry; }
+  const IdleUnloads& idle_unloads() const { return components_->idle_unloads; }
   const Loads& loads() const { return components_->loads; }
   const Placement& placement() const { return components_->placement; }
   const MemoryPools& memory() const { return components_->memory; }

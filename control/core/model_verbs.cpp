@@ -131,46 +131,68 @@ void ModelVerbs::on(const OpModel& event) {
   if (event.verb == "models.load") {
     registry_.load_again(model, "asked by operator");
   } else if (event.verb == "models.unload") {
-    registry_.unload(model);
+    registry_.unload(model, "asked to unload");
+  } else if (event.verb == "models.keep_alive") {
+    if (!set_keep_alive(event, model)) return;
   } else if (event.verb == "models.pin" || event.verb == "models.unpin") {
     model.pinned = event.verb == "models.pin";
     core_.out->write(PutFlag{"pin/" + event.name, model.pinned ? "1" : "0"}, Durability::kFull);
     core_.want_placement = true;
-  } else {
-    const bool loaded =
-        std::any_of(loads_.all().begin(), loads_.all().end(),
-                    [&](const auto& item) { return item.second.row.model == event.name; });
-    const bool waits =
-        lifecycle_.unread() > 0 ||  // it is not known yet which models those want
-        std::any_of(lifecycle_.requests().all().begin(), lifecycle_.requests().all().end(),
-                    [&](const auto& item) {
-                      return !item.second.terminal() && item.second.row.model == event.name;
-                    });
-    if (loaded || waits) {
-      core_.op_refused(event.peer, event.tag,
-                       refuse(Errc::kConflict, "model \"" + event.name + "\" is " +
-                                                   (loaded ? "loaded; unload it first"
-                                                           : "wanted by "
-                                                             "requests that have not ended")));
-      return;
-    }
-    if (const std::string alias = aliases_.alias_with(event.name); !alias.empty()) {
-      core_.op_refused(event.peer, event.tag,
-                       refuse(Errc::kConflict, "model \"" + event.name + "\" is part of alias \"" +
-                                                   alias + "\"; change the alias first"));
-      return;
-    }
-    core_.out->write(DeleteModel{event.name}, Durability::kFull);
-    if (model.pinned) core_.out->write(PutFlag{"pin/" + event.name, "0"}, Durability::kFull);
-    registry_.set_identity(model, {});
-    registry_.count_failures(model, 0);
-    core_.out->write(
-        InsertTransition{"model", event.name, std::string(model_state_name(model.row.state)),
-                         "removed", core_.now.wall_ms, 0, 0, "asked by operator"},
-        Durability::kFull);
-    registry_.models().erase(it);
+  } else if (!remove(event, model)) {
+    return;
   }
   core_.op_done(event.peer, event.tag, event.verb, event.name);
+}
+
+/// Removes the name of a model that nobody uses. Returns false if it was refused.
+bool ModelVerbs::remove(const OpModel& event, Model& model) {
+  const bool loaded = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
+    return item.second.row.model == event.name;
+  });
+  const bool waits =
+      lifecycle_.unread() > 0 ||  // it is not known yet which models those want
+      std::any_of(lifecycle_.requests().all().begin(), lifecycle_.requests().all().end(),
+                  [&](const auto& item) {
+                    return !item.second.terminal() && item.second.row.model == event.name;
+                  });
+  if (loaded || waits) {
+    core_.op_refused(event.peer, event.tag,
+                     refuse(Errc::kConflict, "model \"" + event.name + "\" is " +
+                                                 (loaded ? "loaded; unload it first"
+                                                         : "wanted by "
+                                                           "requests that have not ended")));
+    return false;
+  }
+  if (const std::string alias = aliases_.alias_with(event.name); !alias.empty()) {
+    core_.op_refused(event.peer, event.tag,
+                     refuse(Errc::kConflict, "model \"" + event.name + "\" is part of alias \"" +
+                                                 alias + "\"; change the alias first"));
+    return false;
+  }
+  core_.out->write(DeleteModel{event.name}, Durability::kFull);
+  if (model.pinned) core_.out->write(PutFlag{"pin/" + event.name, "0"}, Durability::kFull);
+  registry_.set_identity(model, {});
+  registry_.count_failures(model, 0);
+  registry_.set_keep_alive(model, std::nullopt);
+  core_.out->write(
+      InsertTransition{"model", event.name, std::string(model_state_name(model.row.state)),
+                       "removed", core_.now.wall_ms, 0, 0, "asked by operator"},
+      Durability::kFull);
+  registry_.models().erase(event.name);
+  return true;
+}
+
+/// Returns false if it was refused.
+bool ModelVerbs::set_keep_alive(const OpModel& event, Model& model) {
+  if (event.for_client && core_.config.models_client_keep_alive == 0) {
+    core_.op_refused(event.peer, event.tag,
+                     refuse(Errc::kUnauthorized,
+                            "keep_alive: how long models stay is up to the operator here "
+                            "(models.client_keep_alive=0)"));
+    return false;
+  }
+  registry_.set_keep_alive(model, event.keep_alive_ms);
+  return true;
 }
 
 /// Has a helper read and hash the file once more; its result changes nothing.

@@ -38,6 +38,8 @@ class ModelVerbs {
 
  private:
   void add_inspected(const IngressJob& job, const InspectedEvent& event);
+  bool remove(const OpModel& event, Model& model);
+  bool set_keep_alive(const OpModel& event, Model& model);
   void verify(const OpModel& event, const Model& model);
 
   Core& core_;

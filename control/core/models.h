@@ -16,7 +16,7 @@
 
 namespace holdfast::core {
 
-/// Whether a model can be served, and if not, why.
+/// The finding whether a model can be served, and if not, why.
 enum class Verdict : std::uint8_t { kLoaded, kFits, kNoFreeMemory, kTooLarge, kClosed };
 std::string_view verdict_name(Verdict verdict);
 
@@ -73,7 +73,11 @@ struct Model {
   std::vector<DeviceVerdict> devices;  // as placement saw them last, the best first
   std::int64_t switch_since_us = 0;    // requested or lost, and not ready since; 0: nobody waits
   std::int64_t unfit_since_us = 0;     // no connected device can hold it; 0 = one can
-  double service_ms = 0;               // mean time of a choice on a worker, recent; 0 = unknown
+  /// How long it stays after its last request, as a client asked; negative: without end. nullopt:
+  /// as models.idle_unload_s says.
+  std::optional<std::int64_t> keep_alive_ms;
+  std::int64_t idle_timer_us = 0;  // when it will be idle for too long, if a timer is set
+  double service_ms = 0;           // mean time of a choice on a worker, recent; 0 = unknown
 };
 
 /// Returns true for the states of a load that holds nothing any more.

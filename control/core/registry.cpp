@@ -2,6 +2,8 @@
 #include "control/core/registry.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +34,7 @@ void Registry::set_model_state(Model& model, ModelState state, const std::string
   model.row.state = state;
   model.row.reason = reason;
   time_switch(model);
+  if (has_ended(state)) set_keep_alive(model, std::nullopt);
   put_model(model);
   core_.want_aliases = core_.want_aliases || !aliases_.all().empty();
 }
@@ -108,7 +111,7 @@ void Registry::load_again(Model& model, const std::string& reason) {
   core_.want_placement = true;
 }
 
-void Registry::unload(Model& model) {
+void Registry::unload(Model& model, const std::string& reason) {
   model.row.load_requested = false;
   put_model(model);
   std::vector<std::string> ids;
@@ -117,11 +120,21 @@ void Registry::unload(Model& model) {
   }
   for (const std::string& id : ids) {
     Load& load = loads_.all().at(id);
-    loads_.set_load_state(load, ModelState::kDraining, "asked to unload");
+    loads_.set_load_state(load, ModelState::kDraining, reason);
     loads_.drain_step(load);
   }
-  refresh_model(model, "asked to unload");
+  refresh_model(model, reason);
   core_.want_placement = true;
+}
+
+void Registry::set_keep_alive(Model& model, std::optional<std::int64_t> keep_alive_ms) {
+  core_.want_placement = true;  // it may have been idle for that long
+  if (model.keep_alive_ms == keep_alive_ms) return;
+  model.keep_alive_ms = keep_alive_ms;
+  // A unit stands behind the number, as a flag that is 0 is none.
+  core_.out->write(PutFlag{"keep_alive/" + model.row.name,
+                           keep_alive_ms ? std::to_string(*keep_alive_ms) + " ms" : ""},
+                   Durability::kFull);
 }
 
 void Registry::set_identity(Model& model, const std::string& identity) {
@@ -186,6 +199,9 @@ void Registry::boot(const Boot& event) {
     }
     if (const auto it = event.load_failures.find(row.name); it != event.load_failures.end()) {
       model.failures = std::atoi(it->second.c_str());
+    }
+    if (const auto it = event.keep_alives.find(row.name); it != event.keep_alives.end()) {
+      model.keep_alive_ms = std::strtoll(it->second.c_str(), nullptr, 10);
     }
     models_[row.name] = std::move(model);
   }

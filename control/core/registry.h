@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "control/core/core.h"
@@ -42,8 +43,11 @@ class Registry {
   void want(Model& model);
   /// Asks for a load as `models load` does: the model may have failed before.
   void load_again(Model& model, const std::string& reason);
-  /// Unloads the model, as an operator asked.
-  void unload(Model& model);
+  /// Unloads the model, for this reason.
+  void unload(Model& model, const std::string& reason);
+  /// Stores how long clients want the model to stay after its last request; nullopt: as the
+  /// configuration says. It holds until the model is unloaded.
+  void set_keep_alive(Model& model, std::optional<std::int64_t> keep_alive_ms);
   /// Stores what tells the model's file from another one with the same size and time of change.
   void set_identity(Model& model, const std::string& identity);
   /// Stores the failed loads in a row, over restarts of the daemon too, which a load may take down

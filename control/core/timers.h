@@ -10,7 +10,7 @@
 
 namespace holdfast::core {
 
-/// What is looked at when the time of an entry has come.
+/// The thing that is looked at when the time of an entry has come.
 enum class TimerKind : std::uint8_t {
   kRequest,    // id = seq: queue, total, orphan or class deadline
   kAdoption,   // end of the adoption window

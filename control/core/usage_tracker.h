@@ -10,7 +10,7 @@
 
 namespace holdfast::core {
 
-/// What the requests of a tenant or of a model use.
+/// The use of the requests of a tenant or of a model.
 struct UsageCounters {
   std::int64_t requests = 0;  // not ended
   std::int64_t waiting = 0;   // of them: queued

@@ -23,6 +23,7 @@ struct Load {
   std::int64_t held_until_us = 0;
   bool alone = false;               // a suspected choice runs here by itself
   std::int64_t ready_us = 0;        // monotonic; 0 = not yet
+  std::int64_t idle_since_us = 0;   // when it last ended to run something
   std::int64_t dwell_timer_us = 0;  // end of its dwell time, when a timer was set for it
   std::string why;                  // reason of the placement, and with what
   double progress = 0;

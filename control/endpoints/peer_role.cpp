@@ -33,6 +33,7 @@ constexpr std::string_view kGatewayVerbs[] = {
     "models.canary_promote",
     "models.canary_rollback",
     "models.detokenize",
+    "models.keep_alive",
     "models.list",
     "models.load",
     "models.pin",

@@ -1,4 +1,5 @@
-// GET /metrics. The daemon is asked for its part on each request, within a time limit.
+// GET /metrics, with ?names=holdfast or ?names=vllm under one set of names alone. The daemon is
+// asked for its part on each request, within a time limit.
 
 #include <memory>
 #include <utility>
@@ -10,11 +11,19 @@
 namespace holdfast::gateway {
 namespace {
 
+MetricNames names_of(const Request& request) {
+  const std::string* names = request.query_value("names");
+  if (names != nullptr && *names == "holdfast") return MetricNames::kOurs;
+  if (names != nullptr && *names == "vllm") return MetricNames::kVllm;
+  return MetricNames::kAll;
+}
+
 void answer(Context& context, const ExchangePtr& exchange, const std::string* document) {
   Response response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
   response.headers.emplace_back("Cache-Control", "no-cache");
-  response.body = metrics_text(document, *context.http, *context.webhooks);
+  response.body =
+      metrics_text(document, *context.http, *context.webhooks, names_of(exchange->request()));
   exchange->respond(std::move(response));
 }
 

@@ -39,7 +39,7 @@ int fail(const Error& error) {
 
 void announce(const Options& options, const std::string& address) {
   const char* scheme = options.tls == nullptr ? "http" : "https";
-  if (options.http_fd < 0) {
+  if (options.http_fds.empty()) {
     std::printf("listening %s://%s\n", scheme, address.c_str());
     std::fflush(stdout);
   }
@@ -123,8 +123,10 @@ struct Contexts {
     serving.params.body_bytes = options.limits.parse.body_bytes;
     serving.operating = links.objects.get();
     serving.object_store = &objects;
-    const std::string address = server.address();
-    const bool loopback = address.starts_with("127.") || address.starts_with("[::1]");
+    const auto addresses = server.addresses();
+    const bool loopback = std::ranges::all_of(addresses, [](const std::string& address) {
+      return address.starts_with("127.") || address.starts_with("[::1]");
+    });
     serving.access = std::make_shared<Access>(keys, loopback, std::move(users));
     serving.access->start();
     serving.cors = options.cors;
@@ -163,10 +165,13 @@ int serve(const Options& options, const sigset_t& signals) {
   Context* serving = nullptr;  // in `contexts`, once they exist
   ProbeAnswer probe;
   auto server = Server::listen(
-      options.http_fd, options.http, options.limits,
+      options.http_fds.empty() ? -1 : options.http_fds.front(), options.http, options.limits,
       [&contexts](const ExchangePtr& exchange) { make_handler(contexts->serving)(exchange); },
       options.tls, make_gate(serving));
   if (!server) return fail(server.error());
+  for (std::size_t i = 1; i < options.http_fds.size(); ++i) {
+    if (const auto taken = (*server)->take(options.http_fds[i]); !taken) return fail(taken.error());
+  }
   auto users = std::make_shared<PeerUsers>();  // opens its socket before the sandbox forbids it
   confine(options);
   auto links = open_links(options);

@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "control/gateway/vllm_names.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {
@@ -142,12 +143,16 @@ void add_webhooks(std::vector<MetricFamily>& out, const WebhookStats& webhooks) 
 }  // namespace
 
 std::string metrics_text(const std::string* document, const HttpStats& http,
-                         const WebhookStats& webhooks) {
+                         const WebhookStats& webhooks, MetricNames names) {
   std::vector<MetricFamily> families;
   const bool up = document != nullptr && read_document(*document, families);
   add_gauge(families, "holdfast_daemon_up", "1 if the daemon has answered this scrape.", up);
   add_http(families, http);
   add_webhooks(families, webhooks);
+  if (names != MetricNames::kOurs) add_vllm_names(families);
+  if (names == MetricNames::kVllm) {
+    std::erase_if(families, [](const MetricFamily& one) { return !one.name.starts_with("vllm:"); });
+  }
   std::ostringstream text;
   prometheus::TextSerializer().Serialize(text, families);
   return std::move(text).str();

@@ -182,6 +182,8 @@ void Writer::continuity() {
         c.second_attempts);
   count("holdfast_breakers_opened_total", "Workers or models given a pause after failures.",
         c.breakers_opened);
+  count("holdfast_model_idle_unloads_total", "Models that were unloaded because nobody used them.",
+        c.idle_unloads);
   count("holdfast_envelope_drifts_total", "Loads that took more or less memory than was reserved.",
         c.envelope_drifts);
   count("holdfast_memory_pressures_total",

@@ -90,6 +90,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
             {"scratch_bytes", r.scratch_bytes},
             {"sha", r.sha},
             {"path", r.path},
+            {"options", r.options},
             {"wanted", r.load_requested},
             {"pinned", model.pinned},
             {"failures", model.failures},
@@ -97,6 +98,7 @@ json model_json(const core::Machine& machine, const core::Model& model) {
             {"last_used_ms", r.last_used_ms},
             {"loads", std::move(loads)}};
   if (progress >= 0) j["progress"] = progress;
+  if (const auto at_ms = machine.idle_unloads().unloads_at_ms(model)) j["unloads_ms"] = *at_ms;
   j["devices"] = devices_json(machine, model);
   return j;
 }

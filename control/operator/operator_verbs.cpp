@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "control/core/admission.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::daemon {
@@ -175,6 +176,14 @@ OpAction change_model(core::PeerId peer, const wire::Op& op, Args& args) {
   return core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
 }
 
+/// models.keep_alive {"name", "ms", "client"}: how long the model stays after its last request;
+/// negative: without end.
+OpAction set_keep_alive(core::PeerId peer, const wire::Op& op, Args& args) {
+  constexpr std::int64_t kYearMs = 31'536'000'000;
+  return core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name"),
+                                   args.integer("ms", -1, -1, kYearMs), args.flag("client")});
+}
+
 OpAction cancel_request(core::PeerId peer, const wire::Op& op, Args& args) {
   return core::Event(core::OpCancel{peer, op.tag, args.text("id")});
 }
@@ -210,6 +219,7 @@ constexpr std::pair<std::string_view, VerbReader> kVerbReaders[] = {
     {"models.pin", change_model},
     {"models.unpin", change_model},
     {"models.verify", change_model},
+    {"models.keep_alive", set_keep_alive},
     {"models.golden", golden},
     {"models.alias", change_alias},
     {"models.alias_remove", change_alias},

@@ -41,6 +41,7 @@ json counters_json(const core::Counters& c) {
           {"second_attempts", c.second_attempts},
           {"retired", c.retired},
           {"breakers_opened", c.breakers_opened},
+          {"idle_unloads", c.idle_unloads},
           {"envelope_drifts", c.envelope_drifts},
           {"memory_pressures", c.memory_pressures},
           {"pressure_unloads", c.pressure_unloads}};

@@ -44,9 +44,9 @@ const Verb kServe = {
     "run daemon, workers and HTTP gateway on this machine until SIGTERM",
     {{"--model", kList, "NAME=PATH of a GGUF file to register and load; may be repeated", true,
       kNamedFile},
-     {"--http", kText,
+     {"--http", kList,
       "HOST:PORT of HTTP (default 127.0.0.1:8080; *:PORT is every address, port 0 picks a "
-      "free one; none)"},
+      "free one; none); may be repeated"},
      {"--tls-cert", kText, "HTTPS instead of HTTP: the certificate chain, PEM", true, kFile},
      {"--tls-key", kText, "its key, PEM without a passphrase", true, kFile},
      {"--cors-origin", kList,

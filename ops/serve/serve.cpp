@@ -52,8 +52,8 @@ constexpr std::int64_t kSoonMs = 2'000;
 struct Plan {
   std::string state;
   MadeState made;
-  std::string folder;  // where the programs are
-  Listener http;       // fd -1: no HTTP
+  std::string folder;          // where the programs are
+  std::vector<Listener> http;  // none: no HTTP
   std::vector<ServedModel> models;
   std::vector<std::string> gateway_flags;
   std::string device, kernels, engine;
@@ -66,8 +66,10 @@ struct Plan {
   bool quiet = false;
 
   std::string service_url() const {
-    return http.fd >= 0 ? http.url : "ipc://" + state + "/run/clients.sock";
+    return http.empty() ? "ipc://" + state + "/run/clients.sock" : http.front().url;
   }
+  /// The first URL of HTTP; empty without HTTP.
+  std::string http_url() const { return http.empty() ? "" : http.front().url; }
 };
 
 Result<ServedModel> parse_model(const std::string& text) {
@@ -162,6 +164,28 @@ Result<std::int64_t> at_most(const Call& call, const char* flag, std::int64_t fa
                                  ": expected 0" + zero + " to " + std::to_string(most)};
 }
 
+/// Listens for HTTP: on the sockets that the service manager handed down, else on each --http.
+Result<void> open_http(const Call& call, Plan& plan) {
+  std::vector<std::string> addresses = call.list("http");
+  if (addresses == std::vector<std::string>{"none"}) return {};
+  plan.gateway_flags = gateway_flags(call);
+  HOLDFAST_CHECKED(check_gateway(plan));
+  if (addresses.empty()) {
+    HOLDFAST_TRY(plan.http, inherited_listeners());
+    if (plan.http.empty()) addresses = {"127.0.0.1:8080"};
+  }
+  for (const std::string& address : addresses) {
+    if (address == "none") {
+      return Error{Errc::kUsage, "--http none: stands alone, without other addresses"};
+    }
+    HOLDFAST_TRY(Listener listener, listen_http(address));
+    plan.http.push_back(std::move(listener));
+  }
+  if (!call.has("tls-cert")) return {};
+  for (Listener& listener : plan.http) listener.url.replace(0, std::strlen("http"), "https");
+  return {};
+}
+
 Result<Plan> make_plan(const Call& call) {
   Plan plan;
   for (const std::string& text : call.list("model")) {
@@ -193,13 +217,7 @@ Result<Plan> make_plan(const Call& call) {
   plan.quiet = call.quiet;
   plan.folder = program_folder();
   HOLDFAST_CHECKED(check_open_files());
-  const std::string http = call.text("http", "127.0.0.1:8080");
-  if (http != "none") {
-    plan.gateway_flags = gateway_flags(call);
-    HOLDFAST_CHECKED(check_gateway(plan));
-    HOLDFAST_TRY(plan.http, listen_http(http));
-    if (call.has("tls-cert")) plan.http.url.replace(0, std::strlen("http"), "https");
-  }
+  HOLDFAST_CHECKED(open_http(call, plan));
   // Last: a start that is refused leaves no directory behind.
   HOLDFAST_TRY(plan.made, prepare_state_dir(call.state_dir));
   plan.state = plan.made.path;
@@ -262,11 +280,15 @@ Result<void> start_peers(Supervisor& supervisor, const Plan& plan) {
   for (std::int64_t i = 0; i < plan.workers; ++i) {
     HOLDFAST_CHECKED(supervisor.add(worker_child(plan, i)));
   }
-  if (plan.http.fd < 0) return {};
+  if (plan.http.empty()) return {};
   ChildSpec gateway =
       make_child(plan, "gateway", "gateway", "holdfast-gateway", plan.gateway_flags);
-  gateway.env = {"HOLDFAST_HTTP_FD=" + std::to_string(plan.http.fd)};
-  gateway.inherited_fds = {plan.http.fd};
+  std::string descriptors;
+  for (const Listener& listener : plan.http) {
+    descriptors += (descriptors.empty() ? "" : ",") + std::to_string(listener.fd);
+    gateway.inherited_fds.push_back(listener.fd);
+  }
+  gateway.env = {"HOLDFAST_HTTP_FD=" + descriptors};
   return supervisor.add(std::move(gateway));
 }
 
@@ -380,8 +402,8 @@ void Serve::on_change() {
   // Until our daemon is up the file may be another supervisor's.
   if (phase_ == ServeControl::Phase::kDaemonStarting) return;
   const std::string path = plan_.state + "/run/supervisor.json";
-  const std::string url = plan_.http.fd >= 0 ? plan_.http.url : "";
-  const auto written = write_json_file(path, supervisor_json(url, supervisor_->children()));
+  const auto written =
+      write_json_file(path, supervisor_json(plan_.http_url(), supervisor_->children()));
   if (!written) std::fprintf(stderr, "holdfast: %s\n", written.error().what.c_str());
   crash_point(CrashPoint::kSupervisorFileWritten);
 }
@@ -406,7 +428,7 @@ bool Serve::start() {
   options.context = call_.integer("context", 0);
   options.kv_type = call_.text("kv-type");
   options.engine_options = call_.text("engine-options");
-  options.http_url = plan_.http.fd >= 0 ? plan_.http.url : "";
+  options.http_url = plan_.http_url();
   options.progress = isatty(STDERR_FILENO) == 1 && !plan_.quiet;
   control_ = std::make_unique<ServeControl>(std::move(options));
   on_change();
@@ -415,11 +437,13 @@ bool Serve::start() {
 
 /// Warns of an address that is open to other machines while no key exists: they are refused.
 void Serve::say_keyless() const {
-  if (plan_.http.fd < 0 || is_loopback_url(plan_.http.url)) return;
+  const auto open = std::ranges::find_if(
+      plan_.http, [](const Listener& one) { return !is_loopback_url(one.url); });
+  if (open == plan_.http.end()) return;
   std::fprintf(stderr,
                "holdfast: warning: %s is open to other machines, and no key exists: every request "
                "is refused; make one with: holdfast --state %s keys create NAME\n",
-               plan_.http.url.c_str(), plan_.state.c_str());
+               open->url.c_str(), plan_.state.c_str());
 }
 
 bool Serve::on_phase(const ServeControl::Report& report) {
@@ -513,7 +537,7 @@ int Serve::leave() {
 
 void announce(const Plan& plan) {
   const std::int64_t files = raise_open_files(kOpenFilesWished);
-  if (files < kOpenFilesShort && plan.http.fd >= 0) {
+  if (files < kOpenFilesShort && !plan.http.empty()) {
     std::fprintf(stderr,
                  "holdfast: warning: a process may open %lld files at once, so HTTP takes fewer "
                  "connections than it could; expected %lld: ulimit -n %lld\n",

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -81,13 +82,17 @@ Result<HostPort> split_address(const std::string& address) {
   return out;
 }
 
-std::string bound_url(int fd, const std::string& host) {
+/// Returns the URL of a listening socket, by the host that was asked for; if none was, by the bound
+/// address.
+std::string bound_url(int fd, std::string host) {
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
   getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size);
+  char address[NI_MAXHOST] = "";
   char port[16] = "0";
-  getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, nullptr, 0, port, sizeof port,
-              NI_NUMERICSERV);
+  getnameinfo(reinterpret_cast<sockaddr*>(&bound), size, address, sizeof address, port, sizeof port,
+              NI_NUMERICHOST | NI_NUMERICSERV);
+  if (host.empty()) host = address;
   const bool ipv6 = host.find(':') != std::string::npos;
   return "http://" + (ipv6 ? "[" + host + "]" : host) + ":" + port;
 }
@@ -177,6 +182,31 @@ Result<Listener> listen_http(const std::string& address) {
       taken ? Errc::kConflict : Errc::kIo,
       "cannot listen on " + address + ": " + std::strerror(error) +
           (taken ? "; choose another with --http HOST:PORT (port 0 picks a free one)" : "")};
+}
+
+Result<std::vector<Listener>> inherited_listeners() {
+  constexpr int kFirst = 3;
+  const char* pid = std::getenv("LISTEN_PID");
+  const char* count = std::getenv("LISTEN_FDS");
+  const bool ours = pid != nullptr && count != nullptr && std::atol(pid) == getpid();
+  const int fds = ours ? std::atoi(count) : 0;
+  for (const char* name : {"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"}) unsetenv(name);
+  std::vector<Listener> listeners;
+  for (int fd = kFirst; fd < kFirst + fds; ++fd) {
+    int listening = 0;
+    socklen_t size = sizeof listening;
+    sockaddr_storage name{};
+    socklen_t name_size = sizeof name;
+    if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size) != 0 || listening == 0 ||
+        getsockname(fd, reinterpret_cast<sockaddr*>(&name), &name_size) != 0 ||
+        (name.ss_family != AF_INET && name.ss_family != AF_INET6)) {
+      return Error{Errc::kUsage, "LISTEN_FDS: descriptor " + std::to_string(fd) +
+                                     " is no listening TCP socket: ListenStream=HOST:PORT"};
+    }
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    listeners.push_back({fd, bound_url(fd, "")});
+  }
+  return listeners;
 }
 
 namespace {

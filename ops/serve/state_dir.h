@@ -34,6 +34,11 @@ struct Listener {
 /// otherwise.
 Result<Listener> listen_http(const std::string& address);
 
+/// Returns the listening sockets that a service manager handed down (LISTEN_FDS of systemd's socket
+/// activation), none if it did not. The environment is cleared, so that no child takes them for its
+/// own. kUsage: one of them is no listening TCP socket.
+Result<std::vector<Listener>> inherited_listeners();
+
 /// True for a URL that this machine alone can reach.
 bool is_loopback_url(const std::string& url);
 

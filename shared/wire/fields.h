@@ -132,6 +132,7 @@ void fields(V& v, Like<Submit> auto& m) {
   v("api_key", m.api_key);
   v("key_max_requests", m.key_max_requests);
   v("key_requests_per_minute", m.key_requests_per_minute);
+  v("keep_alive_ms", m.keep_alive_ms);
 }
 template <class V>
 void fields(V& v, Like<KeyStanding> auto& m) {
@@ -272,6 +273,7 @@ void fields(V& v, Like<ModelInfo> auto& m) {
   v("output", m.output);
   v("reason", m.reason);
   v("alias_of", m.alias_of);
+  v("encoder", m.encoder);
 }
 template <class V>
 void fields(V& v, Like<ModelsReply> auto& m) {

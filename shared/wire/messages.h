@@ -111,6 +111,9 @@ struct Submit {
   std::string api_key;                                  // the API key's id; empty = none
   std::optional<std::int64_t> key_max_requests;         // of that key: most live requests
   std::optional<std::int64_t> key_requests_per_minute;  // accepted in any 60 s
+  /// How long the model stays loaded after its last request; negative: without end. Absent: as it
+  /// is configured.
+  std::optional<std::int64_t> keep_alive_ms;
 };
 
 /// The state of a key's limit of requests a minute, including this request.
@@ -264,6 +267,7 @@ struct ModelInfo {
   std::string output;  // format of reasoning and calls: chat::read_output
   std::string reason;
   std::string alias_of;  // of an alias: "MODEL=WEIGHT,…"; other fields are its first target's
+  bool encoder = false;  // makes vectors alone
 };
 /// D→C: the answer to MODELS.
 struct ModelsReply {

@@ -255,6 +255,9 @@ void apply_flags(const std::map<std::string, std::string>& flags, Boot& boot) {
     }
     if (name.starts_with("identity/")) boot.identities[name.substr(9)] = value;
     if (name.starts_with("load_failures/")) boot.load_failures[name.substr(14)] = value;
+    if (name.starts_with("keep_alive/") && !value.empty()) {
+      boot.keep_alives[name.substr(11)] = value;
+    }
   }
 }
 

@@ -49,6 +49,7 @@ Counts counts_of(const Machine& machine, Now now) {
       {"stale_events", c.stale_events},
       {"violations", c.violations},
       {"envelope_drifts", c.envelope_drifts},
+      {"idle_unloads", c.idle_unloads},
       {"memory_pressures", c.memory_pressures},
       {"pressure_unloads", c.pressure_unloads},
       {"dispatched", c.dispatched},

@@ -367,6 +367,16 @@ std::int64_t idle_model_stays(Rig& rig) {
   rig.bench.add_model(1024, 4, 64, true, "other");
   return rig.until([&] { return !rig.bench.messages<wire::Unload>().empty(); });
 }
+std::int64_t unused_model_stays(Rig& rig) {
+  rig.worker();
+  return rig.until([&] { return !rig.bench.messages<wire::Unload>().empty(); });
+}
+std::int64_t model_stays_as_a_client_says(Rig& rig) {
+  rig.worker();
+  rig.submit([](wire::Submit& s) { s.keep_alive_ms = 6000; });
+  rig.bench.tokens(kW1, rig.bench.dispatch(kW1), 0, {1}, FinishReason::kStop);
+  return rig.until([&] { return !rig.bench.messages<wire::Unload>().empty(); });
+}
 std::int64_t ten_percent_more_is_told(Rig& rig) {
   rig.bench.add_model(1024, 4, 64, true, "large", 1'000'000'000);
   rig.bench.step(OpModel{kOperator, 1, "models.unload", "m"});
@@ -603,15 +613,6 @@ const std::vector<Row>& rows() {
       {"ingress.timeout_ms", 20, 20, 4000, 4000, prepare_takes},
       {"ingress.inspect_timeout_ms", 1000, 1000, 9000, 9000, inspect_takes},
       {"ingress.tries", 1, 1, 4, 4, helpers_tried},
-      {"models.load_tries", 2, 2, 7, 7, loads_tried},
-      {"models.load_backoff_ms", 30, 30, 900, 900, first_pause},
-      {"models.load_backoff_max_ms", 2000, 2000, 7000, 7000, tenth_pause},
-      {"models.load_timeout_ms", 150, 150, 20'000, 20'000, silent_load_lives},
-      {"models.loads_at_once", 1, 1, 3, 3, loads_of_five_at_once},
-      {"models.dwell_ms", 100, 100, 6000, 6000, idle_model_stays},
-      {"models.drift_percent", 5, 1, 15, 0, ten_percent_more_is_told},
-      {"models.replicas", 1, 1, 2, 2, loads_on_three_workers},
-      {"models.fleet_wait_ms", 0, 0, 3000, 3000, unfit_model_waits},
       {"workers.returned_hold_ms", 10, 10, 400, 400, returned_worker_rests},
       {"blame.alone_after", 1, 1, 3, 3, deaths_until_alone},
       {"blame.quarantine_after", 3, 3, 6, 6, deaths_until_quarantine},
@@ -629,6 +630,25 @@ const std::vector<Row>& rows() {
       {"tenant.default.max_output_tokens", 5, 5, 150, 150, largest_output},
       {"tenant.default.max_bytes", 32, 2, 64, 4, five_without_worker},
       {"tenant.t.weight", 1, 5, 4, 8, share_of_ten},
+      {"worker.w1.max_running", 1, 1, 3, 3, five_with_worker},
+      {"worker.w1.max_pages", 1, 1, 3, 3, five_with_worker},
+  };
+  return all;
+}
+
+std::vector<Row> model_rows() {
+  return {
+      {"models.load_tries", 2, 2, 7, 7, loads_tried},
+      {"models.load_backoff_ms", 30, 30, 900, 900, first_pause},
+      {"models.load_backoff_max_ms", 2000, 2000, 7000, 7000, tenth_pause},
+      {"models.load_timeout_ms", 150, 150, 20'000, 20'000, silent_load_lives},
+      {"models.loads_at_once", 1, 1, 3, 3, loads_of_five_at_once},
+      {"models.dwell_ms", 100, 100, 6000, 6000, idle_model_stays},
+      {"models.idle_unload_s", 7, 7000, 20, 20'000, unused_model_stays},
+      {"models.client_keep_alive", 0, -1, 1, 6000, model_stays_as_a_client_says},
+      {"models.drift_percent", 5, 1, 15, 0, ten_percent_more_is_told},
+      {"models.replicas", 1, 1, 2, 2, loads_on_three_workers},
+      {"models.fleet_wait_ms", 0, 0, 3000, 3000, unfit_model_waits},
       {"model.m.max_requests", 2, 2, 4, 4, five_without_worker},
       {"model.m.max_waiting", 2, 2, 4, 4, five_without_worker},
       {"model.m.max_running", 1, 1, 3, 3, five_with_worker},
@@ -638,16 +658,15 @@ const std::vector<Row>& rows() {
       {"model.m.max_bytes", 32, 2, 64, 4, five_without_worker},
       {"model.m.replicas", 1, 1, 2, 2, loads_on_three_workers},
       {"model.m.dwell_ms", 100, 100, 6000, 6000, idle_model_stays},
-      {"worker.w1.max_running", 1, 1, 3, 3, five_with_worker},
-      {"worker.w1.max_pages", 1, 1, 3, 3, five_with_worker},
+      {"model.m.idle_unload_s", 7, 7000, 20, 20'000, unused_model_stays},
   };
-  return all;
 }
 
 std::vector<Row> all_rows() {
   std::vector<Row> all = alias_rows();
   for (const Row& row : liveness_rows()) all.push_back(row);
   for (const Row& row : memory_rows()) all.push_back(row);
+  for (const Row& row : model_rows()) all.push_back(row);
   all.insert(all.end(), rows().begin(), rows().end());
   return all;
 }

@@ -60,6 +60,7 @@ TEST_F(Ollama, Chat_WhenStreamed_IsLinesOfJsonWithAnEnd) {
   EXPECT_EQ(last["done_reason"], "stop");
   EXPECT_EQ(last["eval_count"], 3);
   EXPECT_TRUE(last["total_duration"].is_number_integer());
+  EXPECT_EQ(last["load_duration"], 0);  // some libraries want it
 }
 
 TEST_F(Ollama, Chat_WithoutAStream_IsOneDocumentWithThinkingAndCalls) {
@@ -138,7 +139,8 @@ TEST_F(Ollama, Options_OfARequest_BecomeSamplingParametersWithOllamasDefaults) {
   EXPECT_EQ(submit.stops, std::vector<std::string>{"x"});
   EXPECT_FLOAT_EQ(submit.sampling.repetition_penalty, 1.3f);
   const std::string ignored = reply.headers.at("x-holdfast-ignored");
-  EXPECT_NE(ignored.find("keep_alive"), std::string::npos) << ignored;
+  EXPECT_EQ(ignored.find("keep_alive"), std::string::npos) << ignored;
+  EXPECT_EQ(submit.keep_alive_ms, 300'000);
   EXPECT_NE(ignored.find("options.num_ctx"), std::string::npos) << ignored;
 }
 
@@ -153,7 +155,81 @@ TEST_F(Ollama, Request_WithoutContent_LoadsTheModel) {
   const json generate = json::parse(gateway.ask(post("/api/generate", R"({"model":"m"})")).body);
   EXPECT_EQ(generate["done_reason"], "load");
   EXPECT_EQ(generate["response"], "");
-  EXPECT_EQ(gateway.ask(post("/api/generate", R"({"model":"m","keep_alive":0})")).status, 400);
+}
+
+TEST_F(Ollama, KeepAlive_InAnyForm_IsTimeAfterTheRequest) {
+  model("");
+  const auto sent = [&](const std::string& value) {
+    gateway.client.script.token_bytes = {{"x"}};
+    const Reply reply = gateway.ask(post("/api/chat", kChat + R"(,"keep_alive":)" + value + "}"));
+    EXPECT_EQ(reply.status, 200) << value << reply.body;
+    return gateway.client.last_submit().keep_alive_ms.value_or(-2);
+  };
+  EXPECT_EQ(sent("300"), 300'000);
+  EXPECT_EQ(sent("0.5"), 500);
+  EXPECT_EQ(sent("-1"), -1);
+  EXPECT_EQ(sent("0"), 0);
+  EXPECT_EQ(sent(R"("5m")"), 300'000);
+  EXPECT_EQ(sent(R"("1h30m")"), 5'400'000);
+  EXPECT_EQ(sent(R"("1.5h")"), 5'400'000);
+  EXPECT_EQ(sent(R"("250ms")"), 250);
+  EXPECT_EQ(sent(R"("-1m")"), -1);
+  EXPECT_EQ(sent(R"("300")"), 300'000);
+  EXPECT_EQ(sent(R"("99999999h")"), 31'536'000'000);
+  for (const char* wrong : {R"("five")", R"("5x")", R"("")", R"("-")", R"("5m5")", "true", "[]",
+                            R"("1e3s")", R"("1h-5m")"}) {
+    const Reply reply = gateway.ask(post("/api/chat", kChat + R"(,"keep_alive":)" + wrong + "}"));
+    EXPECT_EQ(reply.status, 400) << wrong;
+    EXPECT_NE(reply.body.find("keep_alive"), std::string::npos) << reply.body;
+  }
+  const json chat = {{"model", "m"},
+                     {"messages", json::array({{{"role", "user"}, {"content", "a"}}})},
+                     {"keep_alive", "10s"}};
+  EXPECT_EQ(gateway.ask(post("/v1/chat/completions", chat.dump())).status, 200);
+  EXPECT_EQ(gateway.client.last_submit().keep_alive_ms, 10'000);
+}
+
+TEST_F(Ollama, Request_WithoutContentAndKeepAliveZero_UnloadsTheModel) {
+  model("");
+  gateway.client.op_results["models.keep_alive"] = "{}";
+  const json generate = json::parse(
+      gateway.ask(post("/api/generate", R"({"model":"m:latest","keep_alive":0})")).body);
+  EXPECT_EQ(generate["done_reason"], "unload");
+  EXPECT_EQ(generate["response"], "");
+  EXPECT_EQ(json::parse(gateway.client.op_args("models.keep_alive")),
+            json::parse(R"({"name":"m","ms":0,"client":true})"));
+  const json chat = json::parse(
+      gateway.ask(post("/api/chat", R"({"model":"m","messages":[],"keep_alive":"0s"})")).body);
+  EXPECT_EQ(chat["done_reason"], "unload");
+  EXPECT_EQ(chat["message"]["content"], "");
+}
+
+TEST_F(Ollama, Names_OfModels_AreCopiedAndDeletedByOperators) {
+  model("");
+  gateway.client.op_results["models.show"] =
+      R"({"name":"m","path":"/models/m.gguf","context":2048,"slots":4,"kv_type":"f16",)"
+      R"("options":""})";
+  gateway.client.op_results["models.add"] = "{}";
+  EXPECT_EQ(gateway.ask(post("/api/copy", R"({"source":"m","destination":"other:latest"})")).status,
+            200);
+  EXPECT_EQ(json::parse(gateway.client.op_args("models.add")),
+            json::parse(R"({"name":"other","path":"/models/m.gguf","context":2048,"slots":4,)"
+                        R"("kv_type":"f16","options":""})"));
+  const Reply created = gateway.ask(post("/api/create", R"({"model":"third","from":"m"})"));
+  EXPECT_EQ(json::parse(created.body)["status"], "success");
+  EXPECT_EQ(gateway.ask(post("/api/create", R"({"model":"x","from":"m","system":"s"})")).status,
+            400);
+  EXPECT_EQ(gateway.ask(post("/api/copy", R"({"source":"m"})")).status, 400);
+  EXPECT_EQ(gateway.ask(post("/api/copy", R"({"source":7,"destination":"x"})")).status, 400);
+
+  gateway.client.op_results["models.unload"] = gateway.client.op_results["models.remove"] = "{}";
+  const std::string body = R"({"model":"other"})";
+  const Reply deleted =
+      gateway.ask("DELETE /api/delete HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                  std::to_string(body.size()) + "\r\n\r\n" + body);
+  EXPECT_EQ(deleted.status, 200);
+  EXPECT_EQ(json::parse(gateway.client.op_args("models.remove")),
+            json::parse(R"({"name":"other"})"));
 }
 
 TEST_F(Ollama, WrongRequest_OnEachRoute_IsRefusedInOllamasForm) {

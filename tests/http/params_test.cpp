@@ -622,13 +622,14 @@ TEST(Params, ToolParameters_WhenNotStrings_AreRecordedAsJson) {
 }
 
 TEST(Params, ResponseShape_AfterEncodeAndDecode_IsEqual) {
-  const Shape shape{Api::kChat, true, true, 6, "abc", "user \"x\"", "hermes+think", true};
+  const Shape shape{Api::kChat, true, true, 6, "abc", "user \"x\"", "mine 7", "hermes+think", true};
   const Shape back = decode_shape(encode_shape(shape));
   EXPECT_EQ(back.api, Api::kChat);
   EXPECT_TRUE(back.stream && back.include_usage);
   EXPECT_EQ(back.choices, 6);
   EXPECT_EQ(back.body_hash, "abc");
   EXPECT_EQ(back.user, "user \"x\"");
+  EXPECT_EQ(back.client_id, "mine 7");
   EXPECT_EQ(back.output, "hermes+think");
   EXPECT_TRUE(back.tools);
   Shape typed = shape;  // types of arguments: only for formats that leave them to the tool

@@ -57,7 +57,8 @@ TEST_P(Clients, ClientLibrary_AgainstTheServer_PassesItsSuite) {
   if (!reason.empty()) GTEST_SKIP() << reason;
   ASSERT_EQ(run_program({"holdfast", "convert", demo_model(), dir.path() + "/model"}).code, 0);
   dir.write("model/chat_template.jinja", kTemplate);
-  ASSERT_TRUE(server.start({"--model", "m=" + dir.path() + "/model", "--threads", "1"}))
+  ASSERT_TRUE(server.start(
+      {"--model", "m=" + dir.path() + "/model", "--threads", "1", "--config", "models.dwell_ms=0"}))
       << server.errors();
   // One of its cases waits for a request whose client has gone. The others could lose one to a host
   // that stalls the gateway between its SUBMIT and its ATTACH.
@@ -88,7 +89,9 @@ TEST_P(Clients, ClientLibrary_AgainstTheServer_PassesItsSuite) {
   EXPECT_EQ(server.stop(), 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Npm, Clients, testing::Values("openai", "responses", "anthropic", "ai"),
+INSTANTIATE_TEST_SUITE_P(Npm, Clients,
+                         testing::Values("openai", "responses", "anthropic", "ai", "ollama",
+                                         "ollama_users"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -70,7 +70,7 @@ Scrape read_scrape(const std::string& text) {
 }
 
 Scrape scrape_of(const TestServer& server) {
-  const HttpAnswer answer = http_exchange(server.url(), http_get_text("/metrics"));
+  const HttpAnswer answer = http_exchange(server.url(), http_get_text("/metrics?names=holdfast"));
   EXPECT_EQ(answer.status, 200);
   Scrape scrape = read_scrape(answer.body);
   EXPECT_EQ(scrape.error, "");
@@ -432,6 +432,42 @@ TEST_F(Metrics, RulesAndDashboard_NameOnlyExistingMetrics) {
   }
   for (const json& mark : dashboard.at("annotations").at("list")) check("mark", mark.at("expr"));
   EXPECT_GT(queries, 40u);
+}
+
+/// The sum of the samples of a family of ours, without the labels that vLLM does not have.
+double sum_of(const Scrape& scrape, const std::string& name) {
+  double sum = 0;
+  for (const auto& [sample, value] : scrape.samples) {
+    if (sample.starts_with(name + "{")) sum += value;
+  }
+  return sum;
+}
+
+TEST_F(Metrics, VllmNames_AfterSomeLoad_HaveOurNumbers) {
+  some_load(server);
+  const Scrape ours = scrape_of(server);
+  const HttpAnswer all = http_exchange(server.url(), http_get_text("/metrics"));
+  const HttpAnswer theirs = http_exchange(server.url(), http_get_text("/metrics?names=vllm"));
+  EXPECT_NE(all.body.find("holdfast_generation_tokens_total{"), std::string::npos);
+  EXPECT_EQ(theirs.body.find("holdfast_generation_tokens_total{"), std::string::npos);
+  const auto line = [](const std::string& name, double value) {
+    return "\nvllm:" + name + "{model_name=\"demo\"} " + std::to_string(static_cast<int>(value)) +
+           "\n";
+  };
+  for (const std::string& text : {all.body, theirs.body}) {
+    EXPECT_NE(text.find(line("generation_tokens_total",
+                             sum_of(ours, "holdfast_generation_tokens_total"))),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find(line("num_requests_waiting", 0)), std::string::npos) << text;
+    for (const char* name :
+         {"num_requests_running", "kv_cache_usage_perc", "prefix_cache_queries_total",
+          "prefix_cache_hits_total", "time_to_first_token_seconds_bucket",
+          "time_per_output_token_seconds_count", "e2e_request_latency_seconds_sum"}) {
+      EXPECT_NE(text.find(std::string("\nvllm:") + name), std::string::npos) << name;
+    }
+  }
+  EXPECT_GT(sum_of(ours, "holdfast_generation_tokens_total"), 0);
 }
 
 TEST_F(Metrics, Promtool_WhenCheckingMetricsAndRules_FindsNothing) {

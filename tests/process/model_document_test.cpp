@@ -31,7 +31,7 @@ TEST(ModelDocument, ModelsShow_WithALoadedModel_HasItsMembers) {
       "slots", "pages",    "kv_type",       "vocab",    "chat",         "output",
       "makes", "sha",      "weights_bytes", "kv_bytes", "size_bytes",   "scratch_bytes",
       "path",  "wanted",   "pinned",        "failures", "created_ms",   "last_used_ms",
-      "loads", "progress", "devices"};
+      "loads", "progress", "devices",       "options"};
   EXPECT_EQ(members_of(document), model);
   const std::set<std::string> load = {"load_id",  "worker",         "connected",   "state",
                                       "class",    "slots",          "pages",       "pages_used",

@@ -117,7 +117,9 @@ TEST(GatewayVerbs, GatewayVerbs_InTheSources_AreAllOnTheList) {
   std::set<std::string> found;
   const std::regex verb(
       R"re("((?:config|db|keys|models|objects|queue|requests|workers)\.[a-z_]+)")re");
-  for (const auto& entry : fs::directory_iterator(HOLDFAST_SOURCE_DIR "/control/gateway")) {
+  for (const auto& entry :
+       fs::recursive_directory_iterator(HOLDFAST_SOURCE_DIR "/control/gateway")) {
+    if (entry.path().extension() != ".cpp") continue;
     const std::string text = read_file(entry.path().string());
     for (std::sregex_iterator it(text.begin(), text.end(), verb), end; it != end; ++it) {
       found.insert((*it)[1]);

@@ -1,5 +1,6 @@
 #pragma once
-// What every endpoint is given: the links to the daemon, the stores, and the limits of the gateway.
+// The context of every endpoint: the links to the daemon, the stores, and the limits of the
+// gateway.
 
 #include <atomic>
 #include <chrono>

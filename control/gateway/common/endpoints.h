@@ -8,6 +8,9 @@ namespace holdfast::gateway {
 // endpoint_health.cpp
 void get_live(Context&, ExchangePtr, const Captures&);
 void get_ready(Context&, ExchangePtr, const Captures&);
+// endpoint_about.cpp
+void get_version(Context&, ExchangePtr, const Captures&);
+void get_openapi(Context&, ExchangePtr, const Captures&);
 // endpoint_metrics.cpp
 void get_metrics(Context&, ExchangePtr, const Captures&);
 /// Answers with the gateway's own metrics alone.
@@ -62,7 +65,11 @@ void post_ollama_chat(Context&, ExchangePtr, const Captures&);
 void post_ollama_generate(Context&, ExchangePtr, const Captures&);
 void post_ollama_embed(Context&, ExchangePtr, const Captures&);
 void post_ollama_embeddings(Context&, ExchangePtr, const Captures&);
-/// Refuses what changes the models of the server.
+// endpoint_ollama_changes.cpp
+void delete_ollama_model(Context&, ExchangePtr, const Captures&);
+void post_ollama_copy(Context&, ExchangePtr, const Captures&);
+void post_ollama_create(Context&, ExchangePtr, const Captures&);
+/// Refuses what moves the files of models.
 void refuse_ollama_change(Context&, ExchangePtr, const Captures&);
 // endpoint_requests.cpp
 void get_request(Context&, ExchangePtr, const Captures&);

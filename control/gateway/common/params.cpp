@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/common/format_fields.h"
+#include "control/gateway/common/keep_alive.h"
 #include "control/gateway/common/sampling_fields.h"
 #include "control/gateway/common/thinking_fields.h"
 #include "control/gateway/common/tool_fields.h"
@@ -110,6 +111,10 @@ void read_common(Fields& fields, Generation* out) {
   }
   fields.integer("queue_timeout_ms", 0, kTimeoutMsMax, &submit.queue_timeout_ms);
   fields.integer("total_timeout_ms", 0, kTimeoutMsMax, &submit.total_timeout_ms);
+  if (const json* value = fields.take("keep_alive")) {
+    submit.keep_alive_ms = parse_keep_alive(*value);
+    if (!submit.keep_alive_ms) fields.fail("keep_alive", kKeepAliveForm);
+  }
 }
 
 /// Reads vLLM's field; there too it is for answers in one document.

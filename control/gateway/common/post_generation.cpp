@@ -79,6 +79,7 @@ void submit(const std::shared_ptr<Post>& post) {
   message.idem_key = post->headers.idem_key;
   message.body_hash = post->generation.shape.body_hash;
   message.on_disconnect = post->headers.on_disconnect;
+  post->generation.shape.client_id = client_request_id(post->exchange->request());
   message.meta = encode_shape(post->generation.shape);
   post->context.client.submit_async(
       post->exchange->request().from, std::move(message),

@@ -23,11 +23,12 @@ void ask(Context& context, const ExchangePtr& exchange, const TokenQuestion& que
   }
   // Questions of a key count as its requests do, and before any work is done for them.
   const ApiKey& key = exchange->request().from.api_key;
-  request.args["api_key"] = key.id;
-  if (key.requests_per_minute) request.args["key_requests_per_minute"] = *key.requests_per_minute;
-  request.args["tenant"] = exchange->request().from.tenant();
-  const std::string args = request.args.dump();
-  request.args.clear();
+  (*request.args)["api_key"] = key.id;
+  if (key.requests_per_minute)
+    (*request.args)["key_requests_per_minute"] = *key.requests_per_minute;
+  (*request.args)["tenant"] = exchange->request().from.tenant();
+  const std::string args = request.args->dump();
+  request.args.reset();
   const auto answer = [exchange, request = std::move(request), show = question.show,
                        turn](const std::string& text) {
     try {
@@ -66,9 +67,10 @@ void ask_tokens(Context& context, const ExchangePtr& exchange, const TokenQuesti
 
 void count_prompt(Generation generation, TokenizeRequest* request) {
   request->ignored = std::move(generation.ignored);
-  request->args = {{"model", generation.submit.model},
-                   {"messages_json", *generation.submit.prompts[0].messages_json},
-                   {"packed_ids", true}};
+  request->args =
+      std::make_shared<json>(json{{"model", generation.submit.model},
+                                  {"messages_json", *generation.submit.prompts[0].messages_json},
+                                  {"packed_ids", true}});
 }
 
 std::int64_t count_of(const json& document) {

@@ -3,7 +3,8 @@
 // helpers do the work; nothing is stored.
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -12,11 +13,11 @@
 
 namespace holdfast::gateway {
 
-/// What a body asks for.
+/// The question of a body.
 struct TokenizeRequest {
-  nlohmann::ordered_json args = nlohmann::ordered_json::object();  // of the daemon's verb
-  bool token_texts = false;                                        // vLLM's return_token_strs
-  bool with_token_bytes = false;                                   // llama-server's option
+  std::shared_ptr<nlohmann::ordered_json> args;  // of the daemon's verb; an object
+  bool token_texts = false;                      // vLLM's return_token_strs
+  bool with_token_bytes = false;                 // llama-server's option
   std::vector<std::string> ignored;
 };
 

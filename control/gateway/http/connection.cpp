@@ -232,6 +232,7 @@ class ConnectionExchange final : public Exchange,
     const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin_);
     log::write(level, "answered",
                {{"request", id},
+                {"client_request", client_request_id(request_)},
                 {"method", request_.method},
                 {"path", request_.path},
                 {"status", response.status},
@@ -239,6 +240,9 @@ class ConnectionExchange final : public Exchange,
   }
 
   void add_headers(Response& response) {
+    if (std::string id = client_request_id(request_); !id.empty()) {
+      response.headers.emplace_back("X-Client-Request-Id", std::move(id));
+    }
     std::move(headers_.begin(), headers_.end(), std::back_inserter(response.headers));
   }
 

@@ -12,7 +12,7 @@ constexpr std::size_t kRequestedHeadersBytesMax = 2'048;
 constexpr const char* kPreflightSeconds = "600";
 // Headers that a page may read besides the body.
 constexpr const char* kExposed =
-    "X-Request-Id, Retry-After, X-Holdfast-Duplicate, X-Holdfast-Ignored, "
+    "X-Request-Id, X-Client-Request-Id, Retry-After, X-Holdfast-Duplicate, X-Holdfast-Ignored, "
     "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests";
 
 constexpr std::string_view kOriginCharacters = "abcdefghijklmnopqrstuvwxyz0123456789.-:[]_+";

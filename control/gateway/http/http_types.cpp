@@ -49,6 +49,16 @@ const std::string* Request::query_value(std::string_view name) const {
   return nullptr;
 }
 
+std::string client_request_id(const Request& request) {
+  constexpr std::size_t kBytesMax = 128;
+  const std::string* id = request.header("X-Client-Request-Id");
+  if (id == nullptr) id = request.header("X-Request-Id");
+  if (id == nullptr || id->size() > kBytesMax) return {};
+  const bool visible =
+      std::all_of(id->begin(), id->end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  return visible ? *id : std::string();
+}
+
 std::string_view reason_phrase(int status) {
   static constexpr std::pair<int, std::string_view> kPhrases[] = {
       {100, "Continue"},

@@ -71,6 +71,10 @@ struct Request {
   const std::string* query_value(std::string_view name) const;
 };
 
+/// Returns what the client calls its request (X-Client-Request-Id, else X-Request-Id, which proxies
+/// set): up to 128 visible ASCII characters; empty if there is none or it has another form.
+std::string client_request_id(const Request& request);
+
 /// A whole answer, without the headers that the connection decides: Content-Length and Connection.
 struct Response {
   int status = 200;

@@ -8,6 +8,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
+#include <memory>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -73,7 +74,6 @@ class AsioServer final : public Server {
   AsioServer(ServerLimits limits, Handler handler, std::shared_ptr<TlsIdentity> tls, Gate gate)
       : shared_(std::make_shared<ServerShared>(limits)),
         strand_(net::make_strand(io_)),
-        acceptor_(strand_),
         timer_(strand_) {
     shared_->handler = std::move(handler);
     shared_->gate = std::move(gate);
@@ -83,20 +83,21 @@ class AsioServer final : public Server {
   Result<void> open(const std::string& host_port) {
     HOLDFAST_TRY(const tcp::endpoint endpoint, resolve(io_, host_port));
     error_code ec;
-    acceptor_.open(endpoint.protocol(), ec);
-    if (!ec) acceptor_.set_option(tcp::acceptor::reuse_address(true), ec);
-    if (!ec) acceptor_.bind(endpoint, ec);
-    if (!ec) acceptor_.listen(net::socket_base::max_listen_connections, ec);
+    tcp::acceptor acceptor(strand_);
+    acceptor.open(endpoint.protocol(), ec);
+    if (!ec) acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
+    if (!ec) acceptor.bind(endpoint, ec);
+    if (!ec) acceptor.listen(net::socket_base::max_listen_connections, ec);
     if (ec == net::error::address_in_use) {
       return Error{Errc::kConflict, "cannot listen on " + host_port +
                                         ": another program has that port; choose another with "
                                         "--http HOST:PORT (port 0 picks a free one)"};
     }
     if (ec) return Error{Errc::kIo, "cannot listen on " + host_port + ": " + ec.message()};
-    return name_it();
+    return add(std::move(acceptor));
   }
 
-  Result<void> take(int fd) {
+  Result<void> take(int fd) override {
     int listening = 0;
     socklen_t size = sizeof listening;
     sockaddr_storage name{};
@@ -107,14 +108,19 @@ class AsioServer final : public Server {
                                      ": not a listening socket; unset it or hand one down"};
     }
     error_code ec;
-    acceptor_.assign(name.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, ec);
+    tcp::acceptor acceptor(strand_);
+    acceptor.assign(name.ss_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, ec);
     if (ec) {
       return Error{Errc::kIo, "HOLDFAST_HTTP_FD=" + std::to_string(fd) + ": " + ec.message()};
     }
-    return name_it();
+    return add(std::move(acceptor));
   }
 
-  std::string address() const override { return address_; }
+  std::vector<std::string> addresses() const override {
+    std::vector<std::string> all;
+    for (const auto& listener : listeners_) all.push_back(listener->address);
+    return all;
+  }
   int connections() const override { return shared_->connections.size(); }
   std::shared_ptr<HttpStats> stats() const override { return shared_->stats; }
 
@@ -123,7 +129,9 @@ class AsioServer final : public Server {
   }
 
   void run(int threads) override {
-    net::post(strand_, [this] { accept(); });
+    net::post(strand_, [this] {
+      for (const auto& listener : listeners_) accept(*listener);
+    });
     std::vector<std::thread> others;
     for (int i = 1; i < threads; ++i) others.emplace_back([this] { work(); });
     work();
@@ -144,7 +152,7 @@ class AsioServer final : public Server {
     net::post(strand_, [this, drain_time] {
       if (shared_->draining.exchange(true)) return;
       error_code ec;
-      acceptor_.close(ec);
+      for (const auto& listener : listeners_) listener->acceptor.close(ec);
       for (const auto& connection : shared_->connections.all()) connection->drain(false);
       drain_end_ = std::chrono::steady_clock::now() + drain_time;
       wait_for_empty();
@@ -152,11 +160,19 @@ class AsioServer final : public Server {
   }
 
  private:
-  Result<void> name_it() {
+  /// A socket that listens. `timer` is for the pause after a failed accept.
+  struct Listener {
+    tcp::acceptor acceptor;
+    net::steady_timer timer;
+    std::string address;
+  };
+
+  Result<void> add(tcp::acceptor acceptor) {
     error_code ec;
-    const tcp::endpoint endpoint = acceptor_.local_endpoint(ec);
+    const tcp::endpoint endpoint = acceptor.local_endpoint(ec);
     if (ec) return Error{Errc::kIo, "listening socket: " + ec.message()};
-    address_ = text_of(endpoint);
+    listeners_.push_back(std::make_unique<Listener>(
+        Listener{std::move(acceptor), net::steady_timer(strand_), text_of(endpoint)}));
     return {};
   }
 
@@ -180,19 +196,21 @@ class AsioServer final : public Server {
     });
   }
 
-  void accept() {
-    acceptor_.async_accept(net::make_strand(io_), [this](error_code ec, Connection::Socket socket) {
+  void accept(Listener& listener) {
+    const auto accepted = [this, &listener](error_code ec, Connection::Socket socket) {
       if (shared_->draining || ec == net::error::operation_aborted) return;
-      if (ec) {
-        log::warn("accept failed", {{"what", ec.message()}});
-        timer_.expires_after(kAcceptPause);
-        timer_.async_wait([this](error_code cancelled) {
-          if (!cancelled && !shared_->draining) accept();
-        });
-        return;
-      }
+      if (ec) return pause(listener, ec);
       welcome(std::move(socket));
-      accept();
+      accept(listener);
+    };
+    listener.acceptor.async_accept(net::make_strand(io_), accepted);
+  }
+
+  void pause(Listener& listener, error_code ec) {
+    log::warn("accept failed", {{"what", ec.message()}});
+    listener.timer.expires_after(kAcceptPause);
+    listener.timer.async_wait([this, &listener](error_code cancelled) {
+      if (!cancelled && !shared_->draining) accept(listener);
     });
   }
 
@@ -238,10 +256,9 @@ class AsioServer final : public Server {
   std::shared_ptr<ServerShared> shared_;
   net::io_context io_;
   net::strand<net::io_context::executor_type> strand_;
-  tcp::acceptor acceptor_;
   net::steady_timer timer_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
   std::optional<net::posix::stream_descriptor> probes_;
-  std::string address_;
   std::chrono::steady_clock::time_point drain_end_;
   bool told_ = false;  // Exchange::on_stop was called for what still ran
 };

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "control/gateway/http/exchange.h"
 #include "control/gateway/http/http_parse.h"
@@ -69,8 +70,13 @@ class Server {
                                                 std::shared_ptr<TlsIdentity> tls = nullptr,
                                                 Gate gate = {});
   virtual ~Server() = default;
-  /// Returns "127.0.0.1:8080", with the port that was bound.
-  virtual std::string address() const = 0;
+  /// Serves a further listening socket that was handed down. To be called before run(). Fails as
+  /// listen() does.
+  virtual Result<void> take(int fd) = 0;
+  /// Returns "127.0.0.1:8080", with the port that was bound, of each listening socket.
+  virtual std::vector<std::string> addresses() const = 0;
+  /// Returns the first of them.
+  std::string address() const { return addresses().front(); }
   /// Serves on `threads` threads, the calling one among them, until stop() has done its work.
   virtual void run(int threads) = 0;
   /// Stops: no new connections, idle ones closed, running answers get `drain_time`. What has not

@@ -75,8 +75,11 @@ std::string encode_shape(const Shape& shape) {
               {"usage", shape.include_usage},
               {"choices", shape.choices},
               {"hash", shape.body_hash}};
-  if (!shape.user.empty()) out["user"] = shape.user;
-  if (!shape.output.empty()) out["output"] = shape.output;
+  for (const auto& [name, text] : {std::pair<const char*, const std::string*>("user", &shape.user),
+                                   {"client_id", &shape.client_id},
+                                   {"output", &shape.output}}) {
+    if (!text->empty()) out[name] = *text;
+  }
   if (shape.tools) out["tools"] = true;
   const bool typed = chat::has_plain_values(chat::read_output(shape.output).format);
   if (typed && !shape.json_arguments.empty()) out["json_arguments"] = shape.json_arguments;
@@ -125,6 +128,7 @@ Shape decode_shape(const std::string& meta) {
   shape.choices = static_cast<int>(in.count("choices", 1));
   shape.body_hash = in.text("hash");
   shape.user = in.text("user");
+  shape.client_id = in.text("client_id");
   shape.output = in.text("output");
   shape.tools = in.flag("tools");
   const json arguments = in.all.value("json_arguments", json::object());

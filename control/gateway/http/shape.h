@@ -40,6 +40,7 @@ struct Shape {
   int choices = 1;
   std::string body_hash;  // of the POST that made the request
   std::string user;       // OpenAI's `user`
+  std::string client_id;  // what the client calls the request: X-Client-Request-Id
   std::string output;     // of its model, when the request was made: chat::read_output
   bool tools = false;     // the answer is searched for tool calls
   chat::JsonArguments json_arguments = {};  // of these tools

@@ -1,15 +1,16 @@
-// Ollama's API: its chat, generate and embed, and what it tells of models and of itself. What it
-// has to change models (pull, create, delete …) is refused with the verb that does it here.
+// Ollama's API: its chat, generate and embed, and what it tells of models and of itself.
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/common/endpoints.h"
+#include "control/gateway/common/keep_alive.h"
 #include "control/gateway/common/post_generation.h"
 #include "control/gateway/http/errors.h"
 #include "control/gateway/http/json_fields.h"
 #include "control/gateway/ollama/ollama_body.h"
 #include "control/gateway/ollama/ollama_stream.h"
+#include "shared/base/clock.h"
 #include "shared/base/iso_time.h"
 #include "shared/base/json_text.h"
 #include "shared/base/version.h"
@@ -108,16 +109,41 @@ Response unknown_model(const std::string& name) {
   return error_response(refusal, "model");
 }
 
-/// Answers a chat or generate without content: its model is loaded.
+/// Has a model unloaded as soon as nobody uses it, and answers as Ollama does.
+void answer_unload(Context& context, const ExchangePtr& exchange, const json& body, bool chat) {
+  if (context.operating == nullptr) {
+    return exchange->respond(error_response(503, "the daemon's models cannot be changed"));
+  }
+  const std::string name = body.value("model", body.value("name", std::string()));
+  const json args = {{"name", without_latest(name)}, {"ms", 0}, {"client", true}};
+  const auto answer = [exchange, name, chat](client::Answer<std::string> got) {
+    exchange->post([exchange, name, chat, got = std::move(got)] {
+      if (const auto* failure = std::get_if<client::Failure>(&got)) {
+        return exchange->respond(error_response(*failure, "model"));
+      }
+      json document = {{"model", name}, {"created_at", iso_time(system_clock().wall_ms())}};
+      if (chat) {
+        document["message"] = {{"role", "assistant"}, {"content", ""}};
+      } else {
+        document["response"] = "";
+      }
+      document["done"] = true;
+      document["done_reason"] = "unload";
+      exchange->respond(json_response(document));
+    });
+  };
+  context.operating->op_async(client::AllTenants::local(), "models.keep_alive", args.dump(),
+                              answer);
+}
+
+/// Answers a chat or generate without content: its model is loaded, or with keep_alive 0 unloaded.
 bool answer_load(Context& context, const ExchangePtr& exchange, bool chat) {
   json body;
   FieldError error;
   if (!parse_json_object(exchange->request().body, &body, &error)) return false;
   if (!is_ollama_load(body, chat)) return false;
-  const json keep_alive = body.value("keep_alive", json());
-  if (keep_alive == 0 || keep_alive == "0" || keep_alive == "0s") {
-    exchange->respond(error_response(
-        400, "models are unloaded when their memory is wanted, or by `holdfast models unload`"));
+  if (parse_keep_alive(body.value("keep_alive", json())) == 0) {
+    answer_unload(context, exchange, body, chat);
     return true;
   }
   post_generation(context, exchange, parse_ollama_load, [chat](const wire::RequestInfo&) {
@@ -157,8 +183,9 @@ void get_ollama_ps(Context& context, ExchangePtr exchange, const Captures&) {
     for (const json& model : models) {
       if (model.value("state", std::string()) != "ready") continue;
       json one = listed(model, exchange->request());
-      // No time: a model stays until its memory is wanted.
-      one["expires_at"] = "9999-12-31T23:59:59Z";
+      // Without a time a model stays until its memory is wanted.
+      const auto unloads_ms = model.value("unloads_ms", std::int64_t{-1});
+      one["expires_at"] = unloads_ms < 0 ? "9999-12-31T23:59:59Z" : iso_time(unloads_ms);
       one["size_vram"] = 0;
       one["context_length"] = model.value("context", std::int64_t{0});
       list.push_back(std::move(one));
@@ -206,13 +233,6 @@ void post_ollama_embed(Context& context, ExchangePtr exchange, const Captures&) 
 
 void post_ollama_embeddings(Context& context, ExchangePtr exchange, const Captures&) {
   post_generation(context, exchange, parse_ollama_embeddings);
-}
-
-void refuse_ollama_change(Context&, ExchangePtr exchange, const Captures&) {
-  exchange->respond(error_response(
-      501,
-      "models are added and removed by the operator: `holdfast models add NAME FILE`, "
-      "`holdfast models remove NAME`"));
 }
 
 }  // namespace holdfast::gateway

@@ -50,8 +50,8 @@ constexpr std::int64_t kTopK = 40;
 constexpr std::int64_t kRepeatLastN = 64;
 
 /// Members that have no effect here.
-constexpr const char* kWithoutEffect[] = {"keep_alive", "template",          "context", "truncate",
-                                          "shift",      "debug_render_only", "verbose"};
+constexpr const char* kWithoutEffect[] = {"template", "context",           "truncate",
+                                          "shift",    "debug_render_only", "verbose"};
 
 /// Reads one body: what is ours goes to `made`, what has no effect to `ignored`.
 class Reader {
@@ -80,6 +80,7 @@ class Reader {
     }
     if (model.empty()) fields_.fail("model", "is required: the name of a model (GET /api/tags)");
     made_["model"] = without_latest(model);
+    copy("keep_alive");
   }
   void read_options() {
     const json* options = fields_.take("options");

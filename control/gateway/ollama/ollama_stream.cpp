@@ -66,6 +66,7 @@ void add_end(json& line, const wire::RequestInfo& info,
   const std::int64_t total =
       std::max<std::int64_t>(info.finished_ms - info.created_ms, 0) * kNanosecondsOfMs;
   line["total_duration"] = total;
+  line["load_duration"] = 0;  // a wait for the model is part of the wait for a worker
   line["prompt_eval_count"] = usage["prompt_tokens"];
   if (generating) {
     line["prompt_eval_duration"] = std::max<std::int64_t>(total - generating->count(), 0);
@@ -195,6 +196,7 @@ Response OllamaVectors::on_fin(const wire::RequestInfo& info) {
   response.body = dump({{"model", model_name(info)},
                         {"embeddings", std::move(vectors)},
                         {"total_duration", (info.finished_ms - info.created_ms) * kNanosecondsOfMs},
+                        {"load_duration", 0},
                         {"prompt_eval_count", prompt}});
   return response;
 }

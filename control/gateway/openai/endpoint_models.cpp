@@ -11,6 +11,17 @@ namespace {
 using json = nlohmann::ordered_json;
 using Models = std::vector<wire::ModelInfo>;
 
+json capabilities_json(const wire::ModelInfo& model) {
+  const chat::OutputKind kind = chat::read_output(model.output);
+  return {{"completion", !model.encoder},
+          {"chat", model.chat && !model.encoder},
+          {"embeddings", true},
+          {"tools", model.chat && kind.format != chat::ToolFormat::kNone},
+          {"reasoning", kind.reasoning},
+          {"structured_output", !model.encoder},
+          {"vision", false}};
+}
+
 json model_json(const wire::ModelInfo& model) {
   json out;
   out["id"] = model.name;
@@ -25,6 +36,10 @@ json model_json(const wire::ModelInfo& model) {
   out["chat"] = model.chat;
   if (!model.sha.empty()) out["sha256"] = model.sha;  // hidden from some keys
   if (!model.alias_of.empty()) out["alias_of"] = model.alias_of;
+  out["capabilities"] = capabilities_json(model);
+  // Programs that find no modalities may send pictures, or strip what they should not.
+  out["modalities"] = {{"input", json::array({"text"})},
+                       {"output", json::array({model.encoder ? "vectors" : "text"})}};
   return out;
 }
 

@@ -40,6 +40,7 @@ Response request_response(const wire::RequestInfo& info) {
   body["object"] = "request";
   body["public_id"] = public_id(shape.api, info.request_id);
   body["endpoint"] = api_path(shape.api);
+  if (!shape.client_id.empty()) body["client_request_id"] = shape.client_id;
   body["state"] = wire::state_name(info.state);
   body["model"] = info.model;
   if (!info.alias.empty()) body["alias"] = info.alias;

@@ -44,24 +44,25 @@ bool read_tokenize(const json& body, const ParamLimits& limits, TokenizeRequest*
   if (!chat) fields.boolean("parse_special", &parse_special);
   fields.boolean("return_token_strs", &request->token_texts);
   fields.boolean("with_pieces", &request->with_token_bytes);
-  request->args = {{"model", model},
-                   {"add_special", special},
-                   {"parse_special", parse_special},
-                   {"pieces", request->token_texts || request->with_token_bytes},
-                   {"packed", true},
-                   {"packed_ids", true}};
+  request->args =
+      std::make_shared<json>(json{{"model", model},
+                                  {"add_special", special},
+                                  {"parse_special", parse_special},
+                                  {"pieces", request->token_texts || request->with_token_bytes},
+                                  {"packed", true},
+                                  {"packed_ids", true}});
   if (fields.error()) {
     *error = *fields.error();
     return false;
   }
   if (!chat) {
-    request->args["text"] = text;
+    (*request->args)["text"] = text;
     request->ignored = fields.unknown();
     return true;
   }
   Generation generation;
   if (!parse_chat(body, limits, &generation, error)) return false;
-  request->args["messages_json"] = *generation.submit.prompts[0].messages_json;
+  (*request->args)["messages_json"] = *generation.submit.prompts[0].messages_json;
   return true;
 }
 
@@ -81,7 +82,7 @@ bool read_detokenize(const json& body, const ParamLimits&, TokenizeRequest* requ
     *error = *fields.error();
     return false;
   }
-  request->args = {{"model", model}, {"ids", *tokens}};
+  request->args = std::make_shared<json>(json{{"model", model}, {"ids", *tokens}});
   return true;
 }
 

@@ -157,6 +157,7 @@ void make_ready(const CompactionPtr& compaction) {
   message.request_id = compaction->id;
   put_limits(compaction->exchange->request(), &message, &compaction->generation.ignored);
   message.body_hash = compaction->hash;
+  compaction->generation.shape.client_id = client_request_id(compaction->exchange->request());
   message.on_disconnect = compaction->headers.on_disconnect;
   find_output(*compaction->context.outputs, compaction->context.client, message.model,
               on_strand<std::string>(compaction->exchange, [compaction](const std::string& output) {

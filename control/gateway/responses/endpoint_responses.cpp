@@ -254,6 +254,7 @@ void submit(const TurnPtr& turn) {
   message.body_hash = turn->hash;
   message.on_disconnect =
       turn->request.background ? wire::OnDisconnect::kContinue : turn->headers.on_disconnect;
+  turn->generation.shape.client_id = client_request_id(turn->exchange->request());
   message.meta = encode_shape(turn->generation.shape);
   turn->context.client.submit_async(
       turn->from(), std::move(message), [turn](client::Answer<wire::Accepted> answer) {

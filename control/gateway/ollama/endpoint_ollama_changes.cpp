@@ -1,0 +1,156 @@
+// Ollama's API: what changes the names of models, for operators. What moves files (pull, push,
+// blobs) is refused with the verb that does it here.
+
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "control/gateway/common/endpoints.h"
+#include "control/gateway/http/errors.h"
+#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/page_guard.h"
+#include "control/gateway/ollama/ollama_body.h"
+#include "shared/base/json_text.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::chrono::milliseconds kRemovePause{50};
+constexpr std::chrono::milliseconds kRemoveTime{10'000};  // for running requests to end
+
+/// Reads the body of a change of the models, which is an operator's: others are refused. Returns
+/// nullopt if it was answered.
+std::optional<json> read_change(Context& context, const ExchangePtr& exchange) {
+  if (!client::AllTenants::of(exchange->request().from)) {
+    exchange->respond(forbidden(
+        "models are changed by operators: this key's role is another one (holdfast keys create "
+        "NAME --role operator)"));
+    return std::nullopt;
+  }
+  if (context.operating == nullptr) {
+    exchange->respond(error_response(503, "the daemon's models cannot be changed"));
+    return std::nullopt;
+  }
+  json body;
+  FieldError error;
+  if (parse_json_object(exchange->request().body, &body, &error)) {
+    for (const char* name : {"model", "name", "source", "destination", "from"}) {
+      if (!body.contains(name) || body[name].is_string()) continue;
+      error = {std::string("'") + name + "' must be a string, the name of a model", name};
+    }
+  }
+  if (error.message.empty()) return body;
+  exchange->respond(error_response(error));
+  return std::nullopt;
+}
+
+using Then = std::function<void(const std::string& result)>;
+
+/// Has the daemon do an operator's verb; answers its refusal, else goes on with its result.
+void change(Context& context, const ExchangePtr& exchange, const std::string& verb,
+            const json& args, Then then) {
+  const auto everyone = client::AllTenants::of(exchange->request().from);
+  context.operating->op_async(*everyone, verb, args.dump(),
+                              [exchange, then = std::move(then)](client::Answer<std::string> got) {
+                                exchange->post([exchange, then, got = std::move(got)] {
+                                  if (const auto* failure = std::get_if<client::Failure>(&got)) {
+                                    return exchange->respond(error_response(*failure, "model"));
+                                  }
+                                  then(std::get<std::string>(got));
+                                });
+                              });
+}
+
+/// Removes a name whose model is being unloaded, and answers. Until `end` it is tried again while
+/// the model is still in use.
+void remove_when_unloaded(Context& context, const ExchangePtr& exchange, const json& args,
+                          std::chrono::steady_clock::time_point end) {
+  const auto answered = [&context, exchange, args, end](client::Answer<std::string> got) {
+    exchange->post([&context, exchange, args, end, got = std::move(got)] {
+      const auto* failure = std::get_if<client::Failure>(&got);
+      if (failure == nullptr) return exchange->respond(Response());
+      const bool in_use = failure->code == Errc::kConflict;
+      if (!in_use || std::chrono::steady_clock::now() >= end) {
+        return exchange->respond(error_response(*failure, "model"));
+      }
+      exchange->after(kRemovePause, [&context, exchange, args, end] {
+        remove_when_unloaded(context, exchange, args, end);
+      });
+    });
+  };
+  context.operating->op_async(*client::AllTenants::of(exchange->request().from), "models.remove",
+                              args.dump(), answered);
+}
+
+/// Registers the file of a model under a further name, with the same settings.
+void register_again(Context& context, const ExchangePtr& exchange, const std::string& source,
+                    const std::string& name, std::function<void()> then) {
+  if (source.empty() || name.empty()) {
+    const std::string missing = source.empty() ? "source" : "destination";
+    return exchange->respond(
+        error_response(FieldError{"'" + missing + "' is required: the name of a model", missing}));
+  }
+  const json args = {{"name", without_latest(source)}};
+  change(context, exchange, "models.show", args,
+         [&context, exchange, name, then = std::move(then)](const std::string& result) {
+           const json model = try_parse_json<json>(result);
+           json add = {{"name", without_latest(name)}};
+           for (const char* member : {"path", "context", "slots", "kv_type", "options"}) {
+             if (model.is_object() && model.contains(member)) add[member] = model[member];
+           }
+           change(context, exchange, "models.add", add, [then](const std::string&) { then(); });
+         });
+}
+
+}  // namespace
+
+void delete_ollama_model(Context& context, ExchangePtr exchange, const Captures&) {
+  const auto body = read_change(context, exchange);
+  if (!body) return;
+  const std::string name = body->value("model", body->value("name", std::string()));
+  const json args = {{"name", without_latest(name)}};
+  change(context, exchange, "models.unload", args, [&context, exchange, args](const std::string&) {
+    remove_when_unloaded(context, exchange, args, std::chrono::steady_clock::now() + kRemoveTime);
+  });
+}
+
+void post_ollama_copy(Context& context, ExchangePtr exchange, const Captures&) {
+  const auto body = read_change(context, exchange);
+  if (!body) return;
+  register_again(context, exchange, body->value("source", std::string()),
+                 body->value("destination", std::string()),
+                 [exchange] { exchange->respond(Response()); });
+}
+
+void post_ollama_create(Context& context, ExchangePtr exchange, const Captures&) {
+  const auto body = read_change(context, exchange);
+  if (!body) return;
+  for (const char* member : {"files", "adapters", "template", "license", "system", "parameters",
+                             "messages", "quantize", "modelfile"}) {
+    if (!body->contains(member) || (*body)[member].empty()) continue;
+    const std::string what = member;
+    return exchange->respond(error_response(FieldError{
+        "'" + what + "' is not supported: a model here is a file as it is; 'from' gives a " +
+            "registered model a further name, and `holdfast models add` registers a file",
+        what}));
+  }
+  register_again(context, exchange, body->value("from", std::string()),
+                 body->value("model", body->value("name", std::string())), [exchange] {
+                   Response response;
+                   response.content_type = "application/x-ndjson";
+                   response.body = "{\"status\":\"success\"}\n";
+                   exchange->respond(std::move(response));
+                 });
+}
+
+void refuse_ollama_change(Context&, ExchangePtr exchange, const Captures&) {
+  exchange->respond(error_response(
+      501,
+      "models are not moved over this API: the operator adds files with `holdfast models add NAME "
+      "FILE`"));
+}
+
+}  // namespace holdfast::gateway
