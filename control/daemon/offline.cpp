@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "control/core/admission.h"
 #include "control/daemon/commit_loop.h"
 #include "control/daemon/state_dir.h"
 #include "control/endpoints/names.h"
