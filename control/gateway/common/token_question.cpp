@@ -1,5 +1,7 @@
 #include "control/gateway/common/token_question.h"
 
+#include <nlohmann/json.hpp>
+
 #include "control/gateway/common/object_endpoints.h"
 #include "control/gateway/http/errors.h"
 #include "control/gateway/http/json_fields.h"
