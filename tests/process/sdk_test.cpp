@@ -233,6 +233,18 @@ TEST_F(Sdk, Library_InItsSymbols_ShowsItsFunctionsAndHasNoEngine) {
   }
 }
 
+TEST_F(Sdk, Interface_ComparedWithTheStoredOne_IsCompatible) {
+  if (run_program({"/bin/sh", "-c", "command -v abidiff"}).code != 0) {
+    GTEST_SKIP() << "no abidiff on PATH: ops/test installs ops/packaging/packages.txt";
+  }
+  // Functions that were added are a change too: ops/sdk/store-interface puts them into the file.
+  const Ended ended = run_program(
+      {"/usr/bin/env", "abidiff", "--exported-interfaces-only", "--no-show-locs", "--headers-dir2",
+       HOLDFAST_SOURCE_DIR "/shared/sdk", "--drop-private-types",
+       HOLDFAST_SOURCE_DIR "/shared/sdk/holdfast.abi", HOLDFAST_BUILD_DIR "/lib/libholdfast.so.0"});
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+}
+
 TEST_F(Sdk, Wheel_InAVirtualEnvironment_WorksWithoutTheSources) {
   const std::string wheels = dir.path() + "/wheels";
   const Ended made = run_program({std::string(HOLDFAST_SOURCE_DIR) + "/ops/sdk/wheel", wheels});
