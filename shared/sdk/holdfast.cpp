@@ -22,7 +22,6 @@
 #include "shared/sdk/server_start.h"
 #include "shared/text/releaser.h"
 
-using holdfast::Errc;
 using holdfast::client::Answer;
 using holdfast::client::Failure;
 using holdfast::client::Principal;

@@ -63,13 +63,13 @@ std::string find_program() {
     std::error_code failed;
     for (fs::path up = fs::weakly_canonical(here.dli_fname, failed).parent_path();
          up.has_relative_path(); up = up.parent_path()) {
-      if (const std::string path = (up / "bin/holdfast").string(); is_program(path)) return path;
+      if (std::string path = (up / "bin/holdfast").string(); is_program(path)) return path;
     }
   }
   const char* list = std::getenv("PATH");
   std::istringstream folders(list == nullptr ? "/usr/local/bin:/usr/bin" : list);
   for (std::string folder; std::getline(folders, folder, ':');) {
-    if (const std::string path = folder + "/holdfast"; is_program(path)) return path;
+    if (std::string path = folder + "/holdfast"; is_program(path)) return path;
   }
   return "";
 }

@@ -132,11 +132,11 @@ class Sdk : public testing::Test {
   }
   /// Registers the demo model; the first call starts the server.
   void add_model() {
-    const Ended added = run_program({"/usr/bin/env", "python3", "-c",
-                                     "import holdfast, sys\n"
-                                     "with holdfast.open(sys.argv[1]) as server:\n"
-                                     "    server.add('demo', sys.argv[2]); server.load('demo')\n",
-                                     state, demo_model()});
+    const std::string script =
+        "import holdfast, sys\n"
+        "with holdfast.open(sys.argv[1]) as server:\n"
+        "    server.add('demo', sys.argv[2]); server.load('demo')\n";
+    const Ended added = run_program({"/usr/bin/env", "python3", "-c", script, state, demo_model()});
     ASSERT_EQ(added.code, 0) << added.err;
   }
   /// The pid of a process of the server, by its name; 0 if it is not up.
@@ -171,7 +171,7 @@ class Sdk : public testing::Test {
       if (status > 0) return "";
     }
     std::int64_t next = 0;
-    const std::string text = text_of(file, &next);
+    std::string text = text_of(file, &next);
     EXPECT_EQ(next, std::stoll(kTokens));
     return text;
   }
@@ -238,10 +238,11 @@ TEST_F(Sdk, Interface_ComparedWithTheStoredOne_IsCompatible) {
     GTEST_SKIP() << "no abidiff on PATH: ops/test installs ops/packaging/packages.txt";
   }
   // Functions that were added are a change too: ops/sdk/store-interface puts them into the file.
-  const Ended ended = run_program(
-      {"/usr/bin/env", "abidiff", "--exported-interfaces-only", "--no-show-locs", "--headers-dir2",
-       HOLDFAST_SOURCE_DIR "/shared/sdk", "--drop-private-types",
-       HOLDFAST_SOURCE_DIR "/shared/sdk/holdfast.abi", HOLDFAST_BUILD_DIR "/lib/libholdfast.so.0"});
+  const std::string headers = HOLDFAST_SOURCE_DIR "/shared/sdk";
+  const std::string built = HOLDFAST_BUILD_DIR "/lib/libholdfast.so.0";
+  const Ended ended = run_program({"/usr/bin/env", "abidiff", "--exported-interfaces-only",
+                                   "--no-show-locs", "--headers-dir2", headers,
+                                   "--drop-private-types", headers + "/holdfast.abi", built});
   EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
 }
 
