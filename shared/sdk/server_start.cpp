@@ -131,6 +131,22 @@ class StartLock {
   int fd_;
 };
 
+/// Returns the pid of the server that runs on the state directory, 0 if none does. Its daemon may
+/// be down for a moment: it is started again by that server, and by nobody else.
+pid_t supervisor_of(const std::string& state_dir) {
+  std::ifstream file(state_dir + "/run/supervisor.json");
+  std::stringstream text;
+  text << file.rdbuf();
+  const auto document = try_parse_json<nlohmann::json>(text.str());
+  const bool has_pid =
+      document.is_object() && document.contains("pid") && document["pid"].is_number_integer();
+  const pid_t pid = has_pid ? document["pid"].get<pid_t>() : 0;
+  if (pid <= 0 || kill(pid, 0) != 0) return 0;
+  std::ifstream name("/proc/" + std::to_string(pid) + "/comm");  // not a later process of that pid
+  std::string command;
+  return std::getline(name, command) && command.starts_with("holdfast") ? pid : 0;
+}
+
 Result<void> make_folder(const std::string& path) {
   std::error_code failed;
   fs::create_directories(path, failed);
@@ -154,7 +170,7 @@ Result<void> ensure_server(const std::string& state_dir) {
   const StartLock lock(state_dir + "/start.lock");
   if (answers(state_dir)) return {};
   const std::string log = state_dir + "/logs/serve.log";
-  if (!start_detached(program, state_dir, log)) {
+  if (supervisor_of(state_dir) == 0 && !start_detached(program, state_dir, log)) {
     return Error{Errc::kIo, "start " + program + ": " + std::strerror(errno)};
   }
   const auto end = std::chrono::steady_clock::now() + kPatience;
@@ -169,13 +185,7 @@ Result<void> ensure_server(const std::string& state_dir) {
 }
 
 Result<void> stop_server(const std::string& state_dir) {
-  std::ifstream file(state_dir + "/run/supervisor.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  const auto document = try_parse_json<nlohmann::json>(text.str());
-  const bool has_pid =
-      document.is_object() && document.contains("pid") && document["pid"].is_number_integer();
-  const pid_t pid = has_pid ? document["pid"].get<pid_t>() : 0;
+  const pid_t pid = supervisor_of(state_dir);
   if (pid <= 0 || kill(pid, SIGTERM) != 0) {
     return Error{Errc::kNotFound, "no server runs on " + state_dir};
   }
