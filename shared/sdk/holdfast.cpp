@@ -92,6 +92,7 @@ struct Reader {
   holdfast::client::StreamId id = 0;
   std::vector<std::int64_t> first_tokens;           // first token of each choice
   std::vector<holdfast::text::Releaser> releasers;  // of each choice
+  std::vector<std::string> stops;                   // of the request: their text is not given
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Part> parts;
@@ -100,11 +101,15 @@ struct Reader {
   bool held = false;
   std::unique_ptr<Failure> failure;
 
+  void on_attached(const holdfast::wire::RequestInfo& info) {
+    const std::lock_guard lock(mutex);
+    stops = info.stops;
+  }
+
   void on_event(const holdfast::wire::Event& event) {
     const auto choice = static_cast<std::size_t>(event.choice);
     const std::lock_guard lock(mutex);
-    if (releasers.size() <= choice) releasers.resize(choice + 1);
-    if (first_tokens.size() <= choice) first_tokens.resize(choice + 1, 0);
+    make_room(choice);
     Part part;
     part.choice = event.choice;
     part.index = -1;
@@ -127,12 +132,14 @@ struct Reader {
     const std::lock_guard lock(mutex);
     if (std::exchange(over, true)) return;
     for (const holdfast::wire::ChoiceInfo& choice : info.choices) {
+      const auto at = static_cast<std::size_t>(choice.choice);
+      make_room(at);
+      if (first_tokens[at] == HOLDFAST_DONE) continue;
       Part part;
       part.choice = choice.choice;
       part.index = choice.next_index;
       part.finish = holdfast::wire::finish_name(choice.finish);
-      const auto at = static_cast<std::size_t>(choice.choice);
-      if (at < releasers.size()) part.text = releasers[at].finish();
+      if (!releasers[at].stopped()) part.text = releasers[at].finish();
       parts.push_back(std::move(part));
     }
     changed.notify_all();
@@ -166,6 +173,13 @@ struct Reader {
   }
 
  private:
+  void make_room(std::size_t choice) {
+    if (releasers.size() <= choice) {
+      releasers.resize(choice + 1, holdfast::text::Releaser(stops));
+    }
+    if (first_tokens.size() <= choice) first_tokens.resize(choice + 1, 0);
+  }
+
   void push(Part part) {
     parts.push_back(std::move(part));
     changed.notify_all();
@@ -291,6 +305,9 @@ holdfast_stream* holdfast_attach(holdfast_client* client, const char* id, const 
     reader->client = client->requests.get();
     if (next != nullptr) reader->first_tokens.assign(next, next + choices);
     holdfast::client::StreamHandler handler;
+    handler.on_attached = [reader](const holdfast::wire::RequestInfo& info) {
+      reader->on_attached(info);
+    };
     handler.on_event = [reader](const holdfast::wire::Event& event) { reader->on_event(event); };
     handler.on_fin = [reader](const holdfast::wire::RequestInfo& info) { reader->on_fin(info); };
     handler.on_failure = [reader](const Failure& failure) { reader->on_failure(failure); };

@@ -62,7 +62,7 @@ HOLDFAST_API int holdfast_stop_server(holdfast_client* client, holdfast_error** 
 /// - "model": name or alias
 /// - "prompt", "ids" or "messages": a text, token ids, or a conversation, with "tools" if there are
 ///   any
-/// - "max_tokens", "n", "stop" (a text or a list), "seed", "echo"
+/// - "max_tokens", "n", "stop" (a text or a list), "seed"
 /// - temperature, top_p, top_k and the other sampling parameters of docs/use/sampling.md, by name
 /// - "key": the idempotency key; the same key and body is the same request
 /// - "tenant", "session", "priority" ("interactive", "normal", "batch")
@@ -89,8 +89,12 @@ typedef struct holdfast_part {
   const void* reserved[4];
 } holdfast_part;
 
+/// Stands in `next` for a choice whose `finish` was seen: nothing more of it is given.
+#define HOLDFAST_DONE INT64_MAX
+
 /// Attaches to a request. `next[i]` is the first token that is wanted of choice i; without it all
-/// are. Text that became final with earlier tokens is not repeated.
+/// are. Text that became final with earlier tokens is not repeated; what becomes final with the end
+/// of a choice comes with its `finish`. The text of a stop string is no part of the answer.
 HOLDFAST_API holdfast_stream* holdfast_attach(holdfast_client* client, const char* id,
                                               const int64_t* next, size_t choices,
                                               holdfast_error** error);

@@ -211,7 +211,6 @@ Result<Request> parse_request(std::string_view text) {
   std::int64_t number = 0;
   if (members.integer("max_tokens", 0, sampling::kCountMax, &number)) submit.max_tokens = number;
   if (members.integer("n", 1, kChoicesMax, &number)) submit.n = static_cast<std::int32_t>(number);
-  members.flag("echo", &submit.echo);
   read_stops(members, &submit);
   read_sampling(members, &submit);
   read_priority(members, &submit);

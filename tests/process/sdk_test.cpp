@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -101,16 +102,21 @@ class Background {
   pid_t pid_ = -1;
 };
 
-/// The text of a file of records.
+/// The text of a file of records; `next` is the index after its last token. The end is recorded
+/// once, and nothing after it.
 std::string text_of(const std::string& path, std::int64_t* next) {
   std::ifstream file(path);
   std::string text, hex;
+  bool ended = false;
   for (std::int64_t index = 0; file >> index && std::getline(file, hex);) {
-    *next = index;
+    EXPECT_FALSE(ended) << "a record after the end: " << index;
+    ended = index == std::numeric_limits<std::int64_t>::max();
+    if (!ended) *next = index;
     for (std::size_t i = 1; i + 1 < hex.size(); i += 2) {
       text += static_cast<char>(std::stoi(hex.substr(i, 2), nullptr, 16));
     }
   }
+  EXPECT_TRUE(ended);
   return text;
 }
 

@@ -3,7 +3,7 @@
  *
  *   resuming_client STATE MODEL PROMPT TOKENS KEY FILE
  *
- * A record is a line "NEXT HEX": the index of the next token, and the text in hexadecimal digits. */
+ * A record is a line "NEXT HEX": the index of the next token (HOLDFAST_DONE at the end), and the text in hexadecimal digits. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,8 @@ static int64_t read_next(const char *path) {
 
 static void record(FILE *file, const holdfast_part *part) {
   size_t i;
-  fprintf(file, "%lld ", (long long)(part->index + part->id_count));
+  const int64_t next = part->finish != NULL ? HOLDFAST_DONE : part->index + part->id_count;
+  fprintf(file, "%lld ", (long long)next);
   for (i = 0; i < part->text_size; ++i) fprintf(file, "%02x", (unsigned)(unsigned char)part->text[i]);
   fputc('\n', file);
   fflush(file);

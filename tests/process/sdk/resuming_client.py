@@ -24,7 +24,8 @@ def main():
         start = read_next(path)
         with open(path, "ab", buffering=0) as file, server.attach(request, [start]) as stream:
             for part in stream:
-                file.write(b"%d %s\n" % (part.index + len(part.ids), part.text.encode().hex().encode()))
+                next = holdfast.DONE if part.finish else part.index + len(part.ids)
+                file.write(b"%d %s\n" % (next, part.text.encode().hex().encode()))
     print("ended")
 
 

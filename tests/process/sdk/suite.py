@@ -36,6 +36,19 @@ class Package(unittest.TestCase):
         rest = [token for part in self.server.attach(request, [10]) for token in part.ids]
         self.assertEqual(rest, whole[10:])
 
+    def test_stop_strings_are_no_part_of_the_text(self):
+        whole = self.server.complete(**{**ASKED, "max_tokens": 60})
+        stop = whole[20:24]
+        text = self.server.complete(**{**ASKED, "max_tokens": 60}, stop=[stop, "never there"])
+        self.assertEqual(text, whole[:whole.index(stop)])
+
+    def test_a_choice_that_is_done_gives_nothing(self):
+        request = self.server.submit(**ASKED, n=2)
+        self.server.attach(request).text()
+        parts = list(self.server.attach(request, [holdfast.DONE, 10]))
+        self.assertEqual({part.choice for part in parts}, {1})
+        self.assertEqual(list(self.server.attach(request, [holdfast.DONE, holdfast.DONE])), [])
+
     def test_same_key_is_the_same_request(self):
         first = self.server.submit(**ASKED, key="once")
         self.assertEqual(self.server.submit(**ASKED, key="once"), first)
@@ -69,6 +82,7 @@ class Package(unittest.TestCase):
                               ({**ASKED, "temperature": -1}, "invalid_request"),
                               ({**ASKED, "temprature": 1}, "invalid_request"),
                               ({**ASKED, "ids": [1]}, "invalid_request"),
+                              ({**ASKED, "echo": True}, "invalid_request"),
                               ({**ASKED, "top_k": "many"}, "invalid_request"),
                               ({**ASKED, "dry_base": 0}, "invalid_request")):
             with self.subTest(request=request), self.assertRaises(holdfast.Error) as caught:

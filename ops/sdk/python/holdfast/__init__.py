@@ -23,7 +23,11 @@ from typing import Any, Iterator, Mapping, Optional, Sequence
 
 from ._library import Error, Part as _CPart, library, take_error, take_text
 
-__all__ = ["Client", "Error", "Part", "Stream", "open", "version"]
+__all__ = ["DONE", "Client", "Error", "Part", "Stream", "open", "version"]
+
+
+#: Stands in `next` for a choice whose `finish` was seen: nothing more of it is given.
+DONE = 2**63 - 1
 
 
 def version() -> str:
