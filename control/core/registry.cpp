@@ -128,8 +128,8 @@ void Registry::unload(Model& model, const std::string& reason) {
 }
 
 void Registry::set_keep_alive(Model& model, std::optional<std::int64_t> keep_alive_ms) {
-  core_.want_placement = true;  // it may have been idle for that long
   if (model.keep_alive_ms == keep_alive_ms) return;
+  core_.want_placement = true;  // it may have been idle for that long
   model.keep_alive_ms = keep_alive_ms;
   // A unit stands behind the number, as a flag that is 0 is none.
   core_.out->write(PutFlag{"keep_alive/" + model.row.name,
