@@ -109,7 +109,7 @@ struct Reader {
   void on_event(const holdfast::wire::Event& event) {
     const auto choice = static_cast<std::size_t>(event.choice);
     const std::lock_guard lock(mutex);
-    make_room(choice);
+    add_choice(choice);
     Part part;
     part.choice = event.choice;
     part.index = -1;
@@ -133,7 +133,7 @@ struct Reader {
     if (std::exchange(over, true)) return;
     for (const holdfast::wire::ChoiceInfo& choice : info.choices) {
       const auto at = static_cast<std::size_t>(choice.choice);
-      make_room(at);
+      add_choice(at);
       if (first_tokens[at] == HOLDFAST_DONE) continue;
       Part part;
       part.choice = choice.choice;
@@ -173,7 +173,7 @@ struct Reader {
   }
 
  private:
-  void make_room(std::size_t choice) {
+  void add_choice(std::size_t choice) {
     if (releasers.size() <= choice) {
       releasers.resize(choice + 1, holdfast::text::Releaser(stops));
     }
