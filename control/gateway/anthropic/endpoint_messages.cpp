@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/anthropic/message_body.h"
+#include "control/gateway/common/answers.h"
 #include "control/gateway/common/endpoints.h"
-#include "control/gateway/common/object_endpoints.h"
 #include "control/gateway/common/post_generation.h"
 #include "control/gateway/common/post_headers.h"
 #include "control/gateway/common/token_question.h"

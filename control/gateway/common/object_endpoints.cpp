@@ -95,12 +95,6 @@ void with_new_id(Context& context, const ExchangePtr& exchange, const std::strin
           }));
 }
 
-Response json_response(const json& body) {
-  Response response;
-  response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-  return response;
-}
-
 Response no_such(const std::string& kind, const std::string& id) {
   wire::Refusal refusal;
   refusal.code = Errc::kNotFound;

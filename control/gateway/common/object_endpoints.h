@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "control/gateway/common/answers.h"
 #include "control/gateway/common/context.h"
 #include "control/gateway/common/object_store.h"
 #include "control/gateway/http/exchange.h"
@@ -23,12 +24,6 @@ struct NewId {
 void with_new_id(Context& context, const ExchangePtr& exchange, const std::string& kind,
                  const std::string& prefix, std::function<void(NewId)> work);
 
-/// Returns a handler for the object store that continues with `work` on the strand, or answers with
-/// the failure.
-template <class T>
-std::function<void(client::Answer<T>)> on_strand(const ExchangePtr& exchange,
-                                                 std::function<void(T)> work);
-
 /// Runs `work` with the object, or answers 404 ("no such file: …").
 void with_object(Context& context, const ExchangePtr& exchange, const std::string& kind,
                  const std::string& id, std::function<void(StoredObject)> work);
@@ -39,31 +34,9 @@ using ObjectRenderer = std::function<nlohmann::ordered_json(const StoredObject&)
 void list_objects(Context& context, const ExchangePtr& exchange, const std::string& kind,
                   ObjectRenderer show);
 
-/// Returns 200 with the body; bytes that are not UTF-8 are replaced.
-Response json_response(const nlohmann::ordered_json& body);
 /// Returns 404 for an object of that kind.
 Response no_such(const std::string& kind, const std::string& id);
 /// Returns the refusal of a POST with another body under the key of this object.
 Response other_body(const std::string& id);
-
-}  // namespace holdfast::gateway
-
-#include "control/gateway/http/errors.h"
-
-namespace holdfast::gateway {
-
-/// Defined down here because it needs errors.h.
-template <class T>
-std::function<void(client::Answer<T>)> on_strand(const ExchangePtr& exchange,
-                                                 std::function<void(T)> work) {
-  return [exchange, work = std::move(work)](client::Answer<T> answer) {
-    exchange->post([exchange, work, answer = std::move(answer)]() mutable {
-      if (const auto* failure = std::get_if<1>(&answer)) {
-        return exchange->respond(error_response(*failure));
-      }
-      work(std::move(std::get<0>(answer)));
-    });
-  };
-}
 
 }  // namespace holdfast::gateway

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "control/gateway/common/object_endpoints.h"
+#include "control/gateway/common/answers.h"
 #include "control/gateway/http/errors.h"
 #include "control/gateway/http/json_fields.h"
 #include "shared/base/base64.h"

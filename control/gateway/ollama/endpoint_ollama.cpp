@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/gateway/common/answers.h"
 #include "control/gateway/common/endpoints.h"
 #include "control/gateway/common/keep_alive.h"
 #include "control/gateway/common/post_generation.h"
@@ -23,12 +24,6 @@ using json = nlohmann::ordered_json;
 /// Programs ask for a version of Ollama to learn what its API has. This is that of the API that is
 /// spoken here.
 constexpr const char* kApiVersion = "0.13.0";
-
-Response json_response(const json& body) {
-  Response response;
-  response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-  return response;
-}
 
 /// True if the caller may see hashes of files.
 bool sees_hashes(const Request& request) {
@@ -74,17 +69,13 @@ void with_models(Context& context, const ExchangePtr& exchange, Show show) {
   if (context.operating == nullptr) {
     return exchange->respond(error_response(503, "the daemon's models cannot be read"));
   }
-  const auto answer = [exchange, show = std::move(show)](client::Answer<std::string> got) {
-    exchange->post([exchange, show, got = std::move(got)] {
-      if (const auto* failure = std::get_if<client::Failure>(&got)) {
-        return exchange->respond(error_response(*failure));
-      }
-      json models = try_parse_json<json>(std::get<std::string>(got));
-      if (models.is_object() && models.contains("models")) models = models["models"];
-      exchange->respond(show(models.is_array() ? models : json::array()));
-    });
+  const auto answer = [exchange, show = std::move(show)](const std::string& text) {
+    json models = try_parse_json<json>(text);
+    if (models.is_object() && models.contains("models")) models = models["models"];
+    exchange->respond(show(models.is_array() ? models : json::array()));
   };
-  context.operating->op_async(client::AllTenants::local(), "models.list", "{}", answer);
+  context.operating->op_async(client::AllTenants::local(), "models.list", "{}",
+                              on_strand<std::string>(exchange, answer));
 }
 
 Response model_document(const json& model) {
@@ -114,26 +105,21 @@ void answer_unload(Context& context, const ExchangePtr& exchange, const json& bo
   if (context.operating == nullptr) {
     return exchange->respond(error_response(503, "the daemon's models cannot be changed"));
   }
-  const std::string name = body.value("model", body.value("name", std::string()));
-  const json args = {{"name", without_latest(name)}, {"ms", 0}, {"client", true}};
-  const auto answer = [exchange, name, chat](client::Answer<std::string> got) {
-    exchange->post([exchange, name, chat, got = std::move(got)] {
-      if (const auto* failure = std::get_if<client::Failure>(&got)) {
-        return exchange->respond(error_response(*failure, "model"));
-      }
-      json document = {{"model", name}, {"created_at", iso_time(system_clock().wall_ms())}};
-      if (chat) {
-        document["message"] = {{"role", "assistant"}, {"content", ""}};
-      } else {
-        document["response"] = "";
-      }
-      document["done"] = true;
-      document["done_reason"] = "unload";
-      exchange->respond(json_response(document));
-    });
+  const std::string name = named_model(body);
+  const json args = {{"name", name}, {"ms", 0}, {"client", true}};
+  const auto answer = [exchange, name, chat](const std::string&) {
+    json document = {{"model", name}, {"created_at", iso_time(system_clock().wall_ms())}};
+    if (chat) {
+      document["message"] = {{"role", "assistant"}, {"content", ""}};
+    } else {
+      document["response"] = "";
+    }
+    document["done"] = true;
+    document["done_reason"] = "unload";
+    exchange->respond(json_response(document));
   };
   context.operating->op_async(client::AllTenants::local(), "models.keep_alive", args.dump(),
-                              answer);
+                              on_strand<std::string>(exchange, answer));
 }
 
 /// Answers a chat or generate without content: its model is loaded, or with keep_alive 0 unloaded.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "control/gateway/common/answers.h"
 #include "control/gateway/common/endpoints.h"
 #include "control/gateway/http/errors.h"
 #include "control/gateway/http/json_fields.h"
@@ -47,21 +48,11 @@ std::optional<json> read_change(Context& context, const ExchangePtr& exchange) {
   return std::nullopt;
 }
 
-using Then = std::function<void(const std::string& result)>;
-
 /// Has the daemon do an operator's verb; answers its refusal, else goes on with its result.
 void change(Context& context, const ExchangePtr& exchange, const std::string& verb,
-            const json& args, Then then) {
-  const auto everyone = client::AllTenants::of(exchange->request().from);
-  context.operating->op_async(*everyone, verb, args.dump(),
-                              [exchange, then = std::move(then)](client::Answer<std::string> got) {
-                                exchange->post([exchange, then, got = std::move(got)] {
-                                  if (const auto* failure = std::get_if<client::Failure>(&got)) {
-                                    return exchange->respond(error_response(*failure, "model"));
-                                  }
-                                  then(std::get<std::string>(got));
-                                });
-                              });
+            const json& args, std::function<void(std::string result)> then) {
+  context.operating->op_async(*client::AllTenants::of(exchange->request().from), verb, args.dump(),
+                              on_strand<std::string>(exchange, std::move(then)));
 }
 
 /// Removes a name whose model is being unloaded, and answers. Until `end` it is tried again while
@@ -74,7 +65,7 @@ void remove_when_unloaded(Context& context, const ExchangePtr& exchange, const j
       if (failure == nullptr) return exchange->respond(Response());
       const bool in_use = failure->code == Errc::kConflict;
       if (!in_use || std::chrono::steady_clock::now() >= end) {
-        return exchange->respond(error_response(*failure, "model"));
+        return exchange->respond(error_response(*failure));
       }
       exchange->after(kRemovePause, [&context, exchange, args, end] {
         remove_when_unloaded(context, exchange, args, end);
@@ -110,8 +101,7 @@ void register_again(Context& context, const ExchangePtr& exchange, const std::st
 void delete_ollama_model(Context& context, ExchangePtr exchange, const Captures&) {
   const auto body = read_change(context, exchange);
   if (!body) return;
-  const std::string name = body->value("model", body->value("name", std::string()));
-  const json args = {{"name", without_latest(name)}};
+  const json args = {{"name", named_model(*body)}};
   change(context, exchange, "models.unload", args, [&context, exchange, args](const std::string&) {
     remove_when_unloaded(context, exchange, args, std::chrono::steady_clock::now() + kRemoveTime);
   });
@@ -137,8 +127,8 @@ void post_ollama_create(Context& context, ExchangePtr exchange, const Captures&)
             "registered model a further name, and `holdfast models add` registers a file",
         what}));
   }
-  register_again(context, exchange, body->value("from", std::string()),
-                 body->value("model", body->value("name", std::string())), [exchange] {
+  register_again(context, exchange, body->value("from", std::string()), named_model(*body),
+                 [exchange] {
                    Response response;
                    response.content_type = "application/x-ndjson";
                    response.body = "{\"status\":\"success\"}\n";

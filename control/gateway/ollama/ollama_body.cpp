@@ -245,6 +245,16 @@ std::string without_latest(const std::string& name) {
   return name.ends_with(kLatest) ? name.substr(0, name.size() - kLatest.size()) : name;
 }
 
+std::string named_model(const json& body) {
+  for (const char* member : {"model", "name"}) {
+    const auto it = body.find(member);
+    if (it != body.end() && it->is_string() && *it != "") {
+      return without_latest(it->get<std::string>());
+    }
+  }
+  return {};
+}
+
 bool is_ollama_load(const json& body, bool chat) {
   const json content = body.value(chat ? "messages" : "prompt", json());
   return content.is_null() || content == "" || (content.is_array() && content.empty());

@@ -28,4 +28,8 @@ bool is_ollama_load(const nlohmann::ordered_json& body, bool chat);
 /// The name of a model without Ollama's tag for "no tag": "llama3:latest" is "llama3".
 std::string without_latest(const std::string& name);
 
+/// Returns the model that a body names, without ":latest"; older clients call the member "name".
+/// Empty if there is none, or no text.
+std::string named_model(const nlohmann::ordered_json& body);
+
 }  // namespace holdfast::gateway

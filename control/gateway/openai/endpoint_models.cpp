@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "control/gateway/common/answers.h"
 #include "control/gateway/common/endpoints.h"
 #include "control/gateway/http/errors.h"
 
@@ -43,25 +44,14 @@ json model_json(const wire::ModelInfo& model) {
   return out;
 }
 
-Response json_response(const json& body) {
-  Response response;
-  response.body = body.dump(-1, ' ', false, json::error_handler_t::replace);
-  return response;
-}
-
 /// Asks the daemon and answers with what `show` makes of the models.
 void with_models(Context& context, const ExchangePtr& exchange,
                  std::function<Response(const Models&)> show) {
-  const client::Caller caller = caller_of(exchange->request());
-  context.client.models_async(caller,
-                              [exchange, show = std::move(show)](client::Answer<Models> answer) {
-                                exchange->post([exchange, show, answer = std::move(answer)] {
-                                  if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-                                    return exchange->respond(error_response(*failure));
-                                  }
-                                  exchange->respond(show(std::get<0>(answer)));
-                                });
-                              });
+  context.client.models_async(
+      caller_of(exchange->request()),
+      on_strand<Models>(exchange, [exchange, show = std::move(show)](const Models& models) {
+        exchange->respond(show(models));
+      }));
 }
 
 }  // namespace

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "control/gateway/common/answers.h"
 #include "control/gateway/common/choice_text.h"
 #include "control/gateway/common/endpoints.h"
-#include "control/gateway/common/object_endpoints.h"
 #include "control/gateway/common/post_headers.h"
 #include "control/gateway/common/token_question.h"
 #include "control/gateway/http/json_fields.h"

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "control/gateway/common/answers.h"
 #include "control/gateway/common/endpoints.h"
-#include "control/gateway/common/object_endpoints.h"
 #include "control/gateway/common/post_headers.h"
 #include "control/gateway/common/token_question.h"
 #include "control/gateway/responses/response_body.h"
