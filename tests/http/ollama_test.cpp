@@ -202,6 +202,8 @@ TEST_F(Ollama, Request_WithoutContentAndKeepAliveZero_UnloadsTheModel) {
       gateway.ask(post("/api/chat", R"({"model":"m","messages":[],"keep_alive":"0s"})")).body);
   EXPECT_EQ(chat["done_reason"], "unload");
   EXPECT_EQ(chat["message"]["content"], "");
+  EXPECT_EQ(gateway.ask(post("/api/generate", R"({"model":7,"keep_alive":0})")).status, 400);
+  EXPECT_EQ(gateway.ask(post("/api/generate", R"({"keep_alive":0})")).status, 400);
 }
 
 TEST_F(Ollama, Names_OfModels_AreCopiedAndDeletedByOperators) {

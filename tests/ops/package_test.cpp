@@ -8,10 +8,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "shared/base/version.h"
+#include "tests/ops/run_command.h"
 
 namespace holdfast::package_test {
 namespace {
@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 int run(const std::string& command) {
-  return std::system(command.c_str());
+  return ops::run_command(command).status;
 }
 
 bool has(const std::string& program) {

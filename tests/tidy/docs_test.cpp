@@ -24,7 +24,8 @@ constexpr std::size_t kParagraphWordsMax = 120;
 std::vector<Source> pages() {
   std::vector<Source> out;
   for (const std::string& path : all_files()) {
-    const bool ours = starts_with(path, "docs/") || path.find('/') == std::string::npos;
+    const bool ours = starts_with(path, "docs/") || starts_with(path, "schema/") ||
+                      path.find('/') == std::string::npos;
     if (ours && ends_with(path, ".md")) out.push_back(read_source(path));
   }
   return out;

@@ -106,6 +106,10 @@ void answer_unload(Context& context, const ExchangePtr& exchange, const json& bo
     return exchange->respond(error_response(503, "the daemon's models cannot be changed"));
   }
   const std::string name = named_model(body);
+  if (name.empty()) {
+    return exchange->respond(error_response(
+        FieldError{"'model' is required: the name of a model (GET /api/tags)", "model"}));
+  }
   const json args = {{"name", name}, {"ms", 0}, {"client", true}};
   const auto answer = [exchange, name, chat](const std::string&) {
     json document = {{"model", name}, {"created_at", iso_time(system_clock().wall_ms())}};
