@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "control/gateway/common/endpoints.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 
 namespace holdfast::gateway {
 namespace {

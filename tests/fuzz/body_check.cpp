@@ -5,7 +5,7 @@
 
 #include "control/gateway/anthropic/message_body.h"
 #include "control/gateway/common/model_binding.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/responses/response_body.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"

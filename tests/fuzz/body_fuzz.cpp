@@ -11,7 +11,7 @@
 
 #include "control/gateway/anthropic/message_body.h"
 #include "control/gateway/common/params.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/objects/batch_input.h"
 #include "shared/base/check.h"
 #include "tests/fuzz/body_check.h"

@@ -15,7 +15,7 @@
 #include "control/gateway/common/params.h"
 #include "control/gateway/http/cors.h"
 #include "control/gateway/http/http_parse.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/http/multipart.h"
 #include "control/gateway/http/sse.h"
 #include "control/gateway/responses/response_body.h"

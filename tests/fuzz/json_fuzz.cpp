@@ -11,7 +11,7 @@
 
 #include "control/gateway/http/body_budget.h"
 #include "control/gateway/http/http_types.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/http/sse.h"
 #include "shared/base/base64.h"
 #include "shared/base/bytes.h"

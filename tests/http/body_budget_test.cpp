@@ -12,7 +12,7 @@
 #include "control/gateway/anthropic/message_body.h"
 #include "control/gateway/common/model_binding.h"
 #include "control/gateway/common/params.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/objects/batch_input.h"
 #include "control/gateway/responses/response_body.h"
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/anthropic/message_body.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "tests/http/http_peer.h"
 
 namespace holdfast::test::messages_test {
@@ -135,7 +135,7 @@ TEST_F(Messages, MessageRequest_WhenInvalid_NamesTheParameter) {
 
 TEST(MessageBody, ContentBlocks_WithToolsAndThinking_BecomeChatMessages) {
   nlohmann::ordered_json body;
-  gateway::FieldError error;
+  FieldError error;
   gateway::Generation out;
   ASSERT_TRUE(gateway::parse_json_object(
       R"({"model":"m","max_tokens":5,"top_k":3,"metadata":{"user_id":"u"},
@@ -169,7 +169,7 @@ TEST(MessageBody, ContentBlocks_WithToolsAndThinking_BecomeChatMessages) {
 TEST(MessageBody, AssistantPrefill_WhenLastMessageIsAssistant_BeginsTheAnswer) {
   const auto read = [](const std::string& last, gateway::Generation* out) {
     nlohmann::ordered_json body;
-    gateway::FieldError error;
+    FieldError error;
     const bool ok =
         gateway::parse_json_object(
             R"({"model":"m","max_tokens":5,"messages":[{"role":"user","content":"a"},)" + last +
@@ -224,7 +224,7 @@ TEST_F(Messages, Error_WhenContextIsExceeded_HasAnthropicForm) {
 
 TEST(MessageBody, NonTextBlocks_WhenUnsupported_AreOmittedAndReported) {
   nlohmann::ordered_json body;
-  gateway::FieldError error;
+  FieldError error;
   gateway::Generation out;
   ASSERT_TRUE(gateway::parse_json_object(
       R"({"model":"m","max_tokens":5,

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/common/model_binding.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "shared/chat/output_parser.h"
 #include "shared/sampling/extra.h"
 

@@ -8,8 +8,8 @@
 
 #include "control/gateway/anthropic/message_body.h"
 #include "control/gateway/common/tool_result.h"
-#include "control/gateway/http/json_fields.h"
 #include "control/gateway/responses/response_body.h"
+#include "shared/base/json_fields.h"
 
 namespace holdfast::test::tool_result_test {
 namespace {
@@ -25,7 +25,7 @@ TEST(ToolResult, MessagesToolResult_WithImage_OmitsAndReportsIt) {
         {"type":"text","text":"1 x 1"},
         {"type":"document","source":{"type":"base64","data":"JVBE"}},
         {"type":"document","source":{"type":"text","data":"a page"}}]}]}]})");
-  gateway::FieldError error;
+  FieldError error;
   gateway::Generation out;
   ASSERT_TRUE(gateway::parse_message(body, {}, &out, &error)) << error.message;
   const json chat = json::parse(*out.submit.prompts.at(0).messages_json);
@@ -43,7 +43,7 @@ TEST(ToolResult, ResponsesToolOutput_WithImage_OmitsAndReportsIt) {
       {"type":"function_call_output","call_id":"c","output":[
         {"type":"input_image","image_url":"data:image/png;base64,iVBO"},
         {"type":"input_text","text":"1 x 1"}]}]})");
-  gateway::FieldError error;
+  FieldError error;
   gateway::ResponsesRequest request;
   ASSERT_TRUE(gateway::parse_response(body, &request, &error)) << error.message;
   json chat;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/common/tool_result.h"
-#include "control/gateway/http/json_fields.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "control/gateway/http/body_budget.h"
-#include "control/gateway/http/json_fields.h"
+#include "shared/base/json_fields.h"
 #include "shared/grammar/request.h"
 
 namespace holdfast::gateway {

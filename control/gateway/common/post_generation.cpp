@@ -11,9 +11,10 @@
 #include "control/gateway/common/params.h"
 #include "control/gateway/common/post_headers.h"
 #include "control/gateway/http/errors.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/http/sse.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/json_fields.h"
 
 namespace holdfast::gateway {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "control/gateway/common/logprobs.h"
 #include "control/gateway/http/errors.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/http/sse.h"
 #include "shared/base/log.h"
 

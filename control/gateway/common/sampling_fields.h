@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "control/gateway/http/json_fields.h"
+#include "shared/base/json_fields.h"
 #include "shared/sampling/parameters.h"
 #include "shared/wire/messages.h"
 

@@ -3,7 +3,7 @@
 // reason, and for how many tokens at most.
 
 #include "control/gateway/common/params.h"
-#include "control/gateway/http/json_fields.h"
+#include "shared/base/json_fields.h"
 
 namespace holdfast::gateway {
 

@@ -4,8 +4,9 @@
 
 #include "control/gateway/common/answers.h"
 #include "control/gateway/http/errors.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "shared/base/base64.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {

@@ -2,7 +2,7 @@
 // The tools of a chat request, and which of them it must call.
 
 #include "control/gateway/common/params.h"
-#include "control/gateway/http/json_fields.h"
+#include "shared/base/json_fields.h"
 
 namespace holdfast::gateway {
 

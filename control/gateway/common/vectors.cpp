@@ -6,8 +6,9 @@
 #include <string_view>
 
 #include "control/gateway/http/errors.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "shared/base/base64.h"
+#include "shared/base/json_fields.h"
 #include "shared/wire/vector_text.h"
 
 namespace holdfast::gateway {

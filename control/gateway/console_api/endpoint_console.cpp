@@ -10,9 +10,10 @@
 #include "control/gateway/console_api/console_files.h"
 #include "control/gateway/console_api/history.h"
 #include "control/gateway/http/errors.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/http/page_guard.h"
 #include "shared/base/check.h"
+#include "shared/base/json_fields.h"
 
 namespace holdfast::gateway {
 namespace {

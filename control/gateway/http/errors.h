@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "control/gateway/http/http_types.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/result.h"
 #include "shared/wire/messages.h"
 
@@ -20,18 +21,13 @@ client::Caller caller_of(const Request& request);
 /// Returns the answer for an id that cannot exist: the same as the daemon's for an unknown id.
 Response no_such_request(const std::string& id);
 
-/// A fault in a request's fields: 400, naming the parameter.
-struct FieldError {
-  std::string message;
-  std::string param;
-};
-
 /// Returns the HTTP status of a code: 4xx where the request is the cause, 5xx where the server is.
 int http_status(Errc code);
 
 /// Returns {"error":{…}} for a refusal with the numbers that apply. For 429 and 503 retry_after_ms
 /// is also sent as Retry-After, in seconds, rounded up, at least 1.
 Response error_response(const wire::Refusal& refusal, const std::string& param = {});
+/// Returns 400, naming the parameter.
 Response error_response(const FieldError& error);
 /// Returns an error of HTTP itself; its code is that of kInvalidRequest for 4xx, of kInternal for
 /// 5xx.

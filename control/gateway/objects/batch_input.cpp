@@ -4,8 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "shared/base/bytes.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {

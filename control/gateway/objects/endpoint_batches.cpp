@@ -5,11 +5,12 @@
 #include "control/gateway/common/endpoints.h"
 #include "control/gateway/common/object_endpoints.h"
 #include "control/gateway/common/offline_call.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/objects/batch_runner.h"
 #include "control/gateway/objects/batches.h"
 #include "control/gateway/objects/files.h"
 #include "shared/base/clock.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {

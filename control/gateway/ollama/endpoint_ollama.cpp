@@ -8,11 +8,12 @@
 #include "control/gateway/common/keep_alive.h"
 #include "control/gateway/common/post_generation.h"
 #include "control/gateway/http/errors.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/ollama/ollama_body.h"
 #include "control/gateway/ollama/ollama_stream.h"
 #include "shared/base/clock.h"
 #include "shared/base/iso_time.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 #include "shared/base/version.h"
 

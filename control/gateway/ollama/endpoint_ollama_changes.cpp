@@ -9,9 +9,10 @@
 #include "control/gateway/common/answers.h"
 #include "control/gateway/common/endpoints.h"
 #include "control/gateway/http/errors.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/http/page_guard.h"
 #include "control/gateway/ollama/ollama_body.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {

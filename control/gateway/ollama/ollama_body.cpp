@@ -1,9 +1,8 @@
 #include "control/gateway/ollama/ollama_body.h"
+#include "shared/base/json_fields.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-
-#include "control/gateway/http/json_fields.h"
 
 namespace holdfast::gateway {
 

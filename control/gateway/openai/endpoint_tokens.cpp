@@ -9,8 +9,9 @@
 #include "control/gateway/common/endpoints.h"
 #include "control/gateway/common/post_headers.h"
 #include "control/gateway/common/token_question.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "shared/base/base64.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {

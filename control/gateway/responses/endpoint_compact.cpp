@@ -11,10 +11,11 @@
 #include "control/gateway/common/object_endpoints.h"
 #include "control/gateway/common/post_headers.h"
 #include "control/gateway/common/tool_fields.h"
-#include "control/gateway/http/json_fields.h"
+#include "control/gateway/http/json_body.h"
 #include "control/gateway/responses/compaction.h"
 #include "control/gateway/responses/conversation.h"
 #include "control/gateway/responses/response_stream.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {

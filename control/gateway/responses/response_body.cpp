@@ -7,9 +7,9 @@
 
 #include "control/gateway/common/render.h"
 #include "control/gateway/common/tool_result.h"
-#include "control/gateway/http/json_fields.h"
 #include "control/gateway/responses/compaction.h"
 #include "control/gateway/responses/conversation.h"
+#include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::gateway {

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "control/gateway/common/render.h"
-#include "control/gateway/http/json_fields.h"
 #include "control/gateway/http/sse.h"
 #include "shared/base/json_text.h"
 

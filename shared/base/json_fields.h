@@ -1,5 +1,5 @@
 #pragma once
-// A JSON body, read field by field. Every fault names its parameter, and fields that were never
+// A JSON object, read field by field. Every fault names its parameter, and fields that were never
 // read can be listed. ordered_json, because templates print tools as they were sent.
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 #include <string_view>
 #include <vector>
 
-#include "control/gateway/http/errors.h"
-#include "shared/base/json_text.h"
+#include "shared/base/result.h"
 
-namespace holdfast::gateway {
+namespace holdfast {
 
-/// Parses a JSON object. Returns false if it is not UTF-8, no JSON, beyond the limits or no object;
-/// `error` says where and why.
-bool parse_json_object(std::string_view text, nlohmann::ordered_json* out, FieldError* error,
-                       const JsonLimits& limits = kBodyLimits);
+/// A fault in a request's fields, naming the parameter.
+struct FieldError {
+  std::string message;
+  std::string param;
+};
 
 /// Reads the members of one object. The first error is remembered; later reads do no harm. `null`
 /// counts as absent. A reader that returns bool returns true if the member was there and valid. Not
@@ -60,7 +60,4 @@ class Fields {
 /// Returns "string", "number", … in JSON's words.
 std::string json_kind(const nlohmann::ordered_json& value);
 
-/// Appends `text` (valid UTF-8) as a JSON string with its quotes.
-void append_json_string(std::string& out, std::string_view text);
-
-}  // namespace holdfast::gateway
+}  // namespace holdfast
