@@ -47,6 +47,7 @@ struct GatewayFixture {
     gateway.context().access = std::make_shared<Access>(object_store, true);
     gateway.client.script.token_bytes = {{"x"}};
     EXPECT_EQ(gateway.ask(get("/v1/models", kAnn)).status, 200);  // the keys are read
+    gateway.client.wait_for([this] { return gateway.server().connections() == 0; });
   }
   std::unique_ptr<Peer> connect(const std::string& bytes = {}) {
     auto peer = std::make_unique<Peer>(gateway.address());

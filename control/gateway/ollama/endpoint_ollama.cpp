@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "control/gateway/common/answers.h"
 #include "control/gateway/common/endpoints.h"
@@ -137,9 +138,9 @@ bool answer_load(Context& context, const ExchangePtr& exchange, bool chat) {
     answer_unload(context, exchange, body, chat);
     return true;
   }
-  post_generation(context, exchange, parse_ollama_load, [chat](const wire::RequestInfo&) {
-    return std::make_shared<OllamaLoaded>(chat);
-  });
+  post_generation(
+      context, std::move(exchange), parse_ollama_load,
+      [chat](const wire::RequestInfo&) { return std::make_shared<OllamaLoaded>(chat); });
   return true;
 }
 
@@ -210,20 +211,20 @@ void post_ollama_show(Context& context, ExchangePtr exchange, const Captures&) {
 
 void post_ollama_chat(Context& context, ExchangePtr exchange, const Captures&) {
   if (answer_load(context, exchange, true)) return;
-  post_generation(context, exchange, parse_ollama_chat);
+  post_generation(context, std::move(exchange), parse_ollama_chat);
 }
 
 void post_ollama_generate(Context& context, ExchangePtr exchange, const Captures&) {
   if (answer_load(context, exchange, false)) return;
-  post_generation(context, exchange, parse_ollama_generate);
+  post_generation(context, std::move(exchange), parse_ollama_generate);
 }
 
 void post_ollama_embed(Context& context, ExchangePtr exchange, const Captures&) {
-  post_generation(context, exchange, parse_ollama_embed);
+  post_generation(context, std::move(exchange), parse_ollama_embed);
 }
 
 void post_ollama_embeddings(Context& context, ExchangePtr exchange, const Captures&) {
-  post_generation(context, exchange, parse_ollama_embeddings);
+  post_generation(context, std::move(exchange), parse_ollama_embeddings);
 }
 
 }  // namespace holdfast::gateway
