@@ -10,6 +10,13 @@ set(holdfast_data ${CMAKE_INSTALL_DATADIR}/holdfast)
 set_target_properties(holdfast holdfastd holdfast-ingress holdfast-worker holdfast-gateway
   PROPERTIES SKIP_BUILD_RPATH ON)
 
+# The worker that is replaced stays for requests that began on it (ops/packaging/kept-workers).
+install(CODE "
+  set(libexec \$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${holdfast_libexec})
+  execute_process(COMMAND ${CMAKE_SOURCE_DIR}/ops/packaging/kept-workers keep \${libexec})
+" COMPONENT runtime)
+install(PROGRAMS ops/packaging/kept-workers DESTINATION ${holdfast_libexec} COMPONENT runtime)
+
 install(TARGETS holdfast RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 install(TARGETS holdfastd holdfast-ingress holdfast-worker holdfast-gateway
   RUNTIME DESTINATION ${holdfast_libexec} COMPONENT runtime)

@@ -22,6 +22,7 @@
 #include "shared/text/regex_split.h"
 #include "worker/backend/api/backend.h"
 #include "worker/backend/api/opencl.h"
+#include "worker/backend/api/revisions.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/fake_options.h"
 #include "worker/link/claims.h"
@@ -34,8 +35,9 @@ constexpr char kUsage[] =
     "usage: holdfast-worker --state DIR [--device D] [--threads N] [--kernels K]\n"
     "                       [--engine model|fake] [--key NAME] [--endpoint E] [--ring TOKENS]\n"
     "                       [--orphan-ms N] [--drain-ms N] [--heartbeat-timeout-ms N]\n"
-    "                       [--step-watchdog-ms N] [--step-journal FILE]\n"
-    "                       [--fake-device JSON]   (docs/contribute/fake-engine.md)\n";
+    "                       [--step-watchdog-ms N] [--step-journal FILE] [--only-class C]\n"
+    "                       [--fake-device JSON]   (docs/contribute/fake-engine.md)\n"
+    "       holdfast-worker --revisions   prints the kernels revisions of its backends\n";
 
 /// Settings of loads besides the link's options.
 struct LoadSettings {
@@ -96,6 +98,7 @@ bool set_text(holdfast::worker::LinkOptions& o, LoadSettings& settings, const st
   if (name == "--device") return o.device = value, true;
   if (name == "--kernels") return o.kernels = settings.kernels = value, true;
   if (name == "--key") return o.worker_key = value, true;
+  if (name == "--only-class") return o.only_class = value, true;
   if (name == "--endpoint") return o.endpoint = value, true;
   if (name == "--step-journal") return o.journal = open_journal(value), true;
   const bool engine = name == "--engine" && (value == "model" || value == "fake");
@@ -246,6 +249,9 @@ bool read_options(int argc, char** argv, holdfast::worker::LinkOptions& options,
 int main(int argc, char** argv) {
   holdfast::open_standard_files();
   if (holdfast::printed_version(argc, argv, "holdfast-worker")) return 0;
+  if (argc == 2 && std::string(argv[1]) == "--revisions") {
+    return std::puts(holdfast::backend::kernels_revisions().c_str()) < 0 ? 1 : 0;
+  }
   holdfast::arm_crash_points("worker");
   holdfast::log::init("holdfast-worker", isatty(STDERR_FILENO) == 0);
   holdfast::worker::LinkOptions options;

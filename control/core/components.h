@@ -41,7 +41,7 @@ struct Components {
   Registry registry{core, loads, canaries, lifecycle, fleet, aliases};
   ModelVerbs model_verbs{core, registry, loads, jobs, aliases, lifecycle};
   Loads loads{core, registry, fleet, memory, breakers, lifecycle};
-  Placement placement{core, registry, loads, memory, fleet, breakers, aliases};
+  Placement placement{core, registry, loads, memory, fleet, breakers, aliases, lifecycle};
   IdleUnloads idle_unloads{core, registry, loads, lifecycle, aliases};
   MemoryPools memory{core, loads, registry, fleet};
   Fleet fleet{core, loads, registry, memory, lifecycle, postmortem, breakers};

@@ -89,7 +89,7 @@ const QueueItem* Dispatcher::best_item(const Load& load) {
       return queue->second.within_share(item, capacity);
     };
   }
-  return queue->second.head(load.row.numerics_class, may, first);
+  return queue->second.head(load.row.numerics_class, may, first, !load.only_class.empty());
 }
 
 bool Dispatcher::takes_work(const Load& load) const {

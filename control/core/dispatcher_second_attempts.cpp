@@ -36,7 +36,8 @@ bool Dispatcher::may_begin_again(const Request& request, const Choice& choice, c
   const std::string& numerics = request.row.numerics_class;
   if (load.row.model != request.row.model || load.alone || !breakers_.breakers_allow(load))
     return false;
-  if (!numerics.empty() && load.row.numerics_class != numerics) return false;
+  const bool bound = !numerics.empty() || !load.only_class.empty();
+  if (bound && load.row.numerics_class != numerics) return false;
   if (suspicion(choice, core_.config) != Suspicion::kNone && !load.running.empty()) return false;
   QueueItem item;
   item.pages = choice.pages_at_most;

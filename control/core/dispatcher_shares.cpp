@@ -46,9 +46,11 @@ bool Dispatcher::take_share(Load& load) {
   if (queue.size() == 0 || !queue.contended() || load.running.empty() || load.alone) return false;
   const WorkQueue::Capacity capacity = capacity_of(load.row.model);
   const QueueItem* next = best_item(load);
-  const QueueItem* head = queue.head(load.row.numerics_class, [&](const QueueItem& item) {
+  const auto may = [&](const QueueItem& item) {
     return queue.within_share(item, capacity) && tenant_allows(item);
-  });
+  };
+  const bool bound_only = !load.only_class.empty();
+  const QueueItem* head = queue.head(load.row.numerics_class, may, {}, bound_only);
   if (head == nullptr || next == nullptr || !breakers_.breakers_allow(load)) return false;
   if (next->priority < head->priority) return false;  // what is more important waits too
   const QueueItem item = *head;

@@ -39,6 +39,7 @@ void Fleet::reconcile_loads(Worker& worker, const wire::Hello& hello) {
     }
     it->second.worker = worker.peer;
     it->second.row.incarnation = hello.incarnation;
+    it->second.only_class = hello.only_class;
     worker.loads.insert(model.load_id);
     loads_.worker_message(worker.peer, wire::StateReport{model});
   }

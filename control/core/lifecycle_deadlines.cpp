@@ -12,6 +12,11 @@ namespace {
 
 constexpr std::int64_t kClassLookUs = 1'000'000;  // least time between two looks for a class
 
+/// True if the load's worker is there for requests of this class.
+bool is_for(const Load& load, const std::string& numerics_class) {
+  return !load.only_class.empty() && numerics_class.starts_with(load.only_class + "/");
+}
+
 }  // namespace
 
 void Lifecycle::arm_request(const Request& request) {
@@ -47,8 +52,9 @@ void Lifecycle::check_class(Request& request) {
   const bool waits = request.running == 0 && request.row.state == RequestState::kQueued;
   const bool served = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
     const LoadRow& row = item.second.row;
-    return row.model == request.row.model && row.state == ModelState::kReady &&
-           row.numerics_class == request.row.numerics_class;
+    if (row.model != request.row.model || has_ended(row.state)) return false;
+    if (row.state == ModelState::kReady) return row.numerics_class == request.row.numerics_class;
+    return is_for(item.second, request.row.numerics_class);  // on its way
   });
   const std::int64_t wait_us = core_.config.requests_class_wait_ms * 1000;
   const std::optional<std::int64_t> left_us =
@@ -62,7 +68,9 @@ void Lifecycle::check_class(Request& request) {
   }
   end_request(request, FinishReason::kError,
               std::string(errc_name(Errc::kDeterminismClassUnavailable)),
-              "no worker of numerics class " + request.row.numerics_class + " came back", true);
+              "no worker of numerics class " + request.row.numerics_class +
+                  " came back in requests.class_wait_ms",
+              true);
 }
 
 }  // namespace holdfast::core

@@ -36,6 +36,7 @@ struct DeviceVerdict {
   std::int64_t largest_context = 0;  // tokens that the worker could give
   std::int64_t loads = 0;            // on this worker
   bool fits_after_drain = false;     // models that make room are on their way out
+  bool bound_only = false;           // a worker for requests bound to its numerics class alone
   std::string why;
 };
 

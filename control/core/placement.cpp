@@ -10,6 +10,7 @@
 #include "control/core/aliases.h"
 #include "control/core/breakers.h"
 #include "control/core/fleet.h"
+#include "control/core/lifecycle.h"
 #include "control/core/loads.h"
 #include "control/core/memory_pools.h"
 #include "control/core/registry.h"
@@ -32,11 +33,11 @@ std::string bytes_text(std::int64_t bytes) {
   return bytes >= kUnknownMemory ? "unknown" : std::to_string(bytes);
 }
 
-/// Order in which workers are tried: where it fits as it is, accelerators, few loads, much room,
-/// the lower key.
+/// Order in which workers are tried: those for bound requests alone last, where it fits as it is,
+/// accelerators, few loads, much room, the lower key.
 auto rank_of(const DeviceVerdict& v) {
-  return std::make_tuple(v.verdict != Verdict::kFits, v.device.starts_with("cpu"), v.loads, -v.free,
-                         v.worker_key);
+  return std::make_tuple(v.bound_only, v.verdict != Verdict::kFits, v.device.starts_with("cpu"),
+                         v.loads, -v.free, v.worker_key);
 }
 
 /// Says what a load needs of a worker's memory and what is free.
@@ -86,7 +87,7 @@ Placement::Standing Placement::standing_of(const Model& model, const Worker& wor
   for (const auto& [id, load] : loads_.all()) {
     const bool its = load.row.model == model.row.name;
     standing.holds = standing.holds || (its && load.row.worker_key == worker.hello.worker_key);
-    const bool serves = its && load.row.state != ModelState::kDraining;
+    const bool serves = its && load.row.state != ModelState::kDraining && load.only_class.empty();
     standing.elsewhere = standing.elsewhere || serves;
     standing.shares_memory =
         standing.shares_memory || (serves && MemoryPools::takes_from(load, worker));
@@ -115,6 +116,7 @@ DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker) co
   v.device = worker.hello.device;
   v.peer = worker.peer;
   v.loads = static_cast<std::int64_t>(worker.loads.size());
+  v.bound_only = !worker.hello.only_class.empty();
   const MemoryHeadroom headroom = memory_.memory_headroom(worker, {});
   v.free = headroom.free;
   v.may_give = headroom.may_give;
@@ -124,7 +126,8 @@ DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker) co
   (void)fit_envelope(model.row, v.free, Pages::kAtLeastAContext, &least);
   // Another load of a model in the same pool comes whole or not at all: cut to what is left it
   // would take everybody's room and add little.
-  v.pages = standing.shares_memory ? Pages::kAll : Pages::kAtLeastAContext;
+  const bool whole = standing.shares_memory && !v.bound_only;
+  v.pages = whole ? Pages::kAll : Pages::kAtLeastAContext;
   const bool fits = fit_envelope(model.row, v.free, v.pages, &v.needed).has_value();
   if (standing.holds) {
     v.verdict = Verdict::kLoaded;
@@ -144,9 +147,17 @@ DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker) co
   return v;
 }
 
+/// False for a worker that is for bound requests alone, and none of this model is bound to it.
+bool Placement::is_for(const Worker& worker, const Model& model) const {
+  const std::string& only = worker.hello.only_class;
+  return only.empty() || lifecycle_.requests().usage().bound_to(model.row.name, only) > 0;
+}
+
 std::vector<DeviceVerdict> Placement::survey(const Model& model) const {
   std::vector<DeviceVerdict> all;
-  for (const auto& [peer, worker] : fleet_.workers()) all.push_back(verdict_on(model, worker));
+  for (const auto& [peer, worker] : fleet_.workers()) {
+    if (is_for(worker, model)) all.push_back(verdict_on(model, worker));
+  }
   std::sort(all.begin(), all.end(),
             [](const DeviceVerdict& a, const DeviceVerdict& b) { return rank_of(a) < rank_of(b); });
   return all;
@@ -155,7 +166,8 @@ std::vector<DeviceVerdict> Placement::survey(const Model& model) const {
 std::int64_t Placement::loads_that_stay(const std::string& model) const {
   return std::count_if(loads_.all().begin(), loads_.all().end(), [&](const auto& entry) {
     const Load& load = entry.second;
-    return load.row.model == model && load.row.state != ModelState::kDraining;
+    return load.row.model == model && load.row.state != ModelState::kDraining &&
+           load.only_class.empty();
   });
 }
 
@@ -179,7 +191,7 @@ void Placement::reconcile_replicas(Model& model) {
   bool skip_eviction = have > 0 || std::any_of(model.devices.begin(), model.devices.end(),
                                                [](const auto& v) { return v.fits_after_drain; });
   for (DeviceVerdict& v : model.devices) {
-    if (replicas > 0 && have >= replicas) break;
+    if (replicas > 0 && have >= replicas && !v.bound_only) continue;
     // The loads that were decided just before have changed what is free.
     if (v.verdict != Verdict::kLoaded) v = verdict_on(model, fleet_.workers().at(v.peer));
     if (v.verdict == Verdict::kFits) {
@@ -187,7 +199,7 @@ void Placement::reconcile_replicas(Model& model) {
         break;  // again when one of them ends
       start_load(model, fleet_.workers().at(v.peer), v);
       v.verdict = Verdict::kLoaded;
-      ++have;
+      have += v.bound_only ? 0 : 1;
       skip_eviction = true;
     } else if (v.verdict == Verdict::kNoFreeMemory && !skip_eviction &&
                loads_in_progress() < core_.config.models_loads_at_once) {
@@ -201,9 +213,11 @@ void Placement::reconcile_replicas(Model& model) {
 /// fails.
 bool Placement::fits_nowhere(Model& model) {
   const auto& devices = model.devices;
-  const bool too_large = !devices.empty() &&
-                         std::all_of(devices.begin(), devices.end(),
-                                     [](const auto& v) { return v.verdict == Verdict::kTooLarge; });
+  // Workers for bound requests alone come last, and are no place for new ones.
+  const bool too_large = !devices.empty() && !devices.front().bound_only &&
+                         std::all_of(devices.begin(), devices.end(), [](const auto& v) {
+                           return v.bound_only || v.verdict == Verdict::kTooLarge;
+                         });
   if (!too_large) {
     model.unfit_since_us = 0;
     return false;
@@ -251,6 +265,7 @@ void Placement::start_load(Model& model, Worker& worker, const DeviceVerdict& ve
   load.row.bytes = envelope->bytes;
   load.row.created_ms = core_.now.wall_ms;
   load.worker = worker.peer;
+  load.only_class = worker.hello.only_class;
   load.pools.emplace();
   for (const MemoryPool& pool : worker.hello.memory.pools) load.pools->push_back(pool.key);
   load.deadline_us = core_.now.mono_us + core_.config.models_load_timeout_ms * 1000;

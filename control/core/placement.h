@@ -16,6 +16,7 @@ namespace holdfast::core {
 class Aliases;
 class Breakers;
 class Fleet;
+class Lifecycle;
 class Loads;
 class MemoryPools;
 class Registry;
@@ -24,14 +25,15 @@ class Registry;
 class Placement {
  public:
   Placement(Core& core, Registry& registry, Loads& loads, MemoryPools& memory, Fleet& fleet,
-            Breakers& breakers, Aliases& aliases)
+            Breakers& breakers, Aliases& aliases, const Lifecycle& lifecycle)
       : core_(core),
         registry_(registry),
         loads_(loads),
         memory_(memory),
         fleet_(fleet),
         breakers_(breakers),
-        aliases_(aliases) {}
+        aliases_(aliases),
+        lifecycle_(lifecycle) {}
 
   /// Looks at all models: starts the loads that are missing, and makes room for them.
   void run_placement();
@@ -46,6 +48,7 @@ class Placement {
     bool shares_memory = false;          // such a one takes from the worker's memory
     std::set<std::string> leaving = {};  // ids of all loads that drain
   };
+  bool is_for(const Worker& worker, const Model& model) const;
   Standing standing_of(const Model& model, const Worker& worker) const;
   std::string closed_for(const Model& model, const Worker& worker, const Standing& standing) const;
   DeviceVerdict verdict_on(const Model& model, const Worker& worker) const;
@@ -65,6 +68,7 @@ class Placement {
   Fleet& fleet_;
   Breakers& breakers_;
   Aliases& aliases_;
+  const Lifecycle& lifecycle_;
 
   std::uint64_t last_load_ = 0;
 };

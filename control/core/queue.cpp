@@ -120,10 +120,10 @@ bool WorkQueue::remove(ChoiceRef ref) {
 }
 
 const QueueItem* WorkQueue::head(const std::string& numerics_class, const MayRun& may,
-                                 const MayRun& first) const {
+                                 const MayRun& first, bool bound_only) const {
   for (const Class& in : classes_) {
     if (in.waiting == 0) continue;
-    if (const QueueItem* item = head_of(in, numerics_class, may, first)) return item;
+    if (const QueueItem* item = head_of(in, numerics_class, may, first, bound_only)) return item;
   }
   return nullptr;
 }
@@ -144,12 +144,13 @@ std::pair<bool, bool> WorkQueue::next_turn(Order::const_iterator a, Order::const
 
 /// The item of one priority class that goes next; null: none of it may run.
 const QueueItem* WorkQueue::head_of(const Class& in, const std::string& numerics_class,
-                                    const MayRun& may, const MayRun& first) const {
+                                    const MayRun& may, const MayRun& first, bool bound_only) const {
   const QueueItem* other = nullptr;  // of a tenant that does not go first
   // Both orders at once: what this class alone may run, and what every class may.
   static const Order kNone;
   const Order& class_order = order_of(in, numerics_class);
-  const Order& any = numerics_class.empty() ? kNone : order_of(in, std::string());
+  const bool one_order = bound_only || numerics_class.empty();
+  const Order& any = one_order ? kNone : order_of(in, std::string());
   auto a = class_order.begin();
   auto b = any.begin();
   while (a != class_order.end() || b != any.end()) {

@@ -53,9 +53,9 @@ class WorkQueue {
   bool remove(ChoiceRef ref);
   /// Returns the next item for a load of this class, of those that may run; nullptr when there is
   /// none. Valid until that item is taken or removed. Within a priority class, tenants for whose
-  /// item `first` is true go before the others.
+  /// item `first` is true go before the others. `bound_only`: of those bound to this class alone.
   const QueueItem* head(const std::string& numerics_class = {}, const MayRun& may = {},
-                        const MayRun& first = {}) const;
+                        const MayRun& first = {}, bool bound_only = false) const;
   /// Begins to run a choice that waits and charges its tenant.
   void take(ChoiceRef ref);
   /// Counts a choice as running that has not waited here, as a start finds it. Does nothing if it
@@ -142,7 +142,7 @@ class WorkQueue {
                                          Order::const_iterator b, Order::const_iterator b_end);
   static const Order& order_of(const Class& in, const std::string& numerics_class);
   const QueueItem* head_of(const Class& in, const std::string& numerics_class, const MayRun& may,
-                           const MayRun& first) const;
+                           const MayRun& first, bool bound_only) const;
   Account& open_account(Class& in, const std::string& tenant);
   Tenant& tenant_of(const std::string& name, std::int64_t weight);
   void forget_tenant_if_idle(const std::string& name);

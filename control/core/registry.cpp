@@ -70,7 +70,8 @@ void Registry::refresh_model(Model& model, const std::string& reason) {
       const auto worker = fleet_.workers().find(load.worker);
       const bool serves = worker != fleet_.workers().end() && !worker->second.quarantined;
       const ModelState now = serves ? load.row.state : ModelState::kPlacing;
-      return load.row.model == model.row.name && now == state;
+      // One that serves bound requests alone is no place for new ones.
+      return load.row.model == model.row.name && now == state && load.only_class.empty();
     });
     if (!any) continue;
     // From outside, loading begins as soon as a worker was told.

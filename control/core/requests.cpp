@@ -53,6 +53,7 @@ Request* RequestTable::insert(Request request) {
     ended_.push_back(seq);
   } else {
     usage_.count_request(in.row, in.payload_bytes, 1);
+    usage_.count_bound(in.row, 1);
     if (in.row.state == RequestState::kQueued) usage_.count_waiting(in.row, 1);
   }
   return &in;
@@ -61,6 +62,7 @@ Request* RequestTable::insert(Request request) {
 void RequestTable::ended(Request& request) {
   CHECK(request.terminal());
   usage_.count_request(request.row, request.payload_bytes, -1);
+  usage_.count_bound(request.row, -1);
   ended_.push_back(request.row.seq);
 }
 

@@ -115,6 +115,7 @@ void Results::bind_class(Request& request, const std::string& numerics_class) {
     waiting.push_back(&other);
   }
   request.row.numerics_class = numerics_class;
+  lifecycle_.requests().usage().count_bound(request.row, 1);
   for (Choice* other : waiting) lifecycle_.enqueue(request, *other);
   // Synced: the client will see tokens of this class, and after a power failure another class must
   // not begin again.

@@ -53,4 +53,23 @@ void UsageTracker::count_running(const RequestRow& row, const std::string& worke
   add(workers_, worker_key, change, sign);
 }
 
+void UsageTracker::count_bound(const RequestRow& row, int sign) {
+  if (row.numerics_class.empty()) return;
+  const auto it = bound_.try_emplace({row.model, row.numerics_class}, 0).first;
+  it->second += sign;
+  CHECK_MSG(it->second >= 0, "nothing leaves that did not come");
+  if (it->second == 0) bound_.erase(it);
+}
+
+std::int64_t UsageTracker::bound_to(const std::string& model,
+                                    const std::string& class_start) const {
+  std::int64_t count = 0;
+  const std::string start = class_start + "/";
+  for (auto it = bound_.lower_bound({model, start}); it != bound_.end(); ++it) {
+    if (it->first.first != model || !it->first.second.starts_with(start)) break;
+    count += it->second;
+  }
+  return count;
+}
+
 }  // namespace holdfast::core

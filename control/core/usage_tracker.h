@@ -3,8 +3,10 @@
 // with it.
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "control/core/rows.h"
 
@@ -27,6 +29,8 @@ class UsageTracker {
   void count_request(const RequestRow& row, std::int64_t bytes, int sign);
   /// Counts a request that begins (+1) or stops (-1) to wait.
   void count_waiting(const RequestRow& row, int sign);
+  /// Counts a request that has a numerics class and has not ended (+1), or ends (-1).
+  void count_bound(const RequestRow& row, int sign);
   /// Counts a choice of a request that begins (+1) or stops (-1) to run.
   void count_running(const RequestRow& row, const std::string& worker_key, std::int64_t pages,
                      int sign);
@@ -35,6 +39,11 @@ class UsageTracker {
   const UsageCounters& tenant(const std::string& name) const { return of(tenants_, name); }
   const UsageCounters& model(const std::string& name) const { return of(models_, name); }
   const UsageCounters& worker(const std::string& key) const { return of(workers_, key); }
+  /// Requests that have not ended and are bound to a numerics class, by model and class.
+  using BoundRequests = std::map<std::pair<std::string, std::string>, std::int64_t>;
+  const BoundRequests& bound() const { return bound_; }
+  /// Returns how many of a model's are bound to classes that begin with `class_start`, whole parts.
+  std::int64_t bound_to(const std::string& model, const std::string& class_start) const;
 
  private:
   using CountersByName = std::unordered_map<std::string, UsageCounters>;
@@ -44,6 +53,7 @@ class UsageTracker {
                   int sign);
   UsageCounters all_;
   CountersByName tenants_, models_, workers_;
+  BoundRequests bound_;
 };
 
 }  // namespace holdfast::core

@@ -33,6 +33,8 @@ struct Load {
   /// worker says HELLO: until then it counts in all of them.
   std::optional<std::vector<std::string>> pools;
   bool settled = false;  // was ready: what its pools have available lacks its memory already
+  /// Its worker's Hello::only_class: it serves what is bound to such a class, and nothing new.
+  std::string only_class = {};
 };
 
 /// Memory that the load of a lost worker may still hold: the process is not known to have ended.

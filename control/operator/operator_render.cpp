@@ -7,6 +7,7 @@
 #include "control/objects/objects.h"
 #include "control/operator/alias_documents.h"
 #include "control/operator/config_documents.h"
+#include "control/operator/bound_requests.h"
 #include "control/operator/db_documents.h"
 #include "control/operator/derived_ids.h"
 #include "control/operator/documents.h"
@@ -144,6 +145,7 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
           {"engine", h.engine},
           {"incarnation", h.incarnation},
           {"since_ms", worker.since_ms},
+          {"only_class", h.only_class},
           {"running", running},
           {"slots", slots},
           {"pages", pages},
@@ -183,13 +185,29 @@ json workers_json(const core::Machine& machine) {
   return list;
 }
 
-namespace {}  // namespace
+namespace {
+
+json bound_json(const core::Machine& machine) {
+  json list = json::array();
+  for (const BoundRequests& bound : bound_requests(machine)) {
+    list.push_back({{"model", bound.model},
+                    {"class", bound.class_start},
+                    {"requests", bound.requests},
+                    {"served", bound.served},
+                    {"loaded", bound.loaded},
+                    {"worker", bound.worker}});
+  }
+  return list;
+}
+
+}  // namespace
 
 json queue_json(const core::Machine& machine) {
   const core::Config& config = machine.config();
   return {{"paused", machine.core().paused},
           {"queued_choices", machine.lifecycle().queued_choices()},
           {"running_choices", machine.lifecycle().running_choices()},
+          {"bound", bound_json(machine)},
           {"live_requests",
            machine.lifecycle().requests().usage().all().requests + machine.lifecycle().unread()},
           {"unread_requests", machine.lifecycle().unread()},

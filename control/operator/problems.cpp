@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "control/core/drift.h"
+#include "control/operator/bound_requests.h"
 
 namespace holdfast::daemon {
 namespace {
@@ -130,6 +131,20 @@ void look_at_memory(Finder& f) {
   }
 }
 
+/// Reports requests that wait for a numerics class which no worker has.
+void look_at_bound(Finder& f) {
+  for (const BoundRequests& bound : bound_requests(f.machine)) {
+    if (bound.served || !bound.loaded || !bound.worker.empty()) continue;
+    f.warn("requests",
+           std::to_string(bound.requests) + " of " + bound.model + " began in numerics class " +
+               bound.class_start + ", which no worker has; each ends with " +
+               std::string(errc_name(Errc::kDeterminismClassUnavailable)) + " after " +
+               std::to_string(f.machine.config().requests_class_wait_ms) + " ms",
+           "put the worker program of that kernels revision into libexec/holdfast/workers/NAME, or "
+           "serve with the --kernels that it names");
+  }
+}
+
 void look_at_requests(Finder& f) {
   const core::Config& config = f.machine.config();
   if (f.machine.core().paused) {
@@ -243,6 +258,7 @@ std::vector<Problem> find_problems(const core::Machine& machine, const store::St
   look_at_models(finder);
   look_at_memory(finder);
   look_at_requests(finder);
+  look_at_bound(finder);
   look_at_config(finder);
   look_at_disk(finder);
   look_at_keys(finder);

@@ -11,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "shared/base/clock.h"
+
 namespace holdfast::store {
 namespace {
 
@@ -108,6 +110,7 @@ class RealDisk final : public Disk {
     while (!id.empty() && id.back() == '\n') id.pop_back();
     return id;
   }
+  std::int64_t wall_ms() override { return system_clock().wall_ms(); }
   void pause_ms(int ms) override {
     const timespec pause{ms / 1000, (ms % 1000) * 1'000'000L};
     nanosleep(&pause, nullptr);

@@ -47,6 +47,8 @@ class Disk {
   /// Returns a number that tells a file from its copies; 0 if there is no file.
   virtual std::uint64_t inode(const std::string& /*path*/) { return 0; }
   virtual void pause_ms(int ms) = 0;
+  /// Returns the time of day in ms since 1970.
+  virtual std::int64_t wall_ms() { return 0; }
   /// Returns a text that differs after each boot of the machine; empty if it is unknown.
   virtual std::string boot_id() = 0;
 

@@ -5,11 +5,14 @@
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <utility>
 
+#include "control/store/migrations.h"
 #include "control/store/row_checksum.h"
 #include "control/store/store.h"
-#include "schema_sql.h"
+#include "control/store/upgrade_copy.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/log.h"
 
 namespace holdfast::store {
 namespace {
@@ -66,8 +69,9 @@ Result<void> retry_busy(Disk& disk, const std::string& what, sqlite3* db,
   }
 }
 
-/// Checks identity and version, then runs each missing migration in a transaction of its own.
-Result<void> migrate(sqlite3* db, const std::string& path) {
+/// The schema version of a file; 0: it is new. kCorrupt, kVersionNewer: not for this program.
+Result<int> version_of(sqlite3* db, const std::string& state_dir) {
+  const std::string path = state_dir + "/control.db";
   HOLDFAST_TRY(const std::int64_t id, query_int(db, "PRAGMA application_id"));
   HOLDFAST_TRY(const std::int64_t version, query_int(db, "PRAGMA user_version"));
   HOLDFAST_TRY(const std::int64_t tables, query_int(db, "SELECT count(*) FROM sqlite_schema"));
@@ -78,33 +82,57 @@ Result<void> migrate(sqlite3* db, const std::string& path) {
                                      "(application_id " +
                                      std::to_string(id) + ")"};
   }
-  if (version > schema_version()) {
-    return Error{Errc::kVersionNewer, "open " + path + ": made by a newer program (schema " +
-                                          std::to_string(version) + ", this one knows " +
-                                          std::to_string(schema_version()) +
-                                          "); use that program or restore a backup"};
-  }
+  if (version > schema_version()) return newer_schema(state_dir, version, schema_version());
   if (version < 0) {
     return Error{Errc::kCorrupt, "open " + path + ": its schema version is " +
                                      std::to_string(version) + ", expected 0 to " +
                                      std::to_string(schema_version()) +
                                      "; the file is damaged, restore a backup"};
   }
-  for (int v = static_cast<int>(version); v < schema_version(); ++v) {
-    const std::string sql = "BEGIN IMMEDIATE;\n" + std::string(kMigrations[v]) +
-                            "\nPRAGMA application_id=" + std::to_string(kApplicationId) +
-                            ";\nPRAGMA user_version=" + std::to_string(v + 1) + ";";
-    Result<void> done = exec(db, sql.c_str());
-    crash_point(CrashPoint::kDaemonMigrateBefore);
-    if (done) done = exec(db, "COMMIT");
-    if (!done) {
-      (void)exec(db, "ROLLBACK");
-      disable_checkpoint_on_close(db);
-      return Error{done.error().code, "migrate " + path + " to schema " + std::to_string(v + 1) +
-                                          ": " + done.error().what};
-    }
-    crash_point(CrashPoint::kDaemonMigrateAfter);
+  return static_cast<int>(version);
+}
+
+/// Runs the migrations from `version` on, all in one transaction. `unsure`: its commit has begun.
+Result<void> run_migrations(sqlite3* db, int version, bool& unsure) {
+  std::string sql = "BEGIN IMMEDIATE;\n";
+  for (int v = version; v < schema_version(); ++v) sql += std::string(migrations()[v]) + "\n";
+  sql += "PRAGMA application_id=" + std::to_string(kApplicationId) +
+         ";\nPRAGMA user_version=" + std::to_string(schema_version()) + ";";
+  Result<void> done = exec(db, sql.c_str());
+  crash_point(CrashPoint::kDaemonMigrateBefore);
+  unsure = done.has_value();
+  if (done) done = exec(db, "COMMIT");
+  crash_point(CrashPoint::kDaemonMigrateAfter);
+  return done;
+}
+
+/// Brings the database to this program's schema: whole, or not at all. One that had another schema
+/// is copied before.
+Result<void> migrate(Disk& disk, sqlite3* db, const std::string& state_dir) {
+  HOLDFAST_TRY(const int version, version_of(db, state_dir));
+  if (version == schema_version()) return {};
+  std::string copy;
+  // A disk with files of its own, as a simulation has it, keeps no copies.
+  if (version > 0 && disk.vfs() == nullptr) {
+    HOLDFAST_TRY(UpgradeCopy made, copy_before_upgrade(disk, db, state_dir));
+    copy = std::move(made.path);
+    remove_old_copies(state_dir);
   }
+  bool unsure = false;
+  const Result<void> done = run_migrations(db, version, unsure);
+  if (!done) {
+    (void)exec(db, "ROLLBACK");
+    disable_checkpoint_on_close(db);
+    // After a failed sync nobody knows what the file says; else it is as it was.
+    if (!copy.empty() && !unsure) disk.remove(copy);
+    return Error{done.error().code, "migrate " + state_dir + "/control.db to schema " +
+                                        std::to_string(schema_version()) + ": " +
+                                        done.error().what};
+  }
+  if (copy.empty()) return {};
+  log::info("database upgraded", {{"from", std::to_string(version)},
+                                  {"to", std::to_string(schema_version())},
+                                  {"copy", copy}});
   return {};
 }
 
@@ -129,7 +157,7 @@ void configure_memory() {
 
 int schema_version() {
   int count = 0;
-  while (kMigrations[count] != nullptr) ++count;
+  while (migrations()[count] != nullptr) ++count;
   return count;
 }
 
@@ -151,7 +179,7 @@ Result<Db> open_database(Disk& disk, const std::string& state_dir) {
   HOLDFAST_CHECKED(retry_busy(disk, "open " + path, db.get(),
                               [](sqlite3* d) { return set_pragmas(d, "control.db"); }));
   HOLDFAST_CHECKED(define_checksums(db.get()));
-  HOLDFAST_CHECKED(migrate(db.get(), path));
+  HOLDFAST_CHECKED(migrate(disk, db.get(), state_dir));
   // SQLite does not report a failed sync of the directory with the new names. Done at every start,
   // as the process that made the file may have died before this line.
   HOLDFAST_CHECKED(disk.sync_directory(state_dir));

@@ -90,7 +90,8 @@ Result<Db> open_read_only(const Call& call) {
   if (found > kSchemaVersion) {
     return Error{Errc::kVersionNewer,
                  path + " has version " + std::to_string(found) + ", newer than this program's " +
-                     std::to_string(kSchemaVersion) + "; use a newer holdfast"};
+                     std::to_string(kSchemaVersion) +
+                     "; use a newer holdfast, or `db restore` the copy that the upgrade made"};
   }
   return db;
 }

@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 
+#include "ops/serve/bound_workers.h"
 #include "ops/serve/drop_user.h"
 #include "ops/serve/log_files.h"
 #include "ops/serve/model_path.h"
@@ -243,8 +244,7 @@ std::string journal_path(const Plan& plan, const std::string& worker) {
   return plan.state + "/run/step-" + worker;
 }
 
-ChildSpec worker_child(const Plan& plan, std::int64_t index) {
-  const std::string name = "worker-" + std::to_string(index);
+ChildSpec worker_child(const Plan& plan, const std::string& name) {
   std::vector<std::string> flags = {"--key",
                                     name,
                                     "--threads",
@@ -258,6 +258,16 @@ ChildSpec worker_child(const Plan& plan, std::int64_t index) {
   if (!plan.device.empty()) flags.insert(flags.end(), {"--device", plan.device});
   if (!plan.kernels.empty()) flags.insert(flags.end(), {"--kernels", plan.kernels});
   return make_child(plan, "worker", name, "holdfast-worker", flags);
+}
+
+/// A worker for requests that began on other kernels. Of a flag that comes twice the last one
+/// counts.
+ChildSpec bound_child(const Plan& plan, const std::string& name, const std::string& program,
+                      const std::vector<std::string>& more) {
+  ChildSpec spec = worker_child(plan, name);
+  spec.argv.front() = program;
+  spec.argv.insert(spec.argv.end(), more.begin(), more.end());
+  return spec;
 }
 
 std::vector<std::string> daemon_flags(const Call& call) {
@@ -278,7 +288,7 @@ Result<void> start_peers(Supervisor& supervisor, const Plan& plan) {
     HOLDFAST_CHECKED(supervisor.add(make_child(plan, "ingress", name, "holdfast-ingress", {})));
   }
   for (std::int64_t i = 0; i < plan.workers; ++i) {
-    HOLDFAST_CHECKED(supervisor.add(worker_child(plan, i)));
+    HOLDFAST_CHECKED(supervisor.add(worker_child(plan, "worker-" + std::to_string(i))));
   }
   if (plan.http.empty()) return {};
   ChildSpec gateway =
@@ -295,7 +305,12 @@ Result<void> start_peers(Supervisor& supervisor, const Plan& plan) {
 /// One run of `serve`.
 class Serve {
  public:
-  Serve(const Call& call, Plan plan) : call_(call), plan_(std::move(plan)) {}
+  Serve(const Call& call, Plan plan)
+      : call_(call),
+        plan_(std::move(plan)),
+        bound_workers_([this](const auto& name, const auto& program, const auto& flags) {
+          return bound_child(plan_, name, program, flags);
+        }) {}
   int run();
 
  private:
@@ -327,6 +342,7 @@ class Serve {
   ServeControl::Phase phase_ = ServeControl::Phase::kDaemonStarting;
   std::int64_t log_offset_ = 0;
   std::int64_t logs_checked_us_ = 0;
+  BoundWorkers bound_workers_;
   int vain_starts_ = 0;  // of the daemon, in a row
   bool stopping_ = false;
   bool failed_ = false;
@@ -375,6 +391,7 @@ void Serve::on_exit(const ChildExit& exit) {
       stderr, "holdfast: %s; starting it again%s\n", how_it_ended(exit).c_str(),
       exit.restart_in_ms > 0 ? (" in " + std::to_string(exit.restart_in_ms) + " ms").c_str() : "");
 }
+  if (exit.retired) return;
 
 /// Tells the daemon what a worker was doing when it ended.
 void Serve::tell_of_worker(const ChildExit& exit) {
@@ -434,6 +451,7 @@ bool Serve::start() {
   on_change();
   return true;
 }
+  options.programs = plan_.folder;
 
 /// Warns of an address that is open to other machines while no key exists: they are refused.
 void Serve::say_keyless() const {
@@ -515,6 +533,9 @@ bool Serve::step() {
 }
 
 /// Stops the gateway first: no new work comes, and what its clients wait for is finished within the
+  if (phase_ != ServeControl::Phase::kDaemonStarting) {
+    bound_workers_.follow(*supervisor_, report.bound);
+  }
 /// drain limit. Then the daemon with what is left, then the processes that worked for it.
 int Serve::leave() {
   stopping_ = true;

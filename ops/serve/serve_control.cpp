@@ -324,12 +324,33 @@ void report_exits(const std::shared_ptr<Shared>& shared) {
   }
 }
 
+/// Looks once a second which numerics classes requests are bound to.
+void watch_bound(const std::shared_ptr<Shared>& shared) {
+  WorkerPrograms programs(shared->options.programs);
+  wait_for_daemon(*shared);
+  std::unique_ptr<client::Client> client;
+  for (; !shared->stopping(); std::this_thread::sleep_for(1s)) {
+    if (client == nullptr) client = connect(*shared, 2s);
+    if (client == nullptr) continue;
+    const auto answer = client->op(client::AllTenants::local(), "queue.stats", "{}");
+    const auto* document = std::get_if<std::string>(&answer);
+    if (document == nullptr) {
+      client.reset();
+      continue;
+    }
+    std::vector<BoundClass> bound = read_bound(*document, programs);
+    const std::lock_guard lock(shared->mutex);
+    shared->report.bound = std::move(bound);
+  }
+}
+
 }  // namespace
 
 ServeControl::ServeControl(ServeOptions options) : shared_(std::make_shared<Shared>()) {
   shared_->options = std::move(options);
   std::thread([shared = shared_] { start_models(shared); }).detach();
   std::thread([shared = shared_] { report_exits(shared); }).detach();
+  std::thread([shared = shared_] { watch_bound(shared); }).detach();
 }
 
 ServeControl::~ServeControl() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/serve/bound_workers.h"
 #include "ops/serve/supervisor.h"
 
 namespace holdfast::cli {
@@ -27,6 +28,7 @@ struct ServeOptions {
   std::string engine_options;  // JSON for the fake engine
   std::string http_url;        // probed before ready; empty = no HTTP
   bool progress = false;       // draw loading progress on stderr
+  std::string programs;        // folder of our programs
 };
 
 /// The threads that call the daemon, and their findings. The methods may be called from any thread;
@@ -38,6 +40,7 @@ class ServeControl {
     Phase phase = Phase::kDaemonStarting;
     std::vector<std::string> errors;  // of models, one line each
     bool keyless = false;             // no key of the gateway is valid
+    std::vector<BoundClass> bound;    // numerics classes that requests are bound to
   };
 
   explicit ServeControl(ServeOptions options);

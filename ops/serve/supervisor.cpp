@@ -27,8 +27,9 @@ extern char** environ;
 namespace holdfast::cli {
 namespace {
 
-constexpr std::int64_t kProbesInTime = 3;  // probes in a timeout
-constexpr std::int64_t kAbortMs = 1'000;   // from the first signal to SIGKILL
+constexpr std::int64_t kProbesInTime = 3;   // probes in a timeout
+constexpr std::int64_t kAbortMs = 1'000;    // from the first signal to SIGKILL
+constexpr std::int64_t kRetireMs = 20'000;  // the same, for one that is retired
 
 std::int64_t now_ms() {
   return system_clock().monotonic_us() / 1000;
@@ -132,6 +133,7 @@ struct Supervisor::Child {
   std::int64_t restart_at_ms = -1;  // -1: not waiting for a restart
   std::int64_t starts = 0;
   bool stopping = false;
+  std::int64_t retired_ms = 0;  // 0: it is not retired
   LivenessProbe probe;
   std::int64_t aborted_ms = 0;  // 0: not told to end for its silence
 };
@@ -291,7 +293,28 @@ void Supervisor::reap() {
     if (!child->stopping) schedule_restart(*child, exit.lived_ms, &exit);
     if (hooks_.on_exit) hooks_.on_exit(exit);
   }
+  forget_retired();
   if (changed && hooks_.on_change) hooks_.on_change();
+}
+
+void Supervisor::retire(const std::string& name) {
+  for (const auto& child : children_) {
+    if (child->spec.name != name || child->retired_ms != 0) continue;
+    child->stopping = true;
+    child->restart_at_ms = -1;
+    child->retired_ms = now_ms();
+    if (child->pid > 0) kill(child->pid, SIGTERM);
+  }
+}
+
+/// Forgets retired children that have ended, and kills those that do not end.
+void Supervisor::forget_retired() {
+  std::erase_if(children_, [](const auto& c) { return c->retired_ms != 0 && c->pid == 0; });
+  for (const auto& child : children_) {
+    if (child->retired_ms != 0 && now_ms() - child->retired_ms > kRetireMs) {
+      kill(child->pid, SIGKILL);
+    }
+  }
 }
 
 ChildExit Supervisor::exit_of(const Child& child, int status) {
@@ -300,6 +323,7 @@ ChildExit Supervisor::exit_of(const Child& child, int status) {
   exit.name = child.spec.name;
   exit.pid = child.pid;
   exit.lived_ms = now_ms() - child.started_ms;
+  exit.retired = child.retired_ms != 0;
   if (WIFSIGNALED(status)) exit.signal = WTERMSIG(status);
   if (WIFEXITED(status)) exit.status = WEXITSTATUS(status);
   const std::int64_t oom_kills = exit.signal == SIGKILL ? oom_kill_count() : oom_kills_;

@@ -45,6 +45,7 @@ struct ChildExit {
   bool oom = false;  // SIGKILL while the kernel's count of out-of-memory kills went up
   std::int64_t lived_ms = 0;
   std::int64_t restart_in_ms = 0;
+  bool retired = false;  // it was told to end, and is not started again
 };
 
 /// A child as status shows it.
@@ -79,6 +80,8 @@ class Supervisor {
   /// Stops the children of a role, without restarts: SIGTERM, then SIGKILL after the limit (or at
   /// once at a stop signal). Returns when all are gone.
   void stop_role(const std::string& role, std::int64_t limit_ms);
+  /// Tells one child to end (SIGTERM, and SIGKILL after 20 s), and forgets it then. Does not wait.
+  void retire(const std::string& name);
   /// Kills every child of every role (SIGKILL); returns when all are gone.
   void kill_all();
 
@@ -93,6 +96,7 @@ class Supervisor {
   void reap();
   ChildExit exit_of(const Child& child, int status);
   void restart_due();
+  void forget_retired();
   std::int64_t probe_children();
   void end_hung(Child& child);
   void schedule_restart(Child& child, std::int64_t lived_ms, ChildExit* exit);

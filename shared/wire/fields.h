@@ -365,6 +365,7 @@ void fields(V& v, Like<Hello> auto& m) {
   v("models", m.models);
   v("active", m.active);
   v("epoch_seen", m.last_epoch);
+  v("only_class", m.only_class);
 }
 template <class V>
 void fields(V& v, Like<Welcome> auto& m) {

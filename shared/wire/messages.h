@@ -359,6 +359,9 @@ struct Hello {
   std::vector<LoadedModel> models;
   std::vector<ActiveItem> active;
   std::uint64_t last_epoch = 0;
+  /// Start of the numerics classes whose bound requests are all that this worker takes
+  /// ("cpu/avx512/r3"). Empty: it takes everything.
+  std::string only_class = {};
 };
 /// D→W: the answer to HELLO.
 struct Welcome {

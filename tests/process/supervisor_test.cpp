@@ -152,6 +152,23 @@ TEST_F(SupervisorTest, StopRole_WhenItsChildrenRun_EndsThemWithoutRestart) {
   EXPECT_EQ(exits_.size(), 2U);
 }
 
+TEST_F(SupervisorTest, Retire_OfOneChild_EndsAndForgetsItAlone) {
+  const std::string trap = "trap 'exit 0' TERM; echo up; while :; do sleep 0.01; done";
+  ASSERT_TRUE(supervisor_->add(shell("worker", "stays", trap)).has_value());
+  ASSERT_TRUE(supervisor_->add(shell("worker", "goes", trap)).has_value());
+  ASSERT_TRUE(
+      wait_until([&] { return read("stays.log") == "up\n" && read("goes.log") == "up\n"; }));
+  const pid_t stays = pid_of("stays");
+  supervisor_->retire("goes");
+  supervisor_->retire("unknown");
+  ASSERT_TRUE(wait_until([&] { return supervisor_->children().size() == 1; }));
+  EXPECT_EQ(supervisor_->children()[0].name, "stays");
+  EXPECT_EQ(pid_of("stays"), stays);
+  ASSERT_EQ(exits_.size(), 1U);
+  EXPECT_TRUE(exits_[0].retired);
+  ASSERT_TRUE(supervisor_->add(shell("worker", "goes", trap)).has_value()) << "the name is free";
+}
+
 TEST_F(SupervisorTest, Child_WhenItIgnoresSigterm_IsKilledAfterTheLimit) {
   const std::string deaf = "trap '' TERM; echo up; while :; do sleep 0.01; done";
   ASSERT_TRUE(supervisor_->add(shell("worker", "w", deaf)).has_value());

@@ -128,7 +128,7 @@ TestServer::~TestServer() {
 }
 
 bool TestServer::start(const std::vector<std::string>& flags) {
-  std::vector<std::string> args = {"holdfast", "serve", "--state", state_};
+  std::vector<std::string> args = {program_, "serve", "--state", state_};
   if (std::find(flags.begin(), flags.end(), "--http") == flags.end()) {
     args.insert(args.end(), {"--http", "127.0.0.1:0"});
   }
@@ -224,7 +224,7 @@ std::unique_ptr<client::Client> TestServer::operator_client() const {
 }
 
 Ended TestServer::cli(std::vector<std::string> args) const {
-  std::vector<std::string> all = {"holdfast"};
+  std::vector<std::string> all = {program_};
   const std::vector<std::string> globals = {"--state", state_};
   all.insert(all.end(), globals.begin(), globals.end());
   all.insert(all.end(), args.begin(), args.end());

@@ -42,7 +42,9 @@ std::string read_file(const std::string& path);
 
 class TestServer {
  public:
-  explicit TestServer(std::string state_dir) : state_(std::move(state_dir)) {}
+  /// `program`: of bin/, or with a whole path.
+  explicit TestServer(std::string state_dir, std::string program = "holdfast")
+      : state_(std::move(state_dir)), program_(std::move(program)) {}
   ~TestServer();
   TestServer(const TestServer&) = delete;
   TestServer& operator=(const TestServer&) = delete;
@@ -73,6 +75,7 @@ class TestServer {
  private:
   int wait_for_end(int patience_s);
   std::string state_;
+  std::string program_;
   std::string url_;
   pid_t pid_ = 0;
   int out_fd_ = -1;

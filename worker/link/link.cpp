@@ -118,6 +118,7 @@ void Link::send_hello(std::int64_t now_us) {
   for (const auto& [id, model] : loads_) hello.models.push_back(model);
   hello.active = table_.active();
   hello.last_epoch = last_epoch_;
+  hello.only_class = options_.only_class;
   if (!send(hello)) return;  // tried again later
   hello_us_ = now_us;
   crash_point(CrashPoint::kWorkerHelloSent);

@@ -21,6 +21,7 @@ namespace holdfast::worker {
 struct LinkOptions {
   std::string endpoint;  // "ipc://STATE/run/workers.sock"
   std::string worker_key;
+  std::string only_class;  // the classes whose bound requests are all that it takes; empty: no such
   std::string device = "cpu";
   std::int64_t device_memory_bytes = 0;         // 0 = what the machine has
   std::vector<DeviceMemoryOf> device_memories;  // where those bytes are

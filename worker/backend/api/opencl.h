@@ -43,6 +43,9 @@ Result<std::vector<Found>> find_devices(bool measure);
 /// empty. kUnsupported: a device is not there or cannot be used.
 Result<Found> find_device(std::string_view device, const std::string& cache);
 
+/// Returns the kernels revision in this backend's numerics classes; empty: OpenCL is not built in.
+std::string kernels_revision();
+
 /// Packs the weights, builds the kernels or takes them from options.cache_dir, takes all memory.
 /// Errors: kUnsupported (no such device, or a weight type or shape without kernels), kFileInvalid
 /// (NaN or infinity in a tensor), kMemoryExhausted (needed and free bytes), kModelFailed (the

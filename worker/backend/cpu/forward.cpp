@@ -7,6 +7,7 @@
 
 #include "shared/base/progress.h"
 #include "worker/backend/cpu/executor.h"
+#include "worker/backend/cpu/kernels_revision.h"
 
 namespace holdfast::cpu {
 namespace {
@@ -35,7 +36,7 @@ std::string class_prefix_of(const Kernels& kernels) {
   // Where there are prefill-heavy kernels, the rule which sequences take them decides bits too.
   const std::string rule =
       kernels.prefill_heavy == nullptr ? "" : ":" + std::to_string(kernels.prefill_heavy_ratio);
-  return std::string("cpu/") + kernels.name + "/" + kKernelsRev + rule;
+  return std::string("cpu/") + kernels.name + "/" + kernels_revision() + rule;
 }
 
 CpuExecutor::CpuExecutor(std::unique_ptr<ForwardContext> context)

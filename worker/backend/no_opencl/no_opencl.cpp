@@ -21,6 +21,10 @@ Result<Found> find_device(std::string_view device, const std::string&) {
   return not_built("find " + std::string(device));
 }
 
+std::string kernels_revision() {
+  return {};
+}
+
 Result<std::unique_ptr<backend::Executor>> load(std::string_view device, const model::Program&,
                                                 const backend::LoadOptions&) {
   return not_built("load " + std::string(device));

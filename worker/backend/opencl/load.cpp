@@ -388,6 +388,10 @@ OpenclExecutor::OpenclExecutor(std::shared_ptr<DeviceContext> device_context,
                                   tier_of(options.kernels).value_or(found.tier));
 }
 
+std::string kernels_revision() {
+  return kKernelsRev;
+}
+
 /// The class, such as "opencl/t0.DEVICE.DRIVER/r1". It names the driver, because another one may
 /// round differently, and the lowest tier with the same bits.
 std::string OpenclExecutor::class_prefix() const {
