@@ -7,7 +7,7 @@ include(GNUInstallDirs)
 set(holdfast_libexec ${CMAKE_INSTALL_LIBEXECDIR}/holdfast)
 set(holdfast_data ${CMAKE_INSTALL_DATADIR}/holdfast)
 # Installed programs are for machines of every kind, and name no folder of the machine that built them.
-set_target_properties(holdfast holdfastd holdfast-ingress holdfast-worker holdfast-gateway
+set_target_properties(holdfast holdfastd holdfast-ingress holdfast-worker holdfast-gateway holdfast-fetcher
   PROPERTIES SKIP_BUILD_RPATH ON)
 
 # The worker that is replaced stays for requests that began on it (ops/packaging/kept-workers).
@@ -18,7 +18,7 @@ install(CODE "
 install(PROGRAMS ops/packaging/kept-workers DESTINATION ${holdfast_libexec} COMPONENT runtime)
 
 install(TARGETS holdfast RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
-install(TARGETS holdfastd holdfast-ingress holdfast-worker holdfast-gateway
+install(TARGETS holdfastd holdfast-ingress holdfast-worker holdfast-gateway holdfast-fetcher
   RUNTIME DESTINATION ${holdfast_libexec} COMPONENT runtime)
 install(FILES ops/demo/holdfast-demo-Q8_0.gguf DESTINATION ${holdfast_data}/demo COMPONENT runtime)
 install(DIRECTORY ops/grafana ops/prometheus DESTINATION ${holdfast_data} COMPONENT runtime)

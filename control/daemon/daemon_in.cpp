@@ -48,7 +48,7 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   }
   if (op->verb == "db.backup") return begin_backup(peer, *op);
   if (op->verb == "db.accept_loss") return commit_loop_->accept_loss(peer, *op);
-  if (op->verb == "objects.put" || op->verb == "objects.delete") {
+  if (Objects::changes(op->verb)) {
     return commit_loop_->change_object(peer, *op);
   }
   if (TokenizeService::knows(op->verb)) {

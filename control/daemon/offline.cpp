@@ -23,8 +23,8 @@ constexpr core::PeerId kOperator = 1;
 
 bool needs_a_daemon(const std::string& verb) {
   constexpr const char* kVerbs[] = {
-      "models.add",    "models.load",  "shutdown", "workers.drain", "supervisor.worker_exit",
-      "models.verify", "models.golden"};
+      "models.add",    "models.load",   "shutdown",    "workers.drain", "supervisor.worker_exit",
+      "models.verify", "models.golden", "pulls.start", "pulls.cancel"};
   return std::any_of(std::begin(kVerbs), std::end(kVerbs),
                      [&](const char* name) { return verb == name; });
 }

@@ -11,6 +11,7 @@ namespace {
 constexpr std::string_view kWorkerName = "holdfast-worker";
 constexpr std::string_view kHelperName = "holdfast-ingres";
 constexpr std::string_view kGatewayName = "holdfast-gatewa";
+constexpr std::string_view kFetcherName = "holdfast-fetche";
 
 constexpr std::string_view kGatewayVerbs[] = {
     "config.diff",
@@ -47,6 +48,10 @@ constexpr std::string_view kGatewayVerbs[] = {
     "objects.get",
     "objects.list",
     "objects.put",
+    "pulls.cancel",
+    "pulls.list",
+    "pulls.show",
+    "pulls.start",
     "queue.pause",
     "queue.resume",
     "queue.stats",
@@ -70,6 +75,8 @@ std::string_view name_of(PeerProgram program) {
       return "a helper";
     case PeerProgram::kGateway:
       return "a gateway";
+    case PeerProgram::kFetcher:
+      return "a fetcher";
     case PeerProgram::kElsewhere:
       return "a process that cannot be seen from here";
     case PeerProgram::kOther:
@@ -81,10 +88,14 @@ std::string_view name_of(PeerProgram program) {
 bool may_enter(Role role, PeerProgram program) {
   switch (role) {
     case Role::kWorker:
-      return program != PeerProgram::kHelper && program != PeerProgram::kGateway;
+      return program == PeerProgram::kWorker || program == PeerProgram::kOther ||
+             program == PeerProgram::kElsewhere;
     case Role::kIngress:
-      return program != PeerProgram::kWorker && program != PeerProgram::kGateway;
+      return program == PeerProgram::kHelper || program == PeerProgram::kOther ||
+             program == PeerProgram::kElsewhere;
     case Role::kClient:
+      return program != PeerProgram::kWorker && program != PeerProgram::kHelper &&
+             program != PeerProgram::kFetcher;
     case Role::kGateway:
       return program != PeerProgram::kWorker && program != PeerProgram::kHelper;
     case Role::kOperator:
@@ -102,6 +113,7 @@ PeerProgram program_of(std::int64_t pid) {
   if (!std::getline(file, name)) return PeerProgram::kElsewhere;
   if (name == kWorkerName) return PeerProgram::kWorker;
   if (name == kHelperName) return PeerProgram::kHelper;
+  if (name == kFetcherName) return PeerProgram::kFetcher;
   return name == kGatewayName ? PeerProgram::kGateway : PeerProgram::kOther;
 }
 

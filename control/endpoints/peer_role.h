@@ -16,7 +16,7 @@
 namespace holdfast::daemon {
 
 /// The program of a connected process, by the name that the kernel tells.
-enum class PeerProgram : std::uint8_t { kOther, kWorker, kHelper, kGateway, kElsewhere };
+enum class PeerProgram : std::uint8_t { kOther, kWorker, kHelper, kGateway, kFetcher, kElsewhere };
 
 /// Tells the program by the kernel's name of the process; kElsewhere for a process that cannot be
 /// seen from here (another namespace, or it has ended).

@@ -4,8 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "control/core/admission.h"
+#include "control/objects/pulls.h"
 #include "shared/base/base64.h"
 #include "shared/base/json_text.h"
+#include "shared/pull/job.h"
 
 namespace holdfast::daemon {
 
@@ -49,9 +51,9 @@ std::int64_t number_of(const json& args, const char* key, std::int64_t otherwise
   return it != args.end() && it->is_number_integer() ? it->get<std::int64_t>() : otherwise;
 }
 
-/// Returns true for keys and webhooks, which belong to no tenant.
+/// Returns true for keys, webhooks and pulls, which belong to no tenant.
 bool is_of_operators(const std::string& kind) {
-  return kind == "key" || kind == "webhook";
+  return kind == "key" || kind == "webhook" || kind == pull::kPullKind;
 }
 
 bool good_name(const std::string& text, std::size_t longest) {
@@ -115,6 +117,10 @@ std::int64_t Objects::Change::growth(const std::optional<core::ObjectRow>& row) 
   if (!body) return appended;
   const std::int64_t before = row ? static_cast<std::int64_t>(row->body.size()) : 0;
   return appended - before + static_cast<std::int64_t>(body->size());
+}
+
+bool Objects::changes(std::string_view verb) {
+  return verb == "objects.put" || verb == "objects.delete" || changes_pulls(verb);
 }
 
 Result<void> Objects::boot() {
@@ -231,10 +237,45 @@ Result<wire::OpResult> Objects::remove(const Change& change, core::Effects& out)
   return wire::OpResult{0, true, {}, R"({"deleted":true})", {}};
 }
 
+/// Steps a verb of pulls: the change of a row that it stands for.
+Result<wire::OpResult> Objects::step_pull(const std::string& verb, const json& args,
+                                          const core::Now& now, const core::Machine& machine,
+                                          core::Effects& out) {
+  const auto id = pull_id(args);
+  if (const auto* refusal = std::get_if<wire::Refusal>(&id)) {
+    return wire::OpResult{0, false, *refusal, {}, {}};
+  }
+  const Name name{pull::kPullKind, std::get<std::string>(id)};
+  HOLDFAST_TRY(auto row, find(name));
+  std::optional<std::string> path;
+  const auto model = machine.registry().models().find(name.second);
+  if (model != machine.registry().models().end()) path = model->second.row.path;
+  const auto decided = change_pull(verb, args, row, path);
+  if (const auto* refusal = std::get_if<wire::Refusal>(&decided)) {
+    return wire::OpResult{0, false, *refusal, {}, {}};
+  }
+  const auto& pull = std::get<PullChange>(decided);
+  if (!pull.body.empty()) {
+    Change change{name, {}, -1, pull.body, pull.fresh ? 0 : -1, {}, -1, now, machine};
+    HOLDFAST_TRY(wire::OpResult done, put(change, out));
+    if (!done.ok) return done;
+    row = changed_[name];
+  }
+  json document = pull_document(*row);
+  document["joined"] = pull.joined;
+  return wire::OpResult{0, true, {}, document.dump(), {}};
+}
+
 Result<void> Objects::change(core::PeerId peer, const wire::Op& op, const core::Now& now,
                              const core::Machine& machine, core::Effects& out) {
   if (stale_ && changed_.empty()) HOLDFAST_CHECKED(count());
   const json args = try_parse_json<json>(op.args);
+  if (changes_pulls(op.verb)) {
+    HOLDFAST_TRY(wire::OpResult result, step_pull(op.verb, args, now, machine, out));
+    result.tag = op.tag;
+    out.send(peer, std::move(result));
+    return {};
+  }
   Change change{{text_of(args, "kind"), text_of(args, "id")},
                 op.tenant.empty() ? text_of(args, "owner") : op.tenant,
                 number_of(args, "version", -1),

@@ -6,8 +6,10 @@
 // objects.list (schema/protocol.md).
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "control/core/machine.h"
@@ -22,8 +24,10 @@ class Objects {
   explicit Objects(store::Store& store) : store_(store) {}
   Result<void> boot();
 
-  /// Steps objects.put and objects.delete: row changes and the answer, which leaves after the
-  /// commit. An error is that of the store.
+  /// True for the verbs that change() steps.
+  static bool changes(std::string_view verb);
+  /// Steps objects.put and objects.delete, pulls.start and pulls.cancel: row changes and the
+  /// answer, which leaves after the commit. An error is that of the store.
   Result<void> change(core::PeerId peer, const wire::Op& op, const core::Now& now,
                       const core::Machine& machine, core::Effects& out);
   /// Deletes some objects whose time is over. Call it last in a group.
@@ -49,6 +53,9 @@ class Objects {
   Result<std::optional<core::ObjectRow>> find(const Name& name);
   Result<wire::OpResult> put(const Change& change, core::Effects& out);
   Result<wire::OpResult> remove(const Change& change, core::Effects& out);
+  Result<wire::OpResult> step_pull(const std::string& verb, const nlohmann::json& args,
+                                   const core::Now& now, const core::Machine& machine,
+                                   core::Effects& out);
   std::optional<wire::Refusal> refuse(const Change& change,
                                       const std::optional<core::ObjectRow>& now) const;
   static std::optional<wire::Refusal> refuse_expectation(const Change& change,

@@ -5,9 +5,10 @@
 #include "control/core/drift.h"
 #include "control/core/golden.h"
 #include "control/objects/objects.h"
+#include "control/objects/pulls.h"
 #include "control/operator/alias_documents.h"
-#include "control/operator/config_documents.h"
 #include "control/operator/bound_requests.h"
+#include "control/operator/config_documents.h"
 #include "control/operator/db_documents.h"
 #include "control/operator/derived_ids.h"
 #include "control/operator/documents.h"
@@ -15,6 +16,7 @@
 #include "control/operator/operator_verbs.h"
 #include "control/operator/status_document.h"
 #include "shared/base/json_text.h"
+#include "shared/pull/job.h"
 
 namespace holdfast::daemon {
 namespace {
@@ -143,9 +145,9 @@ json worker_json(const core::Machine& machine, const core::Worker& worker) {
           {"kernels", h.kernels},
           {"threads", h.threads},
           {"engine", h.engine},
+          {"only_class", h.only_class},
           {"incarnation", h.incarnation},
           {"since_ms", worker.since_ms},
-          {"only_class", h.only_class},
           {"running", running},
           {"slots", slots},
           {"pages", pages},
@@ -205,9 +207,9 @@ json bound_json(const core::Machine& machine) {
 json queue_json(const core::Machine& machine) {
   const core::Config& config = machine.config();
   return {{"paused", machine.core().paused},
+          {"bound", bound_json(machine)},
           {"queued_choices", machine.lifecycle().queued_choices()},
           {"running_choices", machine.lifecycle().running_choices()},
-          {"bound", bound_json(machine)},
           {"live_requests",
            machine.lifecycle().requests().usage().all().requests + machine.lifecycle().unread()},
           {"unread_requests", machine.lifecycle().unread()},
@@ -407,6 +409,25 @@ Result<json> requests_document(const Question& q) {
   return show_request(q.text, q.machine, q.store);  // it was cancelled, moved or queued again
 }
 
+/// Pulls, the newest first; one by its model's name.
+Result<json> pulls_document(const Question& q) {
+  constexpr std::int64_t kPullsMax = 1'000;
+  if (q.verb == "pulls.show") {
+    const std::string name = q.args().value("name", std::string());
+    HOLDFAST_TRY(const auto row, q.store.find_object(pull::kPullKind, name));
+    if (!row) return Error{Errc::kNotFound, "no pull of a model \"" + name + "\""};
+    return pull_document(*row);
+  }
+  store::Store::ObjectQuery query;
+  query.kind = pull::kPullKind;
+  query.newest_first = true;
+  query.limit = kPullsMax;
+  HOLDFAST_TRY(const auto rows, q.store.list_objects(query));
+  json list = json::array();
+  for (const core::ObjectRow& row : rows) list.push_back(pull_document(row));
+  return json{{"pulls", std::move(list)}};
+}
+
 Result<json> workers_document(const Question& q) {
   if (q.verb == "workers.list") return json{{"workers", workers_json(q.machine)}};
   return json{{"key", q.text}, {"draining", q.verb == "workers.drain"}};
@@ -424,6 +445,7 @@ Result<json> document(const Question& q) {
   if (q.verb.starts_with("models.")) return models_document(q);
   if (q.verb.starts_with("requests.")) return requests_document(q);
   if (q.verb.starts_with("workers.")) return workers_document(q);
+  if (q.verb.starts_with("pulls.")) return pulls_document(q);
   if (q.verb.starts_with("queue.")) return queue_json(q.machine);
   return json::object();
 }

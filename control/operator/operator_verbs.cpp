@@ -254,6 +254,8 @@ constexpr std::pair<std::string_view, VerbReader> kVerbReaders[] = {
     {"objects.get", defer},
     {"objects.list", defer},
     {"ids.derive", defer},
+    {"pulls.list", defer},
+    {"pulls.show", defer},
 };
 
 /// Returns nullptr for a verb that does not exist.

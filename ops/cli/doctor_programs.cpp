@@ -49,8 +49,8 @@ std::string cpu_flags(const Patient& p) {
 
 void check_programs(Patient& p) {
   const std::size_t before = p.findings.size();
-  for (const char* name :
-       {"holdfastd", "holdfast-worker", "holdfast-ingress", "holdfast-gateway"}) {
+  for (const char* name : {"holdfastd", "holdfast-worker", "holdfast-ingress", "holdfast-gateway",
+                           "holdfast-fetcher"}) {
     const std::string path = p.programs + "/" + name;
     const std::string expected = std::string(name) + " " + kVersion;
     if (access(path.c_str(), X_OK) != 0) {

@@ -290,6 +290,10 @@ Result<void> start_peers(Supervisor& supervisor, const Plan& plan) {
   for (std::int64_t i = 0; i < plan.workers; ++i) {
     HOLDFAST_CHECKED(supervisor.add(worker_child(plan, "worker-" + std::to_string(i))));
   }
+  // No probes: its calls wait while the daemon is down, and a download ends by limits of its own.
+  ChildSpec fetcher = make_child(plan, "fetcher", "fetcher", "holdfast-fetcher", {});
+  fetcher.probe_timeout_ms = 0;
+  HOLDFAST_CHECKED(supervisor.add(std::move(fetcher)));
   if (plan.http.empty()) return {};
   ChildSpec gateway =
       make_child(plan, "gateway", "gateway", "holdfast-gateway", plan.gateway_flags);
@@ -338,11 +342,11 @@ class Serve {
       weight_cache_server_;  // packed weights that outlive workers
   std::unique_ptr<Supervisor> supervisor_;
   std::unique_ptr<ServeControl> control_;
+  BoundWorkers bound_workers_;
   ServiceManager manager_;
   ServeControl::Phase phase_ = ServeControl::Phase::kDaemonStarting;
   std::int64_t log_offset_ = 0;
   std::int64_t logs_checked_us_ = 0;
-  BoundWorkers bound_workers_;
   int vain_starts_ = 0;  // of the daemon, in a row
   bool stopping_ = false;
   bool failed_ = false;
@@ -387,11 +391,11 @@ void Serve::on_exit(const ChildExit& exit) {
   if (stopping_) return;
   if (exit.role == "worker" && control_ != nullptr) tell_of_worker(exit);
   if (is_final(exit)) return give_up(exit);
+  if (exit.retired) return;
   std::fprintf(
       stderr, "holdfast: %s; starting it again%s\n", how_it_ended(exit).c_str(),
       exit.restart_in_ms > 0 ? (" in " + std::to_string(exit.restart_in_ms) + " ms").c_str() : "");
 }
-  if (exit.retired) return;
 
 /// Tells the daemon what a worker was doing when it ended.
 void Serve::tell_of_worker(const ChildExit& exit) {
@@ -447,11 +451,11 @@ bool Serve::start() {
   options.engine_options = call_.text("engine-options");
   options.http_url = plan_.http_url();
   options.progress = isatty(STDERR_FILENO) == 1 && !plan_.quiet;
+  options.programs = plan_.folder;
   control_ = std::make_unique<ServeControl>(std::move(options));
   on_change();
   return true;
 }
-  options.programs = plan_.folder;
 
 /// Warns of an address that is open to other machines while no key exists: they are refused.
 void Serve::say_keyless() const {
@@ -529,13 +533,13 @@ bool Serve::step() {
   if (failed_) return false;
   bound_logs();
   const auto report = control_->report();
+  if (phase_ != ServeControl::Phase::kDaemonStarting) {
+    bound_workers_.follow(*supervisor_, report.bound);
+  }
   return report.phase == phase_ || on_phase(report);
 }
 
 /// Stops the gateway first: no new work comes, and what its clients wait for is finished within the
-  if (phase_ != ServeControl::Phase::kDaemonStarting) {
-    bound_workers_.follow(*supervisor_, report.bound);
-  }
 /// drain limit. Then the daemon with what is left, then the processes that worked for it.
 int Serve::leave() {
   stopping_ = true;
@@ -545,6 +549,7 @@ int Serve::leave() {
   const std::int64_t drain_ms = failed_ ? 0 : control_->drain_limit_ms();
   supervisor_->stop_role("gateway", drain_ms + kStopMs);
   crash_point(CrashPoint::kSupervisorStopGateway);
+  supervisor_->stop_role("fetcher", kWorkerStopMs);
   supervisor_->stop_role("daemon", drain_ms + kStopMs);
   crash_point(CrashPoint::kSupervisorStopDaemon);
   supervisor_->stop_role("worker", kWorkerStopMs);

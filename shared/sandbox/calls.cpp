@@ -137,6 +137,8 @@ constexpr Name kWriteFiles[] = {
 };
 
 constexpr Name kServe[] = {"bind", "listen", "accept", "accept4", "socketpair"};
+/// Two ends by which a thread that looks up a name tells that it has it.
+constexpr Name kPair[] = {"socketpair"};
 constexpr Name kAccept[] = {"accept", "accept4"};
 /// Files with the items in work, in a directory of the process's own.
 constexpr Name kNotes[] = {"flock", "ftruncate", "unlink", "mkdir"};
@@ -322,6 +324,8 @@ std::string_view profile_name(Profile profile) {
       return "device worker";
     case Profile::kDaemon:
       return "daemon";
+    case Profile::kFetcher:
+      return "fetcher";
   }
   CHECK(false);
 }
@@ -337,6 +341,7 @@ Refusal refusal_of(Profile profile) {
     case Profile::kGateway:
     case Profile::kWorker:
     case Profile::kDaemon:
+    case Profile::kFetcher:
       return Refusal::kCount;
   }
   CHECK(false);
@@ -358,6 +363,8 @@ std::vector<std::string_view> calls_of(Profile profile) {
       return join({kBase, kSocket, kFind, kMemory, kShare, kDevice});
     case Profile::kDaemon:
       return join({kBase, kSocket, kFind, kWriteFiles, kServe, kWatch});
+    case Profile::kFetcher:
+      return join({kBase, kSocket, kFind, kWriteFiles, kPair});
   }
   CHECK(false);
 }
@@ -394,6 +401,10 @@ Arguments arguments_of(Profile profile) {
       break;
     case Profile::kDaemon:
       a.open_write = a.locks = true;
+      break;
+    case Profile::kFetcher:
+      a.families = kNetwork;
+      a.open_write = true;
       break;
   }
   return a;

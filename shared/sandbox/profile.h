@@ -17,11 +17,12 @@ enum class Profile : std::uint8_t {
   kWorker,         // models on processors: threads, a unix socket, opens files to read
   kDeviceWorker,   // models on devices: also libraries, device files, a compiler as child
   kDaemon,         // the database and its sockets
+  kFetcher,        // downloads: connects, reads files of the system, writes below one folder
 };
 
 inline constexpr Profile kProfiles[] = {
     Profile::kHeaderReader, Profile::kReaderSpawner, Profile::kHelper, Profile::kGateway,
-    Profile::kWorker,       Profile::kDeviceWorker,  Profile::kDaemon,
+    Profile::kWorker,       Profile::kDeviceWorker,  Profile::kDaemon, Profile::kFetcher,
 };
 
 /// Returns "header reader", "gateway", …

@@ -123,6 +123,19 @@ Policy device_worker_policy(const std::string& roots, const std::string& run_dir
   return policy;
 }
 
+Policy fetcher_policy(const std::string& models) {
+  Policy policy;
+  policy.profile = Profile::kFetcher;
+  policy.files.read = {"/etc",  "/usr/share", "/usr/lib/ssl", "/run/systemd/resolve",
+                       "/proc", "/sys"};
+  if (const char* authorities = std::getenv("SSL_CERT_FILE")) {
+    policy.files.read.push_back(folder_of(authorities));
+  }
+  policy.files.write = {models};
+  policy.net.connect_tcp = true;
+  return policy;
+}
+
 Policy daemon_policy() {
   Policy policy;
   policy.profile = Profile::kDaemon;

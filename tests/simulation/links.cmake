@@ -19,11 +19,12 @@ if(NOT TARGET holdfast_simulation)
   target_link_libraries(holdfast_simulation PUBLIC holdfast_source_tree holdfast_wire PkgConfig::SQLITE PkgConfig::SODIUM)
 
   set(link_sources control/daemon/commit_loop.cpp control/daemon/commit_points.cpp control/objects/objects.cpp
-    control/objects/object_use.cpp control/daemon/prefix_root.cpp worker/link/work_table.cpp)
+    control/objects/object_use.cpp control/objects/pulls.cpp control/daemon/prefix_root.cpp
+    worker/link/work_table.cpp)
   list(TRANSFORM link_sources PREPEND ${CMAKE_SOURCE_DIR}/)
   add_library(holdfast_simulated STATIC ${link_sources})
   set_target_properties(holdfast_simulated PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
-  target_link_libraries(holdfast_simulated PUBLIC holdfast_store PRIVATE holdfast_source_tree)
+  target_link_libraries(holdfast_simulated PUBLIC holdfast_store holdfast_pull PRIVATE holdfast_source_tree)
 
   file(GLOB planted_sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/control/core/*.cpp
     ${CMAKE_SOURCE_DIR}/control/store/*.cpp)
@@ -33,7 +34,7 @@ if(NOT TARGET holdfast_simulation)
   list(APPEND planted_sources ${planted_paths})
   add_library(holdfast_planted STATIC ${planted_sources})
   target_include_directories(holdfast_planted PRIVATE ${planted_dir})
-  target_link_libraries(holdfast_planted PUBLIC holdfast_wire holdfast_sampling PkgConfig::SQLITE PkgConfig::SODIUM
+  target_link_libraries(holdfast_planted PUBLIC holdfast_wire holdfast_sampling holdfast_pull PkgConfig::SQLITE PkgConfig::SODIUM
                         PRIVATE holdfast_source_tree)
   holdfast_unity(holdfast_planted ${planted_sources})
 endif()

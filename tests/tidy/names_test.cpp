@@ -32,7 +32,7 @@ const std::set<std::string>& banned_words() {
 /// Terms from outside that contain such a word.
 const std::vector<std::string>& allowed_terms() {
   static const std::vector<std::string> terms = {"keep_alive", "sentence_piece", "word_piece",
-                                                 "in_place_index"};
+                                                 "in_place_index", "falloc_fl_keep_size"};
   return terms;
 }
 

@@ -69,8 +69,15 @@ void post_ollama_embeddings(Context&, ExchangePtr, const Captures&);
 void delete_ollama_model(Context&, ExchangePtr, const Captures&);
 void post_ollama_copy(Context&, ExchangePtr, const Captures&);
 void post_ollama_create(Context&, ExchangePtr, const Captures&);
-/// Refuses what moves the files of models.
+/// Refuses what sends the files of models here.
 void refuse_ollama_change(Context&, ExchangePtr, const Captures&);
+// endpoint_ollama_pull.cpp
+void post_ollama_pull(Context&, ExchangePtr, const Captures&);
+// endpoint_pulls.cpp
+void post_pulls(Context&, ExchangePtr, const Captures&);
+void get_pulls(Context&, ExchangePtr, const Captures&);
+void get_pull(Context&, ExchangePtr, const Captures&);
+void delete_pull(Context&, ExchangePtr, const Captures&);
 // endpoint_requests.cpp
 void get_request(Context&, ExchangePtr, const Captures&);
 void delete_request(Context&, ExchangePtr, const Captures&);

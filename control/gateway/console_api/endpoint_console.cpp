@@ -64,6 +64,10 @@ constexpr ConsoleVerb kVerbs[] = {
     {"config.unset", false},
     {"config.rollback", false},
     {"db.stats", true},
+    {"pulls.list", true},
+    {"pulls.show", true},
+    {"pulls.start", false},
+    {"pulls.cancel", false},
 };
 
 /// Adds headers for the page and its parts: nothing from other sites, no inline script, no frames.

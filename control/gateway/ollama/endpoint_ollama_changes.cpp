@@ -1,5 +1,5 @@
-// Ollama's API: what changes the names of models, for operators. What moves files (pull, push,
-// blobs) is refused with the verb that does it here.
+// Ollama's API: what changes the names of models, for operators. What brings files here (push,
+// blobs) is refused with the verb that does it.
 
 #include <chrono>
 #include <functional>
@@ -12,6 +12,7 @@
 #include "control/gateway/http/json_body.h"
 #include "control/gateway/http/page_guard.h"
 #include "control/gateway/ollama/ollama_body.h"
+#include "control/gateway/ollama/ollama_change.h"
 #include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
@@ -22,39 +23,6 @@ using json = nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kRemovePause{50};
 constexpr std::chrono::milliseconds kRemoveTime{10'000};  // for running requests to end
-
-/// Reads the body of a change of the models, which is an operator's: others are refused. Returns
-/// nullopt if it was answered.
-std::optional<json> read_change(Context& context, const ExchangePtr& exchange) {
-  if (!client::AllTenants::of(exchange->request().from)) {
-    exchange->respond(forbidden(
-        "models are changed by operators: this key's role is another one (holdfast keys create "
-        "NAME --role operator)"));
-    return std::nullopt;
-  }
-  if (context.operating == nullptr) {
-    exchange->respond(error_response(503, "the daemon's models cannot be changed"));
-    return std::nullopt;
-  }
-  json body;
-  FieldError error;
-  if (parse_json_object(exchange->request().body, &body, &error)) {
-    for (const char* name : {"model", "name", "source", "destination", "from"}) {
-      if (!body.contains(name) || body[name].is_string()) continue;
-      error = {std::string("'") + name + "' must be a string, the name of a model", name};
-    }
-  }
-  if (error.message.empty()) return body;
-  exchange->respond(error_response(error));
-  return std::nullopt;
-}
-
-/// Has the daemon do an operator's verb; answers its refusal, else goes on with its result.
-void change(Context& context, const ExchangePtr& exchange, const std::string& verb,
-            const json& args, std::function<void(std::string result)> then) {
-  context.operating->op_async(*client::AllTenants::of(exchange->request().from), verb, args.dump(),
-                              on_strand<std::string>(exchange, std::move(then)));
-}
 
 /// Removes a name whose model is being unloaded, and answers. Until `end` it is tried again while
 /// the model is still in use.
@@ -86,30 +54,63 @@ void register_again(Context& context, const ExchangePtr& exchange, const std::st
         error_response(FieldError{"'" + missing + "' is required: the name of a model", missing}));
   }
   const json args = {{"name", without_latest(source)}};
-  change(context, exchange, "models.show", args,
-         [&context, exchange, name, then = std::move(then)](const std::string& result) {
-           const json model = try_parse_json<json>(result);
-           json add = {{"name", without_latest(name)}};
-           for (const char* member : {"path", "context", "slots", "kv_type", "options"}) {
-             if (model.is_object() && model.contains(member)) add[member] = model[member];
-           }
-           change(context, exchange, "models.add", add, [then](const std::string&) { then(); });
-         });
+  change_models(context, exchange, "models.show", args,
+                [&context, exchange, name, then = std::move(then)](const std::string& result) {
+                  const json model = try_parse_json<json>(result);
+                  json add = {{"name", without_latest(name)}};
+                  for (const char* member : {"path", "context", "slots", "kv_type", "options"}) {
+                    if (model.is_object() && model.contains(member)) add[member] = model[member];
+                  }
+                  change_models(context, exchange, "models.add", add,
+                                [then](const std::string&) { then(); });
+                });
 }
 
 }  // namespace
 
+std::optional<json> read_model_change(Context& context, const ExchangePtr& exchange) {
+  if (!client::AllTenants::of(exchange->request().from)) {
+    exchange->respond(forbidden(
+        "models are changed by operators: this key's role is another one (holdfast keys create "
+        "NAME --role operator)"));
+    return std::nullopt;
+  }
+  if (context.operating == nullptr) {
+    exchange->respond(error_response(503, "the daemon's models cannot be changed"));
+    return std::nullopt;
+  }
+  json body;
+  FieldError error;
+  if (parse_json_object(exchange->request().body, &body, &error)) {
+    for (const char* name : {"model", "name", "source", "destination", "from"}) {
+      if (!body.contains(name) || body[name].is_string()) continue;
+      error = {std::string("'") + name + "' must be a string, the name of a model", name};
+    }
+  }
+  if (error.message.empty()) return body;
+  exchange->respond(error_response(error));
+  return std::nullopt;
+}
+
+void change_models(Context& context, const ExchangePtr& exchange, const std::string& verb,
+                   const json& args, std::function<void(std::string result)> then) {
+  context.operating->op_async(*client::AllTenants::of(exchange->request().from), verb, args.dump(),
+                              on_strand<std::string>(exchange, std::move(then)));
+}
+
 void delete_ollama_model(Context& context, ExchangePtr exchange, const Captures&) {
-  const auto body = read_change(context, exchange);
+  const auto body = read_model_change(context, exchange);
   if (!body) return;
   const json args = {{"name", named_model(*body)}};
-  change(context, exchange, "models.unload", args, [&context, exchange, args](const std::string&) {
-    remove_when_unloaded(context, exchange, args, std::chrono::steady_clock::now() + kRemoveTime);
-  });
+  change_models(context, exchange, "models.unload", args,
+                [&context, exchange, args](const std::string&) {
+                  remove_when_unloaded(context, exchange, args,
+                                       std::chrono::steady_clock::now() + kRemoveTime);
+                });
 }
 
 void post_ollama_copy(Context& context, ExchangePtr exchange, const Captures&) {
-  const auto body = read_change(context, exchange);
+  const auto body = read_model_change(context, exchange);
   if (!body) return;
   register_again(context, exchange, body->value("source", std::string()),
                  body->value("destination", std::string()),
@@ -117,7 +118,7 @@ void post_ollama_copy(Context& context, ExchangePtr exchange, const Captures&) {
 }
 
 void post_ollama_create(Context& context, ExchangePtr exchange, const Captures&) {
-  const auto body = read_change(context, exchange);
+  const auto body = read_model_change(context, exchange);
   if (!body) return;
   for (const char* member : {"files", "adapters", "template", "license", "system", "parameters",
                              "messages", "quantize", "modelfile"}) {
@@ -140,8 +141,8 @@ void post_ollama_create(Context& context, ExchangePtr exchange, const Captures&)
 void refuse_ollama_change(Context&, ExchangePtr exchange, const Captures&) {
   exchange->respond(error_response(
       501,
-      "models are not moved over this API: the operator adds files with `holdfast models add NAME "
-      "FILE`"));
+      "files of models are not sent over this API: POST /api/pull has the server download one, and "
+      "`holdfast models add NAME FILE` adds one of the server's"));
 }
 
 }  // namespace holdfast::gateway

@@ -1,0 +1,234 @@
+#include "control/fetch/pull_work.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "control/fetch/download.h"
+#include "control/fetch/listing.h"
+#include "shared/base/clock.h"
+#include "shared/base/crash_point.h"
+#include "shared/base/log.h"
+#include "shared/pull/source.h"
+
+namespace holdfast::fetch {
+namespace {
+
+namespace fs = std::filesystem;
+using pull::PullState;
+
+constexpr std::int64_t kTriesMax = 10;  // in a row without a byte: about four minutes
+constexpr std::int64_t kFirstPauseMs = 500;
+constexpr std::int64_t kLastPauseMs = 60'000;
+constexpr std::int64_t kSaveMs = 1'000;  // between two notes of progress
+
+/// True for a failure that another try may not meet.
+bool may_pass(Errc code) {
+  return code == Errc::kUnreachable || code == Errc::kRateLimited || code == Errc::kTimeout ||
+         code == Errc::kDiskFull || code == Errc::kDraining || code == Errc::kQueueFull ||
+         code == Errc::kConflict;
+}
+
+/// The work on one pull.
+class PullWork {
+ public:
+  PullWork(PullRow row, PullRows& rows, PullRows& adding, const PullWorkOptions& options)
+      : row_(std::move(row)), rows_(rows), adding_(adding), options_(options) {}
+
+  void run();
+
+ private:
+  Result<void> work();
+  Result<void> resolve(Session& session);
+  Result<void> download(Session& session);
+  Result<void> download_file(Session& session, pull::PullFile& file);
+  Result<void> enter(PullState state);
+  void note_progress(const DownloadProgress& progress, std::int64_t before);
+  bool goes_on();
+  void end(const Error& error);
+  void settle(PullState state);
+  void clean_up();
+  fs::path folder() const;
+
+  PullRow row_;
+  PullRows& rows_;
+  PullRows& adding_;
+  const PullWorkOptions& options_;
+  std::int64_t saved_ms_ = 0;
+  std::int64_t fetched_before_ = 0;  // of files before the current one
+  bool lost_ = false;                // another has changed the row
+  bool received_ = false;            // a byte came in this try
+};
+
+std::int64_t monotonic_ms() {
+  return system_clock().monotonic_us() / 1000;
+}
+
+/// The folder of the pull's files: that of the model's path, or the path itself.
+fs::path PullWork::folder() const {
+  const fs::path path = row_.job.path;
+  const bool is_file = std::ranges::any_of(
+      row_.job.files, [&](const auto& file) { return path.string().ends_with("/" + file.path); });
+  if (!is_file) return path;
+  fs::path above = path;
+  const auto file = std::ranges::find_if(
+      row_.job.files, [&](const auto& f) { return path.string().ends_with("/" + f.path); });
+  const fs::path inner(file->path);
+  for (auto part = inner.begin(); part != inner.end(); ++part) above = above.parent_path();
+  return above;
+}
+
+/// Writes the row in a new state. An error: work must not go on.
+Result<void> PullWork::enter(PullState state) {
+  row_.job.state = state;
+  auto saved = rows_.save(row_);
+  if (!saved && saved.error().code == Errc::kConflict) lost_ = true;
+  if (saved) saved_ms_ = monotonic_ms();
+  return saved;
+}
+
+Result<void> PullWork::resolve(Session& session) {
+  HOLDFAST_TRY(const pull::Source source, pull::parse_source(row_.job.source, row_.job.hub));
+  HOLDFAST_CHECKED(enter(PullState::kResolving));
+  HOLDFAST_TRY(Listing listing, list_files(source, session));
+  fs::path path = fs::path(options_.models_dir) / listing.folder;
+  if (!listing.model.empty()) path /= listing.model;
+  row_.job.path = path.string();
+  row_.job.files = std::move(listing.files);
+  row_.job.note = listing.note;
+  row_.job.bytes = row_.job.done_bytes = 0;
+  for (const auto& file : row_.job.files) row_.job.bytes += std::max<std::int64_t>(file.bytes, 0);
+  return {};
+}
+
+/// Counts progress, and writes it down about once a second.
+void PullWork::note_progress(const DownloadProgress& progress, std::int64_t before) {
+  row_.job.done_bytes = before + progress.on_disk;
+  row_.job.synced_bytes = progress.synced;
+  row_.job.boot = options_.boot_id;
+  row_.job.fetched_bytes = fetched_before_ + progress.fetched;
+  if (progress.fetched > 0) received_ = true;
+  if (received_) row_.job.tries = 0;
+  const auto state = progress.hashing ? PullState::kVerifying : PullState::kDownloading;
+  const bool changed = row_.job.state != state;
+  if (!changed && monotonic_ms() - saved_ms_ < kSaveMs) return;
+  // A daemon that is down for a moment does not stop a download.
+  (void)enter(state);
+}
+
+bool PullWork::goes_on() {
+  return !lost_ && !options_.stopping();
+}
+
+Result<void> PullWork::download_file(Session& session, pull::PullFile& file) {
+  std::int64_t before = 0;
+  for (const auto& other : row_.job.files) {
+    if (&other == &file) break;
+    before += std::max<std::int64_t>(other.bytes, 0);
+  }
+  const bool same_boot = row_.job.boot == options_.boot_id || row_.job.boot.empty();
+  Download download(session, file, (folder() / file.path).string(),
+                    same_boot ? -1 : row_.job.synced_bytes);
+  fetched_before_ = row_.job.fetched_bytes;
+  DownloadHooks hooks;
+  hooks.on_progress = [&] {
+    note_progress(download.progress(), before);
+    return goes_on();
+  };
+  const std::int64_t told = file.bytes;
+  auto done = download.run(hooks);
+  row_.job.fetched_bytes = fetched_before_ + download.progress().fetched;
+  row_.job.done_bytes = before + download.progress().on_disk;
+  if (told < 0 && file.bytes >= 0) row_.job.bytes += file.bytes;
+  return done;
+}
+
+Result<void> PullWork::download(Session& session) {
+  row_.job.error.clear();
+  row_.job.error_code.clear();
+  HOLDFAST_CHECKED(enter(PullState::kDownloading));
+  for (pull::PullFile& file : row_.job.files) {
+    if (file.done) continue;
+    HOLDFAST_CHECKED(download_file(session, file));
+    row_.job.synced_bytes = 0;
+    HOLDFAST_CHECKED(enter(PullState::kDownloading));
+  }
+  return {};
+}
+
+Result<void> PullWork::work() {
+  Session::Options options =
+      options_of_environment(row_.job.hub.empty() ? std::string(pull::kHubBase) : row_.job.hub);
+  options.rate_bytes_s = row_.job.rate_bytes_s;
+  options.stopping = [this] { return !goes_on(); };
+  Session session(std::move(options));
+  if (row_.job.files.empty()) HOLDFAST_CHECKED(resolve(session));
+  HOLDFAST_CHECKED(download(session));
+  crash_point(CrashPoint::kFetcherDownloaded);
+  HOLDFAST_CHECKED(enter(PullState::kRegistering));
+  HOLDFAST_CHECKED(adding_.add_model(row_.job));
+  crash_point(CrashPoint::kFetcherRegistered);
+  row_.job.tries = 0;
+  return {};
+}
+
+/// Deletes what a cancelled pull left that is no model.
+void PullWork::clean_up() {
+  if (row_.job.path.empty()) return;
+  for (const auto& file : row_.job.files) delete_part((folder() / file.path).string());
+}
+
+/// Writes the last state of this try, against all odds but a cancellation.
+void PullWork::settle(PullState state) {
+  row_.job.state = state;
+  while (!options_.stopping()) {
+    const auto saved = rows_.save(row_);
+    if (saved) return;
+    if (saved.error().code == Errc::kConflict) {
+      PullRow now = row_;
+      if (!rows_.reload(now)) return;
+      if (pull::is_ended(now.job.state)) return clean_up();
+      row_.version = now.version;  // our own change, whose answer was lost
+      continue;
+    }
+    if (saved.error().code != Errc::kUnreachable && saved.error().code != Errc::kTimeout) return;
+  }
+}
+
+/// Decides by the failure: another try later, or the end.
+void PullWork::end(const Error& error) {
+  if (error.code == Errc::kCancelled && options_.stopping()) return;
+  row_.job.error_code = errc_name(error.code);
+  row_.job.error = error.what;
+  ++row_.job.tries;
+  const bool again = may_pass(error.code) && row_.job.tries < kTriesMax;
+  log::warn("a pull did not come through",
+            {{"model", row_.job.name}, {"why", error.what}, {"again", again ? "yes" : "no"}});
+  row_.job.next_ms = again ? system_clock().wall_ms() + pause_ms(row_.job.tries) : 0;
+  settle(again ? PullState::kWaiting : PullState::kFailed);
+}
+
+void PullWork::run() {
+  const auto done = work();
+  if (lost_) {
+    PullRow now = row_;
+    if (rows_.reload(now) && now.job.state == PullState::kCancelled) clean_up();
+    return;
+  }
+  if (!done) return end(done.error());
+  row_.job.done_bytes = row_.job.bytes;
+  log::info("a model was pulled", {{"model", row_.job.name}, {"path", row_.job.path}});
+  settle(PullState::kDone);
+}
+
+}  // namespace
+
+std::int64_t pause_ms(std::int64_t tries) {
+  const std::int64_t doubled = kFirstPauseMs << std::clamp<std::int64_t>(tries - 1, 0, 10);
+  return std::min(doubled, kLastPauseMs);
+}
+
+void work_on_pull(PullRow row, PullRows& rows, PullRows& adding, const PullWorkOptions& options) {
+  PullWork(std::move(row), rows, adding, options).run();
+}
+
+}  // namespace holdfast::fetch

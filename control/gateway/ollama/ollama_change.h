@@ -1,0 +1,23 @@
+#pragma once
+// Changes of the models by Ollama's endpoints, which are an operator's.
+
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+
+#include "control/gateway/common/context.h"
+
+namespace holdfast::gateway {
+
+/// Reads the body of a change of the models: others than operators are refused. Returns nullopt if
+/// it was answered.
+std::optional<nlohmann::ordered_json> read_model_change(Context& context,
+                                                        const ExchangePtr& exchange);
+
+/// Has the daemon do an operator's verb; answers its refusal, else goes on with its result.
+void change_models(Context& context, const ExchangePtr& exchange, const std::string& verb,
+                   const nlohmann::ordered_json& args,
+                   std::function<void(std::string result)> then);
+
+}  // namespace holdfast::gateway
