@@ -55,7 +55,7 @@ int change(const Call& call, const std::string& verb, const json& args) {
 /// Waits until what the alias waits for is ready or has failed. Without a daemon nothing is loaded:
 /// the next start goes on with it.
 int wait_and_print(const Call& call, json document) {
-  while (!call.has("no-wait") && daemon_listens(call.state_dir)) {
+  while (!call.has("no-wait") && daemon_answers(call)) {
     int exit = kExitDone;
     const auto model = operate(call, "models.show", named(call), exit);
     if (!model) return exit;

@@ -72,6 +72,7 @@ constexpr std::pair<std::string_view, const char*> kQueries[] = {
     {"deliveries",
      "SELECT id FROM objects WHERE kind IN ('webhook.due', 'webhook.done')"
      " ORDER BY seq DESC LIMIT 50"},
+    {"chats", "SELECT id FROM objects WHERE kind = 'chat' ORDER BY seq DESC"},
     {"requests", "SELECT id FROM requests ORDER BY seq DESC LIMIT 50"},
     {"versions", "SELECT version FROM config_versions ORDER BY version DESC LIMIT 50"},
 };

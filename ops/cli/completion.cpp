@@ -53,6 +53,8 @@ std::string source_name(const Argument& argument) {
       return "@webhooks";
     case Source::kDelivery:
       return "@deliveries";
+    case Source::kChat:
+      return "@chats";
     case Source::kNamedFile:
       return "@named_file";
     case Source::kNothing:
@@ -84,7 +86,7 @@ struct Tables {
 
 void add_verb(const Verb& verb, Tables& all) {
   const std::string path = verb.path;
-  std::string flags = "--state --json --quiet --help";
+  std::string flags = "--state --url --json --quiet --help";
   int at = 0;
   for (const Argument& argument : verb.arguments) {
     if (!is_flag(argument)) {
@@ -125,10 +127,11 @@ std::string tables() {
     groups += (groups.empty() ? "" : " | ") + group;
     subverbs += line(group, subverbs_of(group));
   }
-  return "_holdfast_value() {\n  source=\n  case \"$1 $2\" in\n    *' --state') source=@dir ;;\n" +
+  return "_holdfast_value() {\n  source=\n  case \"$1 $2\" in\n    *' --state') source=@dir ;;\n   "
+         " *' --url') source=@none ;;\n" +
          all.values + "  esac\n}\n_holdfast_position() {\n  source=\n  case \"$1 $2\" in\n" +
          all.positions +
-         "  esac\n}\n_holdfast_options() {\n  options='--state --json --quiet --help'\n" +
+         "  esac\n}\n_holdfast_options() {\n  options='--state --url --json --quiet --help'\n" +
          "  case $1 in\n" + all.options + "  esac\n}\n_holdfast_subverbs() {\n  source=\n" +
          "  case $1 in\n" + subverbs + "  esac\n}\n_holdfast_is_group() {\n  case $1 in\n    " +
          groups + ") return 0 ;;\n  esac\n  return 1\n}\n";

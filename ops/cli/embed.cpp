@@ -2,9 +2,11 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "ops/cli/run_remote.h"
 #include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
 #include "ops/cli/verb_functions.h"
@@ -99,6 +101,9 @@ Result<ordered_json> embed_all(const Call& call) {
 }  // namespace
 
 int embed(const Call& call) {
+  std::error_code ignored;
+  const bool file = std::filesystem::exists(call.text("FILE"), ignored);
+  if (call.remote && !file) return embed_over_http(call);
   const auto document = embed_all(call);
   if (!document) return report_error(call, document.error());
   std::printf("%s\n", document->dump(call.json ? -1 : 1).c_str());

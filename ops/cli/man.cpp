@@ -143,6 +143,14 @@ const std::pair<const char*, const char*> kExitStatus[] = {
 };
 const std::pair<const char*, const char*> kEnvironment[] = {
     {"HOLDFAST_STATE", "the state directory where --state is not given"},
+    {"HOLDFAST_URL",
+     "http(s)://HOST:PORT of a Holdfast elsewhere, asked where neither --state nor HOLDFAST_STATE "
+     "names a directory"},
+    {"HOLDFAST_API_KEY", "the API key for it"},
+    {"HOLDFAST_API_KEY_FILE", "a file with that key"},
+    {"HOLDFAST_CA_FILE",
+     "a PEM file of the authorities that its certificate is checked by (else SSL_CERT_FILE, else "
+     "the system's)"},
     {"HOLDFAST_GROUP_NAME",
      "a knob group.name for the next start of serve (HOLDFAST_QUEUE_MAX_REQUESTS); it becomes a "
      "version of the configuration when it has changed since the last start"},
@@ -178,6 +186,9 @@ std::string page(const Verb& verb) {
   out += item(bold("--state") + " " + italic("DIR"),
               "state directory (else $HOLDFAST_STATE, else ./holdfast-state if there is one, else "
               "/var/lib/holdfast for root, else ~/.local/state/holdfast)");
+  out += item(bold("--url") + " " + italic("URL"),
+              "a Holdfast elsewhere, asked over HTTP (else $HOLDFAST_URL; its key is in "
+              "$HOLDFAST_API_KEY)");
   out += item(bold("--json"), "one JSON document on stdout");
   out += item(bold("--quiet"), "nothing but what was asked for, and errors");
   out += items("EXIT STATUS", kExitStatus) + examples(examples_of(verb.path));

@@ -20,7 +20,18 @@ const Examples& serving_examples() {
       {"run",
        {{"holdfast run chat \"Why is the sky blue?\" --max-tokens 100", "a served model"},
         {"holdfast run ./model.gguf \"Once upon a time\" --raw --seed 1",
-         "a file; without a daemon one is started for the time"}}},
+         "a file; without a daemon one is started for the time"},
+        {"holdfast run ./model.gguf --device opencl:0", "a chat on a device, without a daemon"}}},
+      {"chat",
+       {{"holdfast chat qwen", "go on where the last chat with this model was"},
+        {"holdfast chat qwen --session trip --system \"You plan journeys.\"", "a chat of its own"},
+        {"printf 'Hello\\nAnd why?\\n' | holdfast --json chat qwen --new",
+         "two questions of a script, a document for each answer"}}},
+      {"chats list", {{"holdfast chats list", "model, turns, last question of each"}}},
+      {"chats show",
+       {{"holdfast chats show trip", "what was said, as Markdown"},
+        {"holdfast --json chats show trip", "for programs"}}},
+      {"chats remove", {{"holdfast chats remove trip", ""}}},
       {"status",
        {{"holdfast status", "one screen"},
         {"holdfast status --watch 1", "again every second"},
@@ -69,6 +80,16 @@ const Examples& serving_examples() {
 
 const Examples& model_examples() {
   static const Examples examples = {
+      {"pull",
+       {{"holdfast pull hf.co/HuggingFaceTB/SmolLM2-135M-Instruct-GGUF:Q8_0 --load",
+         "from the Hugging Face hub"},
+        {"holdfast pull ollama://llama3.2:1b --as small", "from a registry, under another name"},
+        {"holdfast pull https://example.com/m.gguf#sha256=9f86… --limit-rate 10",
+         "a file whose hash is known, 10 MiB a second"}}},
+      {"jobs list", {{"holdfast jobs list", "what is under way, and how it ended"}}},
+      {"jobs show", {{"holdfast --json jobs show small", "files, bytes, the last error"}}},
+      {"jobs cancel", {{"holdfast jobs cancel small", ""}}},
+      {"jobs tail", {{"holdfast jobs tail small", "progress until the end"}}},
       {"models list", {{"holdfast models list", "every model and its state"}}},
       {"models show", {{"holdfast models show chat", "where it is loaded, memory, reason"}}},
       {"models add",
@@ -154,6 +175,11 @@ const Examples& tool_examples() {
       {"convert",
        {{"holdfast convert ./Qwen2.5-0.5B-Instruct qwen.gguf", "a folder as it was downloaded"},
         {"holdfast convert model.gguf ./model-folder", "for other libraries"}}},
+      {"migrate from",
+       {{"holdfast migrate from llama-server -- -m model.gguf -c 8192 -ngl 99 --port 9000", ""},
+        {"holdfast migrate from ollama --env OLLAMA_KEEP_ALIVE=1h", "with a variable of its unit"},
+        {"holdfast --json migrate from vllm -- vllm serve ./qwen --max-num-seqs 8",
+         "for scripts"}}},
       {"quantize",
        {{"holdfast quantize model-f16.gguf model-q4_k_m.gguf q4_k_m",
          "a third of the size; holdfast perplexity shows what it costs"}}},
@@ -193,7 +219,24 @@ const char* description_of(const std::string& path) {
        "Exit status: 0 none became worse, 1 a regression, 2 no such record."},
       {"run",
        "The text goes to stdout as it is generated. Ctrl-C cancels the request. With --json: one "
-       "document with ids, text and the reason of the end."},
+       "document with ids, text and the reason of the end.\n\n"
+       "Without a prompt, on a terminal, it is `holdfast chat MODEL`."},
+      {"chat",
+       "Each question is in the database before the model has it, each answer once it has ended. "
+       "Whatever dies meanwhile, this program included, a chat that is opened again finishes the "
+       "answer that was under way, and goes on. Without --session that is the last chat with this "
+       "model. Sampling flags hold for the chat until others are given; with --seed S the N-th "
+       "question has the seed S + N - 1.\n\n"
+       "/help lists the commands. A line that ends in \\ goes on in the next, \"\"\" begins and "
+       "ends a text of several lines. Ctrl-C stops an answer: what came stays. Ctrl-C at the "
+       "prompt, /exit and the end of input leave.\n\n"
+       "Where stdin or stdout is no terminal there is no prompt, each line is a question, an empty "
+       "line separates the answers, thinking is left out, and the first failure ends the chat with "
+       "its exit code. With --json: a document on a line for each turn."},
+      {"migrate from",
+       "Prints commands, then as comments what differs and what could not be mapped. Variables of "
+       "the other server are read from the environment; --env outranks that, flags outrank both. "
+       "Exits with 1 if something could not be mapped."},
       {"status",
        "Problems come first, each with what to do about it. Times are those of this daemon "
        "process: waiting in the queue from acceptance to the first dispatch; the first token from "

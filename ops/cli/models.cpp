@@ -46,6 +46,15 @@ std::string added_line(const json& model) {
   return line + "added";
 }
 
+/// The file to register: found on this machine, or taken as it is for a server elsewhere.
+Result<std::string> path_to_add(const Call& call) {
+  const std::string path = call.text("PATH");
+  if (!call.remote) return find_model(path);
+  if (path.starts_with('/')) return path;
+  return Error{Errc::kUsage, path + ": expected a whole path on the machine of " +
+                                 call.remote->url + ", beginning with /"};
+}
+
 /// Polls until the model is in a state that does not change by itself.
 int wait_until_ready(const Call& call) {
   while (true) {
@@ -88,7 +97,7 @@ int models_show(const Call& call) {
 }
 
 int models_add(const Call& call) {
-  const auto path = find_model(call.text("PATH"));
+  const auto path = path_to_add(call);
   if (!path) return report_error(call, path.error().code, "models add: " + path.error().what);
   json args = {{"name", call.text("NAME")}, {"path", *path}};
   if (call.has("context")) args["context"] = call.integer("context");

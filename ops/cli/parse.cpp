@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
 
+#include "ops/cli/reach.h"
 #include "ops/cli/suggest.h"
 #include "ops/cli/verbs.h"
 #include "ops/terminal/output.h"
@@ -31,6 +33,10 @@ void add_globals(CLI::App& app, Call& call) {
                  "state directory (else $HOLDFAST_STATE, ./holdfast-state if there is one, "
                  "/var/lib/holdfast for root, ~/.local/state/holdfast)")
       ->type_name("DIR");
+  app.add_option("--url", call.url,
+                 "a Holdfast elsewhere, over HTTP (else $HOLDFAST_URL; its key is in "
+                 "$HOLDFAST_API_KEY)")
+      ->type_name("URL");
   app.add_flag("--json", call.json, "one JSON document on stdout");
   app.add_flag("--quiet", call.quiet, "nothing but what was asked for, and errors");
 }
@@ -117,7 +123,8 @@ constexpr const char* kFooter =
     "`holdfast VERB --help` has options and examples of a verb, `holdfast man | man -l -` the "
     "manual.\n"
     "Exit codes: 0 done, 1 failed, 2 usage, 3 not found, 4 refused, 69 no daemon answers.\n"
-    "Start: holdfast serve --model NAME=FILE.gguf, then holdfast status.";
+    "Start: holdfast serve --model NAME=FILE.gguf, then holdfast status.\n"
+    "Elsewhere: HOLDFAST_URL=https://HOST:PORT and HOLDFAST_API_KEY make verbs ask that server.";
 
 void add_verb(Parser& parser, const Verb& verb) {
   const std::string path = verb.path;
@@ -150,7 +157,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (words[i].starts_with('-')) {
-      if (words[i] == "--state") ++i;
+      if (words[i] == "--state" || words[i] == "--url") ++i;
       continue;
     }
     if (words[i] == "bench" && words[i + 1] == "compare") {
@@ -175,6 +182,19 @@ std::string explain(const std::vector<std::string>& words, const CLI::ParseError
     return "serve: " + what + "; did you mean --model NAME=FILE?";
   }
   return path + ": " + what + " (`holdfast " + path + " --help` shows how it is used)";
+}
+
+/// Runs the verb. Documents of a server elsewhere may be of any form: one that is not as expected
+/// is an error.
+int run_verb(const Verb& verb, const Call& call) {
+  if (!call.remote) return verb.run(call);
+  try {
+    return verb.run(call);
+  } catch (const nlohmann::json::exception& e) {
+    return report_error(
+        call, Errc::kUnreachable,
+        call.remote->url + ": the answer is not as expected of a Holdfast (" + e.what() + ")");
+  }
 }
 
 }  // namespace
@@ -206,8 +226,11 @@ int run_cli(int argc, char** argv) {
     parser.call.json = wants_json;
     return report_error(parser.call, Errc::kUsage, explain(words, e));
   }
+  if (const auto chosen = choose_server(&parser.call, parser.chosen->path); !chosen) {
+    return report_error(parser.call, chosen.error());
+  }
   if (parser.call.state_dir.empty()) parser.call.state_dir = default_state_dir();
-  return parser.chosen->run(parser.call);
+  return run_verb(*parser.chosen, parser.call);
 }
 
 }  // namespace holdfast::cli

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ops/cli/offline.h"
+#include "ops/cli/run_remote.h"
 #include "ops/cli/verb_functions.h"
 #include "ops/serve/daemon.h"
 #include "ops/terminal/output.h"
@@ -55,6 +56,7 @@ int requests_move(const Call& call) {
 }
 
 int requests_tail(const Call& call) {
+  if (call.remote) return tail_over_http(call, *find_request(call, call.text("ID")));
   auto connected = connect_clients(call);
   if (!connected) return report_error(call, connected.error());
   const auto id = find_request(call, call.text("ID"));

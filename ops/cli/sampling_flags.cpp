@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "shared/base/bytes.h"
+#include "shared/base/json_text.h"
 #include "shared/sampling/extra.h"
 
 namespace holdfast::cli {
@@ -48,6 +49,17 @@ std::string help_of(const Parameter& parameter, Kind kind) {
   }
   return help;
 }
+
+/// Writes a plain parameter into a body; others are in the extra already.
+struct BodyWriter {
+  const wire::Sampling& sampling;
+  const std::string name;
+  nlohmann::json& body;
+  template <class T, class S>
+  void operator()(T S::*member) const {
+    if constexpr (std::is_same_v<S, wire::Sampling>) body[name] = sampling.*member;
+  }
+};
 
 /// Reads the value of one flag: plain ones into the parameters, others into the extra.
 class FlagReader {
@@ -151,6 +163,18 @@ Result<void> take_sampling(const Call& call, wire::Sampling* out) {
   out->extra = extra.dump();
   if (const auto good = sampling::parse_extra(out->extra, INT32_MAX); !good) return good.error();
   return {};
+}
+
+nlohmann::json sampling_body(const Call& call) {
+  wire::Sampling sampling;
+  CHECK(take_sampling(call, &sampling));
+  nlohmann::json body = nlohmann::json::object();
+  if (!sampling.extra.empty()) body = try_parse_json<nlohmann::json>(sampling.extra);
+  for (const Parameter& parameter : sampling::kParameters) {
+    if (parameter.own_reader || !call.has(key_of(parameter))) continue;
+    std::visit(BodyWriter{sampling, std::string(parameter.name), body}, parameter.member);
+  }
+  return body;
 }
 
 }  // namespace holdfast::cli

@@ -11,6 +11,7 @@
 
 #include "ops/cli/status_screen.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/remote/operator.h"
 #include "ops/serve/daemon.h"
 #include "ops/terminal/output.h"
 #include "ops/terminal/width.h"
@@ -59,6 +60,11 @@ std::string fitted(const std::string& screen) {
   return at >= screen.size() ? screen : screen.substr(0, at) + "…\n";
 }
 
+/// "  http://HOST:PORT", the server elsewhere that is asked; empty for the one of this machine.
+std::string server_label(const Call& call) {
+  return call.remote ? "  " + call.remote->url : std::string();
+}
+
 class Watcher {
  public:
   explicit Watcher(const Call& call) : call_(call) {}
@@ -72,7 +78,8 @@ class Watcher {
       block = now() + "  unreachable: " + document["error"].value("message", "") + "\n";
       block = wrap_lines(block, line_width());
     } else {
-      block = now() + "\n" + status_screen(document, use_colour(), line_width());
+      block =
+          now() + server_label(call_) + "\n" + status_screen(document, use_colour(), line_width());
     }
     if (!call_.json && isatty(STDOUT_FILENO) == 1) {
       block = "\033[H\033[J" + fitted(block);
@@ -93,12 +100,17 @@ class Watcher {
 
   /// The status document, or {"error": …}; a connection that failed is made anew the next time.
   json ask() {
+    if (call_.remote) return read(remote::operate(*call_.remote, "status", "{}", kAnswerTimeout));
     if (client_ == nullptr) {
       auto client = connect_operator(call_, kAnswerTimeout);
       if (!client) return failure(errc_name(client.error().code), client.error().what);
       client_ = std::move(client).value();
     }
-    const auto answer = client_->op(client::AllTenants::local(), "status", "{}");
+    return read(client_->op(client::AllTenants::local(), "status", "{}"));
+  }
+
+  /// Reads an answer; a connection that failed is given up.
+  json read(const client::Answer<std::string>& answer) {
     if (const auto* refused = std::get_if<client::Failure>(&answer)) {
       client_.reset();
       return failure(errc_name(refused->code), refused->message);
@@ -135,7 +147,8 @@ int status(const Call& call) {
   if (call.json) {
     print_document(call, *document);
   } else {
-    const std::string screen = status_screen(*document, use_colour(), line_width());
+    std::string screen = status_screen(*document, use_colour(), line_width());
+    if (call.remote) screen = "asked " + call.remote->url + "\n" + screen;
     std::fwrite(screen.data(), 1, screen.size(), stdout);
     std::fflush(stdout);
   }

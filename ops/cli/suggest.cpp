@@ -19,7 +19,6 @@ constexpr Foreign kForeignVerbs[] = {
     {"backup", "`holdfast db backup FILE`"},
     {"batch", "POST /v1/batches over HTTP"},
     {"cancel", "`holdfast requests cancel ID`"},
-    {"chat", "`holdfast run MODEL PROMPT`"},
     {"check", "`holdfast doctor`, or `holdfast models verify NAME`"},
     {"cp", "`holdfast models alias NEW --to NAME`"},
     {"copy", "`holdfast models alias NEW --to NAME`"},
@@ -30,11 +29,11 @@ constexpr Foreign kForeignVerbs[] = {
     {"embedding", "`holdfast embed FILE TEXT`"},
     {"embeddings", "`holdfast embed FILE TEXT`"},
     {"generate", "`holdfast run MODEL PROMPT`"},
-    {"get", "`holdfast models add NAME FILE` with a file that is here"},
+    {"get", "`holdfast pull SOURCE`"},
     {"health", "`holdfast status` or `holdfast doctor`"},
     {"import", "`holdfast models add NAME FILE`"},
     {"info", "`holdfast models show NAME`, or `holdfast inspect FILE`"},
-    {"install", "`holdfast models add NAME FILE`"},
+    {"install", "`holdfast pull SOURCE`, or `holdfast models add NAME FILE`"},
     {"key", "`holdfast keys create NAME`"},
     {"launch", "`holdfast serve`"},
     {"list", "`holdfast models list`"},
@@ -47,7 +46,6 @@ constexpr Foreign kForeignVerbs[] = {
     {"ppl", "`holdfast perplexity FILE --text FILE`"},
     {"prompt", "`holdfast run MODEL PROMPT`"},
     {"ps", "`holdfast status`, or `holdfast requests list`"},
-    {"pull", "`holdfast models add NAME FILE` with a file that is here"},
     {"push", "nothing: models stay on this machine"},
     {"register", "`holdfast models add NAME FILE`"},
     {"remove", "`holdfast models remove NAME`"},
@@ -243,13 +241,13 @@ constexpr Foreign kElsewhere[] = {
     {"--no-mmap", "files are always mapped"},
     {"--grammar", "over HTTP it is \"grammar\" of the request"},
     {"--json-schema", "over HTTP it is \"response_format\" of the request"},
-    {"--system", "over HTTP it is a message with the role \"system\""},
+    {"--system",
+     "`holdfast chat MODEL --system TEXT`; over HTTP a message with the role \"system\""},
     {"--port", "serve has the address: `holdfast serve --http HOST:PORT`"},
     {"--host", "serve has the address: `holdfast serve --http HOST:PORT`"},
-    {"--url", "this verb speaks to the daemon of --state DIR"},
 };
 
-constexpr const char* kGlobalFlags[] = {"--state", "--json", "--quiet", "--help", "-h"};
+constexpr const char* kGlobalFlags[] = {"--state", "--url", "--json", "--quiet", "--help", "-h"};
 
 std::vector<std::string> names_of(const Argument& argument) {
   const std::string names = argument.name;
@@ -279,7 +277,7 @@ bool has(const std::vector<std::string>& words, const std::string& word) {
 }
 
 bool takes_value(const Verb* verb, const std::string& flag) {
-  if (flag == "--state") return true;
+  if (flag == "--state" || flag == "--url") return true;
   if (verb == nullptr) return false;
   for (const Argument& argument : verb->arguments) {
     if (has(names_of(argument), flag)) {
@@ -357,7 +355,7 @@ std::string explain_flag(const std::string& path, const Verb* verb, const std::s
   for (const Foreign& foreign : kForeignFlags) {
     const std::string ours = foreign.ours;
     if (spelt != foreign.word || !has(flags, ours.substr(0, ours.find(' ')))) continue;
-    return start + "did you mean " + ours + "?";
+    return std::string(start).append("did you mean ").append(ours).append("?");
   }
   for (const Foreign& foreign : kElsewhere) {
     if (spelt == foreign.word) return start + foreign.ours;
@@ -442,6 +440,33 @@ std::string nearest(std::string_view word, const std::vector<std::string>& candi
     least = distance;
   }
   return best;
+}
+
+/// True if one of the words, of three letters at least, is a part of the other.
+static bool is_part(std::string_view a, std::string_view b) {
+  constexpr std::size_t kLeast = 3;
+  const std::string_view shorter = a.size() < b.size() ? a : b;
+  const std::string_view longer = a.size() < b.size() ? b : a;
+  return shorter.size() >= kLeast && longer.find(shorter) != std::string_view::npos;
+}
+
+std::vector<std::string> near_words(std::string_view word,
+                                    const std::vector<std::string>& candidates) {
+  constexpr std::size_t kLongest = 64;
+  constexpr std::size_t kMost = 3;
+  const std::size_t bound = word.size() < 4 ? 1 : word.size() < 8 ? 2 : 3;
+  std::vector<std::pair<std::size_t, std::string>> near;
+  for (const std::string& candidate : candidates) {
+    if (word.size() > kLongest || candidate.empty()) continue;
+    const std::size_t distance = edit_distance(word, candidate);
+    const bool fits = distance <= bound || is_part(word, candidate);
+    if (fits) near.emplace_back(std::min(distance, bound + 1), candidate);
+  }
+  std::sort(near.begin(), near.end());
+  if (near.size() > kMost) near.resize(kMost);
+  std::vector<std::string> out;
+  for (auto& [distance, candidate] : near) out.push_back(std::move(candidate));
+  return out;
 }
 
 std::vector<std::string> with_dashes(std::vector<std::string> words) {

@@ -16,6 +16,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b);
 /// The candidate that is nearest to a word and near enough to be meant; empty if none is.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
+/// The candidates that may be meant by a word, the nearest first, three at most: those with nearly
+/// the same letters, or that contain it or are contained in it.
+std::vector<std::string> near_words(std::string_view word,
+                                    const std::vector<std::string>& candidates);
+
 /// The arguments with dashes for underscores in flags where that makes a flag of the verb:
 /// --max_tokens is --max-tokens. Values stay.
 std::vector<std::string> with_dashes(std::vector<std::string> words);

@@ -8,6 +8,15 @@ namespace holdfast::cli {
 // status.cpp
 int status(const Call& call);
 
+// chat.cpp
+int chat(const Call& call);
+// chats.cpp
+int chats_list(const Call& call);
+int chats_show(const Call& call);
+int chats_remove(const Call& call);
+// migrate.cpp
+int migrate_from(const Call& call);
+
 // doctor.cpp
 int doctor(const Call& call);
 
@@ -49,6 +58,13 @@ int models_load(const Call& call);
 int models_pin(const Call& call);
 int models_unpin(const Call& call);
 int models_unload(const Call& call);
+
+// pull.cpp
+int pull_model(const Call& call);
+int jobs_list(const Call& call);
+int jobs_show(const Call& call);
+int jobs_cancel(const Call& call);
+int jobs_tail(const Call& call);
 
 // verify.cpp
 int models_verify(const Call& call);

@@ -4,7 +4,7 @@
 
 #include "ops/cli/db_verbs.h"
 #include "ops/cli/run.h"
-#include "ops/cli/sampling_flags.h"
+#include "ops/cli/submit_flags.h"
 #include "ops/cli/verb_functions.h"
 #include "ops/serve/serve.h"
 
@@ -34,6 +34,11 @@ const Argument kKeyId = {"ID", kText, "of keys list: an id, or a name that one k
                          kKey};
 const Argument kWebhookId = {"ID", kText, "of webhooks list: an id, or a URL that one has", false,
                              kWebhook};
+
+const Argument kChatName = {"NAME", kText, "as chats list shows it", false, kChat};
+const Argument kFileDevice = {
+    "--device", kText,    "of a file that no daemon serves: the device to run it on",
+    true,       kNothing, "cpu opencl:0"};
 
 const Argument kKnobName = {"NAME", kText, "as config list shows it", false, kKnob};
 const Argument kWorkerKey = {"KEY", kText, "worker key, as workers list shows it", false, kWorker};
@@ -83,23 +88,53 @@ const Verb kServe = {
 std::vector<Argument> run_arguments() {
   std::vector<Argument> out = {
       {"MODEL", kText, "name of a model, or a GGUF file", false, kModelOrFile},
-      {"PROMPT", kText, "the prompt; without it, or as -, it is read from stdin"},
-      {"--max-tokens", kInteger, "tokens to generate at most (default: what the context leaves)"}};
-  const std::vector<Argument> sampling = sampling_arguments();
-  out.insert(out.end(), sampling.begin(), sampling.end());
+      {"PROMPT", kText,
+       "the prompt; as -, or without it if stdin is no terminal, it is read from stdin"}};
+  const std::vector<Argument> generation = generation_arguments();
+  out.insert(out.end(), generation.begin(), generation.end());
   const Argument rest[] = {
-      {"--seed", kInteger, "fixes the random numbers (default: drawn and stored)"},
-      {"--stop", kList, "end before this text; may be repeated"},
       {"--prompt-logprobs", kInteger,
        "with --json: log-probability of each token of the prompt, and of so many alternatives"},
       {"--raw", kSwitch, "the prompt as it is"},
-      {"--chat", kSwitch, "the prompt as a user's message (default if the model has a template)"}};
+      {"--chat", kSwitch, "the prompt as a user's message (default if the model has a template)"},
+      kFileDevice};
   out.insert(out.end(), std::begin(rest), std::end(rest));
   return out;
 }
 
-const Verb kRun = {"run", "one prompt; its text is streamed to stdout", run_arguments(),
-                   &run_prompt};
+/// The arguments of `chat`.
+std::vector<Argument> chat_arguments() {
+  std::vector<Argument> out = {
+      {"MODEL", kText, "name of a model, or a GGUF file", false, kModelOrFile},
+      {"--session", kText, "name of the chat (default: the last one with this model)", true, kChat},
+      {"--new", kSwitch, "begin another one"},
+      {"--system", kText, "what precedes all turns, from now on"},
+      {"--no-thinking", kSwitch, "do not show what the model thinks before it answers"}};
+  const std::vector<Argument> generation = generation_arguments();
+  out.insert(out.end(), generation.begin(), generation.end());
+  out.push_back(kFileDevice);
+  return out;
+}
+
+const Verb kRun = {"run", "one prompt, its text streamed to stdout; without one a chat",
+                   run_arguments(), &run_prompt};
+const Verb kChatVerb = {"chat", "several turns with a model, kept in the database",
+                        chat_arguments(), &chat};
+
+const Verb kPull = {
+    "pull",
+    "download a model, verify it and register it",
+    {{"SOURCE", kText,
+      "hf.co/ORG/REPO[:QUANT], https://HOST/FILE.gguf[#sha256=HEX], ollama://NAME[:TAG] or "
+      "oci://HOST/REPOSITORY[:TAG]",
+      false},
+     {"--as", kText, "the model's name (default: from the source)"},
+     {"--load", kSwitch, "load it when it is there"},
+     {"--limit-rate", kReal, "MiB a second at most"},
+     {"--no-wait", kSwitch, "return at once; the daemon goes on"}},
+    &pull_model};
+
+const Argument kPullName = {"NAME", kText, "the model's name, as jobs list shows it", false};
 
 const Verb kModelsAdd = {
     "models add",
@@ -416,6 +451,13 @@ const std::vector<Verb>& tool_verbs() {
       kSynth,
       kQuantize,
       kConvert,
+      {"migrate from",
+       "the flags of another server as ours: a serve line, settings, and what has none",
+       {{"SERVER", kText, "llama-server, ollama or vllm", false, kNothing,
+         "llama-server ollama vllm"},
+        {"FLAGS", kList, "after --: its command line, as it is started today"},
+        {"--env", kList, "NAME=VALUE of its environment; may be repeated"}},
+       &migrate_from},
       {"completion",
        "print the completion script of a shell",
        {{"SHELL", kText, "bash or zsh", false, kNothing, "bash zsh"}},
@@ -431,7 +473,8 @@ const std::vector<Verb>& tool_verbs() {
       {"version", "print the version of these programs", {}, &version},
       {"complete",
        "names for the completion scripts",
-       {{"WHAT", kText, "models, requests, workers, knobs, versions, shapes or verbs", false}},
+       {{"WHAT", kText, "models, requests, chats, workers, knobs, versions, shapes or verbs",
+         false}},
        &complete,
        true},
   };
@@ -442,6 +485,10 @@ std::vector<Verb> make_table() {
   std::vector<Verb> table = {
       kServe,
       kRun,
+      kChatVerb,
+      {"chats list", "every chat, the last changed first", {}, &chats_list},
+      {"chats show", "what was said in a chat", {kChatName}, &chats_show},
+      {"chats remove", "forget a chat", {kChatName}, &chats_remove},
       {"status",
        "who is alive, what is loaded where, queue, rates, times, limits, and what is wrong",
        {{"--watch", kOptionalReal, "again every X seconds (default 2) until Ctrl-C"}},
@@ -452,6 +499,11 @@ std::vector<Verb> make_table() {
          kDirectory},
         {"--http", kText, "HOST:PORT that serve would use (default 127.0.0.1:8080; none)"}},
        &doctor},
+      kPull,
+      {"jobs list", "pulls of models, the newest first", {}, &jobs_list},
+      {"jobs show", "one pull in full", {kPullName}, &jobs_show},
+      {"jobs cancel", "end a pull and delete what it has", {kPullName}, &jobs_cancel},
+      {"jobs tail", "follow a pull until its end", {kPullName}, &jobs_tail},
       {"models list", "every model and its state", {}, &models_list},
       {"models show", "one model in full", {kName}, &models_show},
       kModelsAdd,
@@ -516,6 +568,9 @@ std::vector<std::string> verb_groups() {
 const char* group_help(const std::string& group) {
   if (group == "models")
     return "models: list, show, add, alias, remove, load, unload, pin, unpin, verify";
+  if (group == "chats") return "stored chats: list, show, remove";
+  if (group == "migrate") return "coming from another server: from";
+  if (group == "jobs") return "durable jobs: list, show, cancel, tail";
   if (group == "workers") return "workers: list, drain, resume";
   if (group == "requests") return "requests: list, show, cancel, requeue, move, tail";
   if (group == "queue") return "queue: stats, pause, resume";

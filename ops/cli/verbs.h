@@ -37,6 +37,7 @@ enum class Source : std::uint8_t {
   kKey,
   kWebhook,
   kDelivery,   // of a webhook
+  kChat,       // a stored one
   kNamedFile,  // NAME=PATH
 };
 

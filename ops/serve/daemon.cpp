@@ -16,6 +16,7 @@
 #include <string_view>
 #include <thread>
 
+#include "ops/remote/operator.h"
 #include "ops/serve/offline_change.h"
 #include "ops/terminal/output.h"
 #include "ops/terminal/width.h"
@@ -59,6 +60,13 @@ bool is_supervised(const std::string& state_dir) {
 
 Result<std::unique_ptr<client::Client>> connect_to(const Call& call, const std::string& endpoint,
                                                    const client::Options& options) {
+  if (call.remote) {
+    return Error{Errc::kUsage, "this works by the socket of the server alone, and " +
+                                   call.remote->url +
+                                   " (HOLDFAST_URL or --url) is asked over "
+                                   "HTTP; run it on that machine, or name a state directory "
+                                   "with --state DIR"};
+  }
   if (!daemon_listens(call.state_dir)) {
     return Error{Errc::kUnreachable, "no daemon runs on state directory " + call.state_dir +
                                          "; start one with `holdfast serve` or name another with "
@@ -98,6 +106,18 @@ std::optional<json> read_result(const Call& call, const std::string& verb, const
   }
   exit = kExitDone;
   return result;
+}
+
+/// Runs the verb by the daemon elsewhere.
+std::optional<json> operate_elsewhere(const Call& call, const std::string& verb,
+                                      const std::string& args, int& exit,
+                                      std::chrono::milliseconds timeout) {
+  const auto answer = remote::operate(*call.remote, verb, args, timeout);
+  if (const auto* result = std::get_if<std::string>(&answer)) {
+    return read_result(call, verb, *result, exit);
+  }
+  exit = report_refusal(call, std::get<client::Failure>(answer));
+  return std::nullopt;
 }
 
 /// Runs the verb without a daemon. nullopt with `exit` < 0: one has come up meanwhile, ask that.
@@ -152,6 +172,10 @@ bool daemon_listens(const std::string& state_dir) {
   return daemon_listens(state_dir, is_supervised(state_dir) ? kRestartPatience : kAlonePatience);
 }
 
+bool daemon_answers(const Call& call) {
+  return call.remote || daemon_listens(call.state_dir);
+}
+
 Result<std::unique_ptr<client::Client>> connect_clients(const Call& call) {
   client::Options options;
   options.timeout = std::chrono::seconds(60);
@@ -168,6 +192,7 @@ Result<std::unique_ptr<client::Client>> connect_operator(const Call& call,
 std::optional<json> operate(const Call& call, const std::string& verb, const json& args, int& exit,
                             std::chrono::milliseconds timeout) {
   const std::string text = args.dump(-1, ' ', false, json::error_handler_t::replace);
+  if (call.remote) return operate_elsewhere(call, verb, text, exit, timeout);
   const bool offline = works_offline(verb) && has_database(call.state_dir);
   client::Options options;
   options.timeout = timeout;

@@ -1,5 +1,5 @@
 #pragma once
-// The CLI's way to the daemon of a state directory.
+// The CLI's way to the daemon of a state directory, or over HTTP to one elsewhere.
 
 #include <chrono>
 #include <memory>
@@ -23,13 +23,19 @@ bool daemon_listens(const std::string& state_dir, std::chrono::milliseconds pati
 /// The same; patient only where a live supervisor is going to start the daemon again.
 bool daemon_listens(const std::string& state_dir);
 
-/// A client of the daemon. kUnreachable if no daemon runs on this state directory: at once, or
+/// True if a daemon can be asked: one elsewhere is always, one of a state directory while it
+/// listens.
+bool daemon_answers(const Call& call);
+
+/// A client of the daemon. kUsage for one elsewhere, which has no socket here. kUnreachable if no
+/// daemon runs on this state directory: at once, or
 /// after 1.5 s (the time of a restart) under a supervisor.
 Result<std::unique_ptr<client::Client>> connect_clients(const Call& call);
 Result<std::unique_ptr<client::Client>> connect_operator(const Call& call,
                                                          std::chrono::milliseconds timeout);
 
-/// Sends an operator verb. The result, or nullopt after the error has been reported (`exit` set).
+/// Sends an operator verb, over HTTP to a daemon elsewhere. The result, or nullopt after the error
+/// has been reported (`exit` set).
 std::optional<nlohmann::json> operate(const Call& call, const std::string& verb,
                                       const nlohmann::json& args, int& exit,
                                       std::chrono::milliseconds timeout = std::chrono::seconds(30));

@@ -49,25 +49,40 @@ pid_t spawn(std::vector<std::string> args, int stdout_fd) {
 
 }  // namespace
 
-Result<std::unique_ptr<TemporaryServe>> TemporaryServe::start(const std::string& model_name,
-                                                              const std::string& model_path) {
+Result<std::unique_ptr<TemporaryServe>> TemporaryServe::start(
+    const std::string& model_name, const std::string& model_path,
+    const std::vector<std::string>& flags) {
   const char* base = std::getenv("TMPDIR");
   std::string folder =
       std::string(base != nullptr && base[0] != '\0' ? base : "/tmp") + "/holdfast-run-XXXXXX";
   if (mkdtemp(folder.data()) == nullptr) {
     return Error{Errc::kIo, "make temporary directory " + folder + ": " + std::strerror(errno)};
   }
+  std::unique_ptr<TemporaryServe> self(new TemporaryServe(folder, true));
+  std::vector<std::string> args = {"--model", model_name + "=" + model_path};
+  args.insert(args.end(), flags.begin(), flags.end());
+  if (self->launch(args)) return self;
+  return Error{Errc::kModelFailed, "run " + model_path + ": it could not be served"};
+}
+
+Result<std::unique_ptr<TemporaryServe>> TemporaryServe::start_in(const std::string& state_dir) {
+  std::unique_ptr<TemporaryServe> self(new TemporaryServe(state_dir, false));
+  if (self->launch({})) return self;
+  return Error{Errc::kUnreachable, "no daemon runs on " + state_dir +
+                                       ", and one for the time of this command did not start"};
+}
+
+bool TemporaryServe::launch(const std::vector<std::string>& flags) {
   int ends[2];
   CHECK(pipe2(ends, O_CLOEXEC) == 0);
-  const pid_t pid = spawn({own_program(), "serve", "--quiet", "--state", folder, "--http", "none",
-                           "--ingress", "1", "--model", model_name + "=" + model_path},
-                          ends[1]);
+  std::vector<std::string> args = {own_program(), "serve", "--quiet",   "--state", state_dir_,
+                                   "--http",      "none",  "--ingress", "1"};
+  args.insert(args.end(), flags.begin(), flags.end());
+  pid_ = spawn(std::move(args), ends[1]);
   close(ends[1]);
-  std::unique_ptr<TemporaryServe> self(new TemporaryServe(folder, pid));
-  const std::string line = pid > 0 ? read_line(ends[0]) : "";
+  const std::string line = pid_ > 0 ? read_line(ends[0]) : "";
   close(ends[0]);
-  if (line.rfind("ready", 0) == 0) return self;
-  return Error{Errc::kModelFailed, "run " + model_path + ": it could not be served"};
+  return line.rfind("ready", 0) == 0;
 }
 
 TemporaryServe::~TemporaryServe() {
@@ -76,6 +91,7 @@ TemporaryServe::~TemporaryServe() {
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
+  if (!own_directory_) return;
   std::error_code ignored;
   std::filesystem::remove_all(state_dir_, ignored);
 }

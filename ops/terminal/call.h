@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/remote/address.h"
+
 namespace holdfast::cli {
 
 /// Exit codes that scripts rely on (docs/inside/architecture.md).
@@ -26,8 +28,11 @@ enum Exit : int {
 class Call {
  public:
   std::string state_dir;  // --state, else default_state_dir()
-  bool json = false;      // one JSON document on stdout
-  bool quiet = false;     // no message on success
+  std::string url;        // --url; empty: not given
+  /// The Holdfast elsewhere that is asked over HTTP; nullopt: the one of state_dir.
+  std::optional<remote::Address> remote;
+  bool json = false;   // one JSON document on stdout
+  bool quiet = false;  // no message on success
   std::map<std::string, std::vector<std::string>, std::less<>> values;  // declared names only
 
   bool has(std::string_view name) const { return !find(name).empty(); }

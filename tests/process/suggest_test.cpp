@@ -39,14 +39,14 @@ TEST(EditDistance, EditDistance_WithSwappedLetters_CountsOne) {
 
 TEST(Suggest, Suggest_WithAWordOfAnotherServer_NamesOurs) {
   for (const auto& [typed, ours] : std::vector<std::pair<std::string, std::string>>{
-           {"pull llama3", "models add"},
+           {"get llama3", "holdfast pull"},
            {"list", "models list"},
            {"ls", "models list"},
            {"ps", "status"},
            {"rm x", "models remove"},
            {"stop x", "models unload"},
            {"start", "holdfast serve"},
-           {"chat x", "holdfast run"},
+           {"prompt x", "holdfast run"},
            {"models ls", "models list"},
            {"keys rm x", "keys revoke"},
            {"webhooks rm x", "webhooks delete"},
