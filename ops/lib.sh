@@ -3,11 +3,13 @@
 say() { printf '\n== %s\n' "$*" >&2; }
 die() { printf 'holdfast: %s\n' "$*" >&2; exit 1; }
 
-# install_packages FILE...: installs the packages of the lists that are missing.
+# install_packages FILE...: installs the packages of the lists that are missing. A line is a name, or a
+# name and a file that other packages bring as well.
 install_packages() {
-  local missing=() name
-  while read -r name; do
+  local missing=() name file
+  while read -r name file; do
     case "$name" in ''|'#'*) continue ;; esac
+    [ -n "$file" ] && [ -e "$file" ] && continue
     dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
   done < <(cat "$@")
   [ ${#missing[@]} -eq 0 ] && return 0

@@ -1,14 +1,16 @@
-// Goal: programs with the C library and the Python package get each token once, in order, whatever
-// dies: daemon, worker, or they themselves; a server is started where none runs; errors are typed;
-// the library shows its own functions alone, and none of an engine. Method: `cmake --install` into
-// a prefix; programs built against it as a user builds them; a server of their own; kills at
-// random.
+// Goal: programs with the C library and the packages for Python and Node get each token once, in
+// order, whatever dies: daemon, worker, or they themselves; a server is started where none runs;
+// errors are typed; the library shows its own functions alone, and none of an engine. Method:
+// `cmake --install` into a prefix; programs built against it as a user builds them; a server of
+// their own; kills at random.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -20,6 +22,7 @@
 #include <thread>
 #include <vector>
 
+#include "shared/base/version.h"
 #include "tests/process/test_server.h"
 
 namespace holdfast::process::sdk_test {
@@ -28,6 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::string kSources = HOLDFAST_SOURCE_DIR "/tests/process/sdk";
+const std::string kNodePackage = HOLDFAST_BUILD_DIR "/node/holdfast";
 
 /// The library and the programs, installed and built once for all tests.
 struct Installed {
@@ -129,6 +133,8 @@ class Sdk : public testing::Test {
     setenv("PYTHONPATH", (std::string(HOLDFAST_SOURCE_DIR) + "/ops/sdk/python").c_str(), 1);
   }
   void TearDown() override {
+    std::printf("killed: programs %d, daemons %d, workers %d\n", killed_[0], killed_[1],
+                killed_[2]);
     const auto document =
         nlohmann::json::parse(read_file(state + "/run/supervisor.json"), nullptr, false);
     if (!document.is_object()) return;
@@ -148,9 +154,10 @@ class Sdk : public testing::Test {
   /// The pid of a process of the server, by its name; 0 if it is not up.
   pid_t pid_of(const std::string& name) const { return TestServer(state).pid_of(name); }
 
-  /// Runs the client until it ends, `kills` times killing it, the daemon or a worker on the way.
+  /// Runs the client until it ends, `kills` times killing it, the daemon or a worker on the way,
+  /// each within `pause_ms` of the one before.
   std::string run(const std::vector<std::string>& program, const std::string& key, int kills,
-                  std::uint32_t seed) {
+                  std::uint32_t seed, std::uint32_t pause_ms = 60) {
     const std::string file = dir.path() + "/" + key;
     std::mt19937 random(seed);
     std::vector<std::string> words = program;
@@ -162,10 +169,11 @@ class Sdk : public testing::Test {
     for (int tries = 0; status != 0 && tries < 200; ++tries) {
       Background client(words);
       while (status != 0) {
-        status = client.wait_ms(kills > 0 ? static_cast<int>(random() % 60) : 60'000);
+        status = client.wait_ms(kills > 0 ? static_cast<int>(random() % pause_ms) : 60'000);
         if (status >= 0) break;
         if (kills-- <= 0) continue;
         const std::uint32_t whom = random() % 3;
+        ++killed_[whom];
         if (whom == 0) {
           client.kill_it();
           break;
@@ -185,9 +193,28 @@ class Sdk : public testing::Test {
   std::vector<std::string> python_client() const {
     return {"python3", kSources + "/resuming_client.py"};
   }
+  /// Why the Node package cannot be tried here; empty if it can.
+  static std::string missing_node() {
+    if (run_program({"/bin/sh", "-c", "command -v node"}).code != 0) return "no node on PATH";
+    if (!fs::exists(kNodePackage + "/holdfast.node")) {
+      return "no " + kNodePackage + "/holdfast.node: it is built where node_api.h is (libnode-dev)";
+    }
+    return "";
+  }
+  /// A folder of the programs for Node, which finds packages next to the file that imports them.
+  std::string node_programs() const {
+    std::string folder = dir.path() + "/node";
+    if (fs::exists(folder)) return folder;
+    fs::create_directories(folder + "/node_modules");
+    fs::create_directory_symlink(kNodePackage, folder + "/node_modules/holdfast");
+    for (const char* program : {"/resuming_client.mjs", "/suite.mjs"})
+      fs::copy(kSources + program, folder + program);
+    return folder;
+  }
   static constexpr const char* kTokens = "300";
   TempDir dir;
   std::string state = dir.path() + "/state";
+  std::array<int, 3> killed_{};  // programs, daemons, workers
 };
 
 /// Rounds of each program; 100 where HOLDFAST_TEST_FULL is set, as by ops/test --full.
@@ -195,6 +222,7 @@ int rounds() {
   return std::getenv("HOLDFAST_TEST_FULL") != nullptr ? 100 : 12;
 }
 constexpr int kKillsARound = 4;
+constexpr std::uint32_t kNodePauseMs = 150;  // Node itself takes 50 ms to start
 
 TEST_F(Sdk, Programs_WhoseProcessesAreKilled_GetEachTokenOnceInOrder) {
   add_model();
@@ -208,6 +236,50 @@ TEST_F(Sdk, Programs_WhoseProcessesAreKilled_GetEachTokenOnceInOrder) {
     ASSERT_EQ(run(python_client(), "python-" + name, kKillsARound, seed), expected)
         << "round " << round;
   }
+}
+
+TEST_F(Sdk, NodeProgram_WhoseProcessesAreKilled_GetsEachTokenOnceInOrder) {
+  const std::string reason = missing_node();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  add_model();
+  const std::string expected = run(c_client(), "undisturbed", 0, 0);
+  ASSERT_FALSE(expected.empty());
+  const std::vector<std::string> client = {"node", node_programs() + "/resuming_client.mjs"};
+  EXPECT_EQ(run(client, "undisturbed-node", 0, 0), expected);
+  for (int round = 0; round < rounds(); ++round) {
+    ASSERT_EQ(run(client, "node-" + std::to_string(round), kKillsARound,
+                  static_cast<std::uint32_t>(round), kNodePauseMs),
+              expected)
+        << "round " << round;
+  }
+}
+
+TEST_F(Sdk, NodePackage_WithItsOwnSuite_Passes) {
+  const std::string reason = missing_node();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const Ended ended = run_program({"/usr/bin/env", "node", "--test-reporter=tap",
+                                   node_programs() + "/suite.mjs", state, demo_model()},
+                                  300);
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_NE(ended.out.find("\n# fail 0\n"), std::string::npos) << ended.out;
+  EXPECT_EQ(ended.out.find("\n# pass 0\n"), std::string::npos) << "it had no cases";
+}
+
+TEST_F(Sdk, NodeTarball_InstalledWithoutANetwork_WorksWithoutTheSources) {
+  const std::string reason = missing_node();
+  if (!reason.empty()) GTEST_SKIP() << reason;
+  const std::string pack = std::string(HOLDFAST_SOURCE_DIR) + "/ops/sdk/npm";
+  const Ended made = run_program({pack, dir.path() + "/packed", "--build", HOLDFAST_BUILD_DIR});
+  if (made.code == 75) GTEST_SKIP() << made.err;
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::string script =
+      "set -e; mkdir " + dir.path() + "/app; cd " + dir.path() +
+      "/app; npm install --offline --no-audit --no-fund --cache cache ../packed/holdfast-*.tgz; "
+      "echo \"import { version } from 'holdfast'; console.log('version', version());\" >app.mjs; "
+      "test -f node_modules/holdfast/index.d.ts; node app.mjs";
+  const Ended ended = run_program({"/bin/sh", "-c", script});
+  EXPECT_EQ(ended.code, 0) << ended.out << ended.err;
+  EXPECT_NE(ended.out.find("version " + std::string(kVersion)), std::string::npos) << ended.out;
 }
 
 TEST_F(Sdk, PythonPackage_WithItsOwnSuite_Passes) {
