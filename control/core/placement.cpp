@@ -180,6 +180,11 @@ bool Placement::may_be_read(Model& model, std::int64_t loads) {
   return false;
 }
 
+/// True if the model has its replicas, and this worker would be one more.
+static bool has_enough(std::int64_t replicas, std::int64_t have, const DeviceVerdict& v) {
+  return replicas > 0 && have >= replicas && !v.bound_only;
+}
+
 void Placement::reconcile_replicas(Model& model) {
   if (model.retry_at_us > core_.now.mono_us) return;
   model.devices = survey(model);
@@ -191,7 +196,7 @@ void Placement::reconcile_replicas(Model& model) {
   bool skip_eviction = have > 0 || std::any_of(model.devices.begin(), model.devices.end(),
                                                [](const auto& v) { return v.fits_after_drain; });
   for (DeviceVerdict& v : model.devices) {
-    if (replicas > 0 && have >= replicas && !v.bound_only) continue;
+    if (has_enough(replicas, have, v)) continue;
     // The loads that were decided just before have changed what is free.
     if (v.verdict != Verdict::kLoaded) v = verdict_on(model, fleet_.workers().at(v.peer));
     if (v.verdict == Verdict::kFits) {

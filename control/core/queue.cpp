@@ -142,15 +142,21 @@ std::pair<bool, bool> WorkQueue::next_turn(Order::const_iterator a, Order::const
   return {*a <= *b, *a == *b};
 }
 
+/// The order of what every class may run, next to that of one class: none for the same order, and
+/// where what is bound to the class is all that is looked for.
+const WorkQueue::Order& WorkQueue::order_of_any(const Class& in, const std::string& numerics_class,
+                                                bool bound_only) {
+  static const Order kNone;
+  return bound_only || numerics_class.empty() ? kNone : order_of(in, std::string());
+}
+
 /// The item of one priority class that goes next; null: none of it may run.
 const QueueItem* WorkQueue::head_of(const Class& in, const std::string& numerics_class,
                                     const MayRun& may, const MayRun& first, bool bound_only) const {
   const QueueItem* other = nullptr;  // of a tenant that does not go first
   // Both orders at once: what this class alone may run, and what every class may.
-  static const Order kNone;
   const Order& class_order = order_of(in, numerics_class);
-  const bool one_order = bound_only || numerics_class.empty();
-  const Order& any = one_order ? kNone : order_of(in, std::string());
+  const Order& any = order_of_any(in, numerics_class, bound_only);
   auto a = class_order.begin();
   auto b = any.begin();
   while (a != class_order.end() || b != any.end()) {

@@ -141,6 +141,8 @@ class WorkQueue {
   static std::pair<bool, bool> next_turn(Order::const_iterator a, Order::const_iterator a_end,
                                          Order::const_iterator b, Order::const_iterator b_end);
   static const Order& order_of(const Class& in, const std::string& numerics_class);
+  static const Order& order_of_any(const Class& in, const std::string& numerics_class,
+                                   bool bound_only);
   const QueueItem* head_of(const Class& in, const std::string& numerics_class, const MayRun& may,
                            const MayRun& first, bool bound_only) const;
   Account& open_account(Class& in, const std::string& tenant);

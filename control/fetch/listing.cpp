@@ -4,13 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "control/fetch/hub_files.h"
 #include "shared/base/json_text.h"
+#include "shared/pull/hub_files.h"
 
 namespace holdfast::fetch {
 namespace {
 
 using nlohmann::json;
+using pull::HubFile;
 using pull::PullFile;
 using pull::Source;
 
@@ -109,7 +110,7 @@ Result<Listing> list_hub(const Source& source, Session& session) {
   if (!is_hex(revision, 40)) return odd(url, "the answer names no revision (\"sha\")");
   const json siblings = answer.value("siblings", json());
   if (!siblings.is_array()) return odd(url, "the answer has no list of files (\"siblings\")");
-  auto chosen = choose_files(files_of(siblings), source.variant);
+  auto chosen = pull::choose_files(files_of(siblings), source.variant);
   if (!chosen) {
     return Error{chosen.error().code, pull::to_text(source) + ": " + chosen.error().what};
   }

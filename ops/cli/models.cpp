@@ -9,6 +9,7 @@
 #include "ops/cli/verb_functions.h"
 #include "ops/serve/daemon.h"
 #include "ops/serve/model_path.h"
+#include "ops/serve/other_stores.h"
 #include "ops/terminal/output.h"
 
 namespace holdfast::cli {
@@ -90,6 +91,19 @@ int models_list(const Call& call) {
   options.nested["aliases"] = {"name", "stands_for", "changed_ms"};
   options.when_empty = "no models; add one with `holdfast models add NAME FILE.gguf`";
   return read_and_print(call, "models.list", json::object(), options);
+}
+
+int models_found(const Call& call) {
+  json models = json::array();
+  for (const StoredModel& model : list_stored_models()) {
+    models.push_back({{"source", model.source}, {"size_bytes", model.bytes}, {"path", model.path}});
+  }
+  RenderOptions options;
+  options.columns = {"source", "size_bytes", "path"};
+  options.nested["models"] = options.columns;
+  options.when_empty = "no models of other programs; `holdfast pull SOURCE` downloads one";
+  print_document(call, {{"models", std::move(models)}}, options);
+  return kExitDone;
 }
 
 int models_show(const Call& call) {

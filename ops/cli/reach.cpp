@@ -18,6 +18,7 @@ constexpr Row kRows[] = {
     {"chat", Reach::kServer},
     {"chats ", Reach::kServer},
     {"models verify", Reach::kServer},
+    {"models found", Reach::kPrints},
     // Over HTTP keys and the secrets of webhooks are neither read nor made (docs/use/console.md).
     {"keys ", Reach::kServer},
     {"webhooks ", Reach::kServer},

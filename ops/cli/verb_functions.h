@@ -51,6 +51,7 @@ int workers_resume(const Call& call);
 
 // models.cpp
 int models_list(const Call& call);
+int models_found(const Call& call);
 int models_show(const Call& call);
 int models_add(const Call& call);
 int models_remove(const Call& call);

@@ -140,7 +140,10 @@ const Verb kModelsAdd = {
     "models add",
     "register a GGUF file under a name",
     {kName,
-     {"PATH", kText, "the file, or a folder with one model", false, kFile},
+     {"PATH", kText,
+      "the file, a folder with one model, or one of another program: hf:ORG/REPO, ollama:NAME, "
+      "lmstudio:PUBLISHER/MODEL",
+      false, kFile},
      {"--context", kInteger, "tokens of a sequence at most"},
      {"--slots", kInteger, "sequences at once"},
      {"--kv-type", kText, "type of the KV cache: f32, f16, bf16, int8 or fp8 (default f16)", true,
@@ -505,6 +508,7 @@ std::vector<Verb> make_table() {
       {"jobs cancel", "end a pull and delete what it has", {kPullName}, &jobs_cancel},
       {"jobs tail", "follow a pull until its end", {kPullName}, &jobs_tail},
       {"models list", "every model and its state", {}, &models_list},
+      {"models found", "models that other programs have on this machine", {}, &models_found},
       {"models show", "one model in full", {kName}, &models_show},
       kModelsAdd,
       kModelsAlias,
@@ -567,7 +571,7 @@ std::vector<std::string> verb_groups() {
 
 const char* group_help(const std::string& group) {
   if (group == "models")
-    return "models: list, show, add, alias, remove, load, unload, pin, unpin, verify";
+    return "models: list, found, show, add, alias, remove, load, unload, pin, unpin, verify";
   if (group == "chats") return "stored chats: list, show, remove";
   if (group == "migrate") return "coming from another server: from";
   if (group == "jobs") return "durable jobs: list, show, cancel, tail";

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/serve/other_stores.h"
 #include "shared/gguf/lookalike.h"
 #include "shared/huggingface/split_file.h"
 
@@ -77,6 +78,7 @@ Result<void> check_head(const std::string& path) {
 }  // namespace
 
 Result<std::string> find_model(const std::string& named) {
+  if (names_other_store(named)) return find_stored_model(named);
   std::error_code failed;
   std::string path = fs::absolute(named, failed).string();
   if (!fs::exists(path, failed)) {

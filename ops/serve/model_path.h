@@ -8,7 +8,8 @@
 
 namespace holdfast::cli {
 
-/// The absolute path of the model that is meant: for a folder without config.json the one GGUF file
+/// The absolute path of the model that is meant: of another program's by its name there
+/// (other_stores.h), for a folder without config.json the one GGUF file
 /// in it. kNotFound: there is none, or several, which are named; kFileInvalid: the first bytes tell
 /// that the file is something else, which is named.
 Result<std::string> find_model(const std::string& path);

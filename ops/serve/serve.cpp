@@ -20,6 +20,7 @@
 #include "ops/serve/drop_user.h"
 #include "ops/serve/log_files.h"
 #include "ops/serve/model_path.h"
+#include "ops/serve/other_stores.h"
 #include "ops/serve/serve_control.h"
 #include "ops/serve/state_dir.h"
 #include "ops/serve/supervisor.h"
@@ -81,9 +82,10 @@ Result<ServedModel> parse_model(const std::string& text) {
                                    (file ? ", as in --model " + model_name_of(text) + "=" + text
                                          : std::string())};
   }
+  std::string path = text.substr(equals + 1);
   std::error_code failed;
-  return ServedModel{text.substr(0, equals),
-                     fs::absolute(text.substr(equals + 1), failed).string()};
+  if (!names_other_store(path)) path = fs::absolute(path, failed).string();
+  return ServedModel{text.substr(0, equals), std::move(path)};
 }
 
 /// Replaces the paths of --model by those that are meant. Fails if none of them can be loaded: a

@@ -77,6 +77,7 @@ bool is_loopback_host(std::string_view host) {
 /// Returns what is wrong with a host and its port, or nothing.
 std::string wrong_host(std::string_view host) {
   if (host.empty()) return "the host is missing";
+  if (host.front() == '.') return "the host has an odd character";
   if (host.find('@') != std::string_view::npos) {
     return "user and password do not belong into a URL, which is shown in lists";
   }

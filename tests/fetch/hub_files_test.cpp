@@ -1,6 +1,6 @@
 // Goal: of a repository's files those of the model are chosen that is meant. Method: lists as hubs
 // have them.
-#include "control/fetch/hub_files.h"
+#include "shared/pull/hub_files.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@
 namespace holdfast::test::hub_files_test {
 namespace {
 
-using fetch::choose_files;
-using fetch::HubFile;
+using pull::choose_files;
+using pull::HubFile;
 
 std::vector<HubFile> files(const std::vector<std::string>& paths) {
   std::vector<HubFile> out;

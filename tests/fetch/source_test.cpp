@@ -63,6 +63,8 @@ TEST(Source, Text_ThatIsOdd_IsRefusedWithWhatIsExpected) {
                            "ollama://",
                            "ollama://a b",
                            "oci://host",
+                           "oci://../x/y",
+                           "ollama://../x",
                            "oci://host/../x",
                            "oci://h/m@sha256:12",
                            "file:///etc/passwd"}) {

@@ -85,8 +85,8 @@ struct Cycle {
 };
 
 /// Plans three of each point first, then roles, `count` in all, in a random order. Points that a
-/// running server does not pass are left to crash_points_test, those of webhooks and batches to
-/// their tests.
+/// running server does not pass are left to crash_points_test, those of webhooks, batches and pulls
+/// to their tests.
 std::vector<Cycle> plan_cycles(int count, std::mt19937_64& random, std::size_t points_share) {
   std::vector<Cycle> cycles;
   const auto points = crash_points();
@@ -94,7 +94,10 @@ std::vector<Cycle> plan_cycles(int count, std::mt19937_64& random, std::size_t p
   for (std::size_t i = 0; i < points.size(); i += points_share) {
     const std::string name(points[i].name);
     const auto begins = [&](const char* text) { return name.rfind(text, 0) == 0; };
-    if (begins("daemon.migrate.") || begins("gateway.hook.") || begins("gateway.batch.")) continue;
+    if (begins("daemon.migrate.") || begins("gateway.hook.") || begins("gateway.batch.") ||
+        begins("fetcher.")) {
+      continue;
+    }
     for (int r = 0; r < rounds; ++r) cycles.push_back({name, ""});
   }
   std::size_t role = 0;

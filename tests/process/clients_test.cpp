@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/process/http_stream.h"
+#include "tests/process/model_hub.h"
 #include "tests/process/test_server.h"
 
 namespace holdfast::process::clients_test {
@@ -68,6 +69,11 @@ TEST_P(Clients, ClientLibrary_AgainstTheServer_PassesItsSuite) {
   const Ended made = server.cli({"keys", "create", "clients", "--json"});
   ASSERT_EQ(made.code, 0) << made.err;
   const std::string key = nlohmann::json::parse(made.out)["key"];
+  const Ended operators = server.cli({"keys", "create", "ops", "--role", "operator", "--json"});
+  ASSERT_EQ(operators.code, 0) << operators.err;
+  const std::string operator_key = nlohmann::json::parse(operators.out)["key"];
+  ModelHub hub;
+  hub.put("org/demo", "demo-Q8_0.gguf", read_file(demo_model()));
   // The gateway reads keys once a second, and is open until it has read the first.
   for (int i = 0; i < 200; ++i) {
     if (http_exchange(server.url(), http_get_text("/v1/models")).status == 401) break;
@@ -80,6 +86,7 @@ TEST_P(Clients, ClientLibrary_AgainstTheServer_PassesItsSuite) {
   fs::create_directory_symlink(installed() + "/node_modules", suites + "/node_modules");
   const Ended result =
       run_program({"/usr/bin/env", "HOLDFAST_URL=" + server.url(), "HOLDFAST_API_KEY=" + key,
+                   "HOLDFAST_OPERATOR_KEY=" + operator_key, "HOLDFAST_TEST_HUB=" + hub.host(),
                    "node", "--test-reporter=tap", suites + "/" + GetParam() + ".mjs"});
   const std::string cases = cases_of(result.out);
   std::printf("%s", cases.c_str());

@@ -85,7 +85,7 @@ TEST(Suggest, Suggest_WithAMistypedVerbOrFlag_NamesTheRightOne) {
 }
 
 TEST(Suggest, Suggest_WithAGroupAlone_ListsItsVerbs) {
-  EXPECT_TRUE(says("models", "expected one of list, show, add"));
+  EXPECT_TRUE(says("models", "expected one of list, found, show, add"));
   EXPECT_TRUE(says("models frobnicate", "expected one of list"));
   EXPECT_TRUE(says("frobnicate", "holdfast --help"));
   EXPECT_TRUE(says("unpin x", "holdfast models unpin"));

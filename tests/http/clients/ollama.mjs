@@ -131,6 +131,18 @@ test('errors: the message is the server\'s, the status too', limits, async () =>
     { status_code: 400 });
   await assert.rejects(client.copy({ source: model, destination: 'mine' }), { status_code: 403 });
   await assert.rejects(client.delete({ model }), { status_code: 403 });
-  await assert.rejects(client.pull({ model: 'llama3' }), { status_code: 501 });
+  await assert.rejects(client.pull({ model: 'llama3' }), { status_code: 403 });
   await assert.rejects(new Ollama({ host: url }).list(), { status_code: 401 });
+});
+
+test('pull: an operator\'s client follows a download to its end', limits, async () => {
+  const operator = new Ollama({ host: url,
+    headers: { Authorization: `Bearer ${process.env.HOLDFAST_OPERATOR_KEY}` } });
+  const name = `${process.env.HOLDFAST_TEST_HUB}/org/demo`;
+  const parts = [];
+  for await (const part of await operator.pull({ model: name, stream: true })) parts.push(part);
+  assert.equal(parts.at(-1).status, 'success');
+  assert.ok(parts.some((part) => /^(pulling|verifying|writing)/.test(part.status)));
+  const { models } = await operator.list();
+  assert.ok(models.some((one) => one.name === name), JSON.stringify(models));
 });

@@ -1,4 +1,4 @@
-#include "control/fetch/hub_files.h"
+#include "shared/pull/hub_files.h"
 
 #include <algorithm>
 #include <array>
@@ -6,9 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "shared/pull/source.h"
-
-namespace holdfast::fetch {
+namespace holdfast::pull {
 namespace {
 
 /// The order in which a person without a wish is served.
@@ -187,4 +185,4 @@ Result<HubChoice> choose_files(const std::vector<HubFile>& all, std::string_view
   return choose_folder(all);
 }
 
-}  // namespace holdfast::fetch
+}  // namespace holdfast::pull

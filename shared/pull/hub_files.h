@@ -8,7 +8,7 @@
 
 #include "shared/base/result.h"
 
-namespace holdfast::fetch {
+namespace holdfast::pull {
 
 /// A file as the hub lists it.
 struct HubFile {
@@ -30,4 +30,4 @@ struct HubChoice {
 /// there is; kFileInvalid: parts are missing; kUnsupported: there is no model.
 Result<HubChoice> choose_files(const std::vector<HubFile>& all, std::string_view variant);
 
-}  // namespace holdfast::fetch
+}  // namespace holdfast::pull
