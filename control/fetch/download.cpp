@@ -162,9 +162,8 @@ Result<void> Download::sync() {
 bool Download::accept_head(const HttpHead& head) {
   const std::string range = head.header("content-range");
   const bool partial = head.status == kPartialContent;
-  std::int64_t whole =
+  const std::int64_t whole =
       partial ? number_after(range, '/') : number_after(head.header("content-length"), '\0');
-  if (head.header("content-length").empty() && !partial) whole = -1;
   const auto stop = [&](Errc code, const std::string& why) {
     stop_ = {code, "GET " + file_.url.substr(0, file_.url.find('?')) + ": " + why};
     stopped_ = true;
