@@ -33,7 +33,10 @@ Result<Run> run_streams(const Options& options, const std::string& name, const S
   for (int i = 0; i < shape.streams; ++i) {
     auto answer = client->submit(client::Principal::local(), ids_submit(i, 4000));
     const auto* accepted = std::get_if<wire::Accepted>(&answer);
-    if (accepted == nullptr) return Error{Errc::kInternal, "a stream was not accepted"};
+    if (accepted == nullptr) {
+      const auto& refusal = std::get<client::Failure>(answer);
+      return Error{refusal.code, "a stream was not accepted: " + refusal.message};
+    }
     ages.watch(*client, accepted->info.request_id);
   }
   std::unique_ptr<PacedLoad> admissions;
