@@ -159,13 +159,13 @@ Result<void> Download::sync() {
 }
 
 /// Judges the answer's head. A server that does not know ranges begins again.
-bool Download::accept_head(const HttpHead& head) {
+bool Download::accept_head(const http::Head& head) {
   const std::string range = head.header("content-range");
   const bool partial = head.status == kPartialContent;
   const std::int64_t whole =
       partial ? number_after(range, '/') : number_after(head.header("content-length"), '\0');
   const auto stop = [&](Errc code, const std::string& why) {
-    stop_ = {code, "GET " + file_.url.substr(0, file_.url.find('?')) + ": " + why};
+    stop_ = {code, "GET " + http::without_query(file_.url) + ": " + why};
     stopped_ = true;
     return false;
   };
@@ -198,7 +198,7 @@ bool Download::take_bytes(std::string_view bytes) {
     return false;
   };
   if (progress_.on_disk + static_cast<std::int64_t>(bytes.size()) > file_.bytes) {
-    return stop({Errc::kFileInvalid, "GET " + file_.url.substr(0, file_.url.find('?')) +
+    return stop({Errc::kFileInvalid, "GET " + http::without_query(file_.url) +
                                          ": more bytes than the " + std::to_string(file_.bytes) +
                                          " that were told"});
   }
@@ -221,20 +221,19 @@ bool Download::take_bytes(std::string_view bytes) {
 /// Reads what is missing.
 Result<void> Download::receive() {
   if (file_.bytes >= 0 && progress_.on_disk == file_.bytes) return {};
-  HttpGet request;
+  http::Request request;
   request.url = file_.url;
   request.from = progress_.on_disk;
   if (request.from > 0 && !file_.etag.empty()) request.headers.push_back("If-Range: " + file_.etag);
-  request.on_head = [this](const HttpHead& head) { return accept_head(head); };
+  request.on_head = [this](const http::Head& head) { return accept_head(head); };
   request.on_bytes = [this](std::string_view bytes) { return take_bytes(bytes); };
   const auto head = session_.get(std::move(request));
   if (stopped_) return stop_;
   if (!head) return head.error();
   if (progress_.on_disk == file_.bytes) return {};
-  return Error{Errc::kUnreachable, "GET " + file_.url.substr(0, file_.url.find('?')) +
-                                       ": the connection ended at byte " +
-                                       std::to_string(progress_.on_disk) + " of " +
-                                       std::to_string(file_.bytes)};
+  return Error{Errc::kUnreachable,
+               "GET " + http::without_query(file_.url) + ": the connection ended at byte " +
+                   std::to_string(progress_.on_disk) + " of " + std::to_string(file_.bytes)};
 }
 
 /// Compares the hash and gives the file its name.

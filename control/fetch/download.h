@@ -51,7 +51,7 @@ class Download {
   Result<void> reserve();
   Result<void> hash_part();
   Result<void> receive();
-  bool accept_head(const HttpHead& head);
+  bool accept_head(const http::Head& head);
   bool take_bytes(std::string_view bytes);
   Result<void> finish();
   Result<bool> is_complete();

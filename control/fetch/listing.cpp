@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "shared/base/ascii.h"
 #include "shared/base/json_text.h"
 #include "shared/pull/hub_files.h"
 
@@ -42,16 +43,10 @@ std::int64_t number_of(const json& j, const char* name) {
   return found != j.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
 }
 
-bool is_hex(std::string_view text, std::size_t digits) {
-  return text.size() == digits && std::ranges::all_of(text, [](char c) {
-           return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-         });
-}
-
 Result<json> answer_of(Session& session, const std::string& url, const char* accept,
                        std::size_t bytes_max) {
-  HOLDFAST_TRY(const HttpDocument document, session.document(url, accept, bytes_max));
-  auto parsed = parse_json<json>(document.body, kAnswerLimits);
+  HOLDFAST_TRY(const std::string text, session.document(url, accept, bytes_max));
+  auto parsed = parse_json<json>(text, kAnswerLimits);
   if (!parsed) return odd(url, "the answer is no JSON: " + parsed.error().what);
   if (!parsed->is_object()) return odd(url, "the answer is no JSON object");
   return std::move(parsed).value();
@@ -96,7 +91,8 @@ Result<PullFile> good_file(const HubFile& file, const std::string& base) {
   if (!pull::is_plain_path(file.path)) {
     return odd(base, "a file's name has an odd character: expected letters, digits, . _ - +");
   }
-  const bool hashed = is_hex(file.sha256, 64) || (file.sha256.empty() && is_hex(file.git_sha1, 40));
+  const bool hashed =
+      is_lower_hex(file.sha256, 64) || (file.sha256.empty() && is_lower_hex(file.git_sha1, 40));
   if (!hashed) return odd(out.url, "the hub tells no hash of the file, so it cannot be verified");
   if (file.bytes < 0 || file.bytes > kFileBytesMax) return odd(out.url, "no size that can be");
   return out;
@@ -107,7 +103,7 @@ Result<Listing> list_hub(const Source& source, Session& session) {
                           source.reference + "?blobs=true";
   HOLDFAST_TRY(const json answer, answer_of(session, url, "application/json", kAnswerBytesMax));
   const std::string revision = text_of(answer, "sha");
-  if (!is_hex(revision, 40)) return odd(url, "the answer names no revision (\"sha\")");
+  if (!is_lower_hex(revision, 40)) return odd(url, "the answer names no revision (\"sha\")");
   const json siblings = answer.value("siblings", json());
   if (!siblings.is_array()) return odd(url, "the answer has no list of files (\"siblings\")");
   auto chosen = pull::choose_files(files_of(siblings), source.variant);
@@ -168,7 +164,7 @@ Result<json> manifest_of(const Source& source, Session& session) {
       return odd(url, "an index without manifests");
     }
     reference = text_of(manifests->front(), "digest");
-    if (!reference.starts_with("sha256:") || !is_hex(reference.substr(7), 64)) {
+    if (!reference.starts_with("sha256:") || !is_lower_hex(reference.substr(7), 64)) {
       return odd(url, "an index whose manifest has no digest");
     }
   }
@@ -218,7 +214,7 @@ Result<Listing> list_registry(const Source& source, Session& session) {
   const std::string digest = text_of(models.front(), "digest");
   PullFile file;
   file.bytes = number_of(models.front(), "size");
-  if (!digest.starts_with("sha256:") || !is_hex(digest.substr(7), 64) || file.bytes < 0 ||
+  if (!digest.starts_with("sha256:") || !is_lower_hex(digest.substr(7), 64) || file.bytes < 0 ||
       file.bytes > kFileBytesMax) {
     return Error{Errc::kInvalidRequest, what + ": a layer without size or sha256 digest"};
   }

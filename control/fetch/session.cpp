@@ -1,17 +1,18 @@
 #include "control/fetch/session.h"
 
 #include <cctype>
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "shared/base/environment.h"
 #include "shared/base/json_text.h"
 
 namespace holdfast::fetch {
 namespace {
 
 constexpr std::size_t kTokenBytesMax = 64 * 1024;
+constexpr std::chrono::seconds kSilence{30};
 constexpr int kOk = 200, kPartial = 206, kUnauthorizedStatus = 401, kForbidden = 403,
               kNotFoundStatus = 404, kNoSuchRange = 416, kTooMany = 429, kServerFault = 500;
 
@@ -51,9 +52,9 @@ std::string percent_encoded(const std::string& text) {
 }
 
 /// The error of a status other than success.
-Error error_of(const HttpHead& head, const std::string& url) {
+Error error_of(const http::Head& head, const std::string& url) {
   const std::string what =
-      "GET " + url.substr(0, url.find_first_of("?#")) + ": status " + std::to_string(head.status);
+      "GET " + http::without_query(url) + ": status " + std::to_string(head.status);
   switch (head.status) {
     case kUnauthorizedStatus:
     case kForbidden:
@@ -84,18 +85,13 @@ std::string first_line(const std::string& path) {
   return line;
 }
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
 std::string token_of_environment() {
-  if (std::string token = variable("HF_TOKEN"); !token.empty()) return token;
-  if (const std::string path = variable("HF_TOKEN_PATH"); !path.empty()) return first_line(path);
-  if (const std::string home = variable("HF_HOME"); !home.empty()) {
+  if (std::string token = environment("HF_TOKEN"); !token.empty()) return token;
+  if (const std::string path = environment("HF_TOKEN_PATH"); !path.empty()) return first_line(path);
+  if (const std::string home = environment("HF_HOME"); !home.empty()) {
     return first_line(home + "/token");
   }
-  const std::string home = variable("HOME");
+  const std::string home = environment("HOME");
   return home.empty() ? std::string() : first_line(home + "/.cache/huggingface/token");
 }
 
@@ -105,12 +101,12 @@ Session::Options options_of_environment(const std::string& hub) {
   Session::Options options;
   options.token = token_of_environment();
   options.token_base = hub;
-  const std::string offline = variable("HF_HUB_OFFLINE");
+  const std::string offline = environment("HF_HUB_OFFLINE");
   options.offline = !offline.empty() && offline != "0";
   return options;
 }
 
-Result<HttpHead> Session::send(HttpGet request) {
+Result<http::Head> Session::send(http::Request request) {
   const bool of_hub = is_below(request.url, options_.token_base);
   const bool of_registry = is_below(request.url, registry_base_);
   const std::string& token = of_registry ? registry_token_ : options_.token;
@@ -122,7 +118,7 @@ Result<HttpHead> Session::send(HttpGet request) {
   int status = 0;
   const auto on_head = std::move(request.on_head);
   const auto on_bytes = std::move(request.on_bytes);
-  request.on_head = [&](const HttpHead& head) {
+  request.on_head = [&](const http::Head& head) {
     status = head.status;
     const bool success = status == kOk || status == kPartial;
     return !success || !on_head || on_head(head);
@@ -131,7 +127,16 @@ Result<HttpHead> Session::send(HttpGet request) {
     const bool success = status == kOk || status == kPartial;
     return !success || !on_bytes || on_bytes(part);  // the text of an error is read and dropped
   };
-  return http_get(request);
+  request.follow_redirects = true;
+  request.silence = kSilence;
+  request.ca_file = environment("SSL_CERT_FILE");
+  auto answer = http::send(request);
+  if (auto* head = std::get_if<http::Head>(&answer)) return std::move(*head);
+  const auto& failure = std::get<http::Failure>(answer);
+  // Another try may meet a better network.
+  const bool ended = failure.trouble == http::Trouble::kEnded;
+  return Error{ended ? Errc::kCancelled : Errc::kUnreachable,
+               "GET " + http::without_query(request.url) + ": " + failure.reason};
 }
 
 /// Asks the registry's own server for a token without a name, as for public repositories.
@@ -149,12 +154,11 @@ Result<void> Session::fetch_token(const std::string& challenge, const std::strin
       query += (query.empty() ? "?" : "&") + std::string(name) + "=" + percent_encoded(value);
     }
   }
-  HttpGet get;
-  get.url = realm + query;
-  get.stopping = options_.stopping;
-  HOLDFAST_TRY(const HttpDocument document, http_document(std::move(get), kTokenBytesMax));
-  if (document.head.status != kOk) return error_of(document.head, realm);
-  const auto j = try_parse_json<nlohmann::json>(document.body, kBodyLimits);
+  // Not by get(): a server of tokens that wants a token of its own would be asked without end.
+  http::Request request;
+  request.url = realm + query;
+  HOLDFAST_TRY(const std::string text, read(std::move(request), kTokenBytesMax, &Session::send));
+  const auto j = try_parse_json<nlohmann::json>(text, kBodyLimits);
   for (const char* name : {"token", "access_token"}) {
     if (!j.is_object() || !j.contains(name) || !j[name].is_string()) continue;
     registry_token_ = j[name].get<std::string>();
@@ -164,12 +168,12 @@ Result<void> Session::fetch_token(const std::string& challenge, const std::strin
   return Error{Errc::kUnauthorized, "GET " + realm + ": the answer has no token"};
 }
 
-Result<HttpHead> Session::get(HttpGet request) {
+Result<http::Head> Session::get(http::Request request) {
   if (options_.offline) {
     return Error{Errc::kUnsupported,
                  "HF_HUB_OFFLINE is set where `holdfast serve` runs: nothing is downloaded"};
   }
-  HOLDFAST_TRY(HttpHead head, send(request));
+  HOLDFAST_TRY(http::Head head, send(request));
   if (head.status == kUnauthorizedStatus && head.header("www-authenticate").starts_with("Bearer")) {
     HOLDFAST_CHECKED(fetch_token(head.header("www-authenticate"), request.url));
     HOLDFAST_TRY(head, send(request));
@@ -178,26 +182,33 @@ Result<HttpHead> Session::get(HttpGet request) {
   return error_of(head, request.url);
 }
 
-Result<HttpDocument> Session::document(const std::string& url, const std::string& accept,
-                                       std::size_t bytes_max) {
-  HttpDocument document;
+/// Reads a short answer of what `getter` asks for.
+Result<std::string> Session::read(http::Request request, std::size_t bytes_max, Getter getter) {
+  std::string body;
   bool too_long = false;
-  HttpGet request;
-  request.url = url;
-  if (!accept.empty()) request.headers.push_back("Accept: " + accept);
+  const std::string url = request.url;
   request.on_bytes = [&](std::string_view part) {
-    too_long = document.body.size() + part.size() > bytes_max;
-    if (!too_long) document.body += part;
+    too_long = body.size() + part.size() > bytes_max;
+    if (!too_long) body += part;
     return !too_long;
   };
-  auto head = get(std::move(request));
+  const auto head = (this->*getter)(std::move(request));
   if (too_long) {
-    return Error{Errc::kInvalidRequest, "GET " + url + ": the answer has more than " +
+    return Error{Errc::kInvalidRequest, "GET " + http::without_query(url) +
+                                            ": the answer has more than " +
                                             std::to_string(bytes_max) + " bytes"};
   }
   if (!head) return head.error();
-  document.head = std::move(*head);
-  return document;
+  if (head->status != kOk) return error_of(*head, url);
+  return body;
+}
+
+Result<std::string> Session::document(const std::string& url, const std::string& accept,
+                                      std::size_t bytes_max) {
+  http::Request request;
+  request.url = url;
+  if (!accept.empty()) request.headers.push_back("Accept: " + accept);
+  return read(std::move(request), bytes_max, &Session::get);
 }
 
 }  // namespace holdfast::fetch

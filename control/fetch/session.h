@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include "control/fetch/http_client.h"
 #include "shared/base/result.h"
+#include "shared/http_client/http_client.h"
 
 namespace holdfast::fetch {
 
@@ -27,13 +27,15 @@ class Session {
   /// Sends a GET whose body is read by its functions where the status is 200 or 206. Another status
   /// is an error: kUnauthorized, kNotFound, kRateLimited and kUnreachable (5xx: worth another try),
   /// kInvalidRequest. With `from`, 416 is kConflict: the server has no such byte.
-  Result<HttpHead> get(HttpGet request);
-  /// Does the same for a short answer of at most `bytes_max` bytes.
-  Result<HttpDocument> document(const std::string& url, const std::string& accept,
-                                std::size_t bytes_max);
+  Result<http::Head> get(http::Request request);
+  /// Returns the body of a short answer, of at most `bytes_max` bytes; kInvalidRequest beyond.
+  Result<std::string> document(const std::string& url, const std::string& accept,
+                               std::size_t bytes_max);
 
  private:
-  Result<HttpHead> send(HttpGet request);
+  using Getter = Result<http::Head> (Session::*)(http::Request request);
+  Result<http::Head> send(http::Request request);
+  Result<std::string> read(http::Request request, std::size_t bytes_max, Getter getter);
   Result<void> fetch_token(const std::string& challenge, const std::string& url);
 
   Options options_;

@@ -5,6 +5,7 @@
 
 #include "control/core/admission.h"
 #include "shared/base/json_text.h"
+#include "shared/base/url.h"
 #include "shared/pull/job.h"
 #include "shared/pull/source.h"
 
@@ -34,7 +35,7 @@ bool is_name(const std::string& name) {
 /// Returns what is wrong with a hub's base URL, or nothing.
 std::string wrong_hub(const std::string& hub) {
   if (hub.empty() || hub.starts_with("https://")) return {};
-  if (hub.starts_with("http://") && pull::is_loopback_url(hub)) return {};
+  if (hub.starts_with("http://") && is_loopback_url(hub)) return {};
   return "hub: expected https://HOST (plain http is for this machine alone)";
 }
 

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -13,6 +12,7 @@
 #include "ops/serve/temporary_serve.h"
 #include "ops/terminal/interrupt.h"
 #include "ops/terminal/output.h"
+#include "shared/base/environment.h"
 
 namespace holdfast::cli {
 namespace {
@@ -120,9 +120,8 @@ int report_end(const Call& call, const json& pull) {
   if (state == "cancelled") {
     return report_error(call, Errc::kCancelled, "the pull of " + name + " was cancelled");
   }
-  const Errc code = errc_from_name(text_of(pull, "error_code"));
-  report_error(call, code, "pull " + name + ": " + text_of(pull, "error"));
-  return code == Errc::kNotFound ? kExitNotFound : kExitFailed;
+  return report_error(call, errc_from_name(text_of(pull, "error_code")),
+                      "pull " + name + ": " + text_of(pull, "error"));
 }
 
 /// Follows a pull until its end, or until the caller is interrupted: it goes on then.
@@ -165,9 +164,7 @@ int start_pull(const Call& call) {
   if (call.has("limit-rate")) {
     args["rate_bytes_s"] = static_cast<std::int64_t>(call.real("limit-rate") * kMib);
   }
-  if (const char* hub = std::getenv("HF_ENDPOINT"); hub != nullptr && *hub != '\0') {
-    args["hub"] = hub;
-  }
+  if (const std::string hub = environment("HF_ENDPOINT"); !hub.empty()) args["hub"] = hub;
   int exit = kExitDone;
   const auto started = operate(call, "pulls.start", args, exit);
   if (!started) return exit;

@@ -7,17 +7,14 @@
 #include <cstring>
 #include <fstream>
 
+#include "shared/base/environment.h"
+
 namespace holdfast::remote {
 namespace {
 
 constexpr std::size_t kUrlBytesMax = 2'048;
 constexpr std::size_t kKeyBytesMax = 1'024;
 constexpr const char* kUrlForm = "expected http://HOST:PORT or https://HOST:PORT";
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 bool is_visible(char c) {
   return c > 0x20 && c < 0x7f;
@@ -51,14 +48,6 @@ bool is_host(std::string_view host) {
          std::ranges::all_of(host.substr(1, host.size() - 2), is_address_byte);
 }
 
-/// The host of a URL that parse_url() has read, without its port.
-std::string_view host_of(std::string_view url) {
-  url.remove_prefix(std::min(url.find("://") + 3, url.size()));
-  url = url.substr(0, url.find('/'));
-  take_port(url);
-  return url;
-}
-
 Result<std::string> checked_key(std::string key, const std::string& where) {
   const bool good =
       !key.empty() && key.size() <= kKeyBytesMax && std::ranges::all_of(key, is_visible);
@@ -68,10 +57,10 @@ Result<std::string> checked_key(std::string key, const std::string& where) {
 
 /// Reads the key of the environment; empty without one.
 Result<std::string> find_key() {
-  if (std::string key = variable("HOLDFAST_API_KEY"); !key.empty()) {
+  if (std::string key = environment("HOLDFAST_API_KEY"); !key.empty()) {
     return checked_key(std::move(key), "HOLDFAST_API_KEY");
   }
-  const std::string path = variable("HOLDFAST_API_KEY_FILE");
+  const std::string path = environment("HOLDFAST_API_KEY_FILE");
   if (path.empty()) return std::string();
   std::ifstream file(path);
   std::string line;
@@ -89,8 +78,8 @@ Result<std::optional<Address>> make_address(const std::string& url, const std::s
   Address address;
   HOLDFAST_TRY(address.url, parse_url(url, where));
   HOLDFAST_TRY(address.key, find_key());
-  address.ca_file = variable("HOLDFAST_CA_FILE");
-  if (address.ca_file.empty()) address.ca_file = variable("SSL_CERT_FILE");
+  address.ca_file = environment("HOLDFAST_CA_FILE");
+  if (address.ca_file.empty()) address.ca_file = environment("SSL_CERT_FILE");
   return std::optional<Address>(std::move(address));
 }
 
@@ -116,14 +105,9 @@ Result<std::string> parse_url(std::string_view text, const std::string& where) {
 
 Result<std::optional<Address>> find_address(const std::string& url_flag, bool state_named) {
   if (!url_flag.empty()) return make_address(url_flag, "--url");
-  const std::string url = variable("HOLDFAST_URL");
+  const std::string url = environment("HOLDFAST_URL");
   if (state_named || url.empty()) return std::optional<Address>();
   return make_address(url, "HOLDFAST_URL");
-}
-
-bool is_loopback(const std::string& url) {
-  const std::string_view host = host_of(url);
-  return host == "localhost" || host == "[::1]" || host.starts_with("127.");
 }
 
 }  // namespace holdfast::remote

@@ -27,7 +27,4 @@ Result<std::string> parse_url(std::string_view text, const std::string& where);
 /// HOLDFAST_URL. kUsage for a wrong URL or key; kIo for a key file that cannot be read.
 Result<std::optional<Address>> find_address(const std::string& url_flag, bool state_named);
 
-/// True if the URL names this machine by its loopback address or as localhost.
-bool is_loopback(const std::string& url);
-
 }  // namespace holdfast::remote

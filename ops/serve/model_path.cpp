@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "ops/serve/other_stores.h"
+#include "shared/base/ascii.h"
 #include "shared/gguf/lookalike.h"
-#include "shared/huggingface/split_file.h"
+#include "shared/gguf/part_name.h"
 
 namespace holdfast::cli {
 namespace {
@@ -20,11 +21,6 @@ namespace fs = std::filesystem;
 constexpr std::size_t kListedMax = 10;
 constexpr std::size_t kEntriesMax = 10'000;  // entries of a folder that are looked at
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 /// The model files of a folder: of one in several parts the first; no image projectors.
 std::vector<std::string> models_in(const std::string& folder) {
   std::vector<std::string> found;
@@ -32,10 +28,10 @@ std::vector<std::string> models_in(const std::string& folder) {
   std::size_t scanned = 0;
   for (const auto& entry : fs::directory_iterator(folder, failed)) {
     if (++scanned > kEntriesMax) break;
-    const std::string name = lower(entry.path().filename().string());
+    const std::string name = lower_ascii(entry.path().filename().string());
     if (!name.ends_with(".gguf") || name.starts_with("mmproj")) continue;
     if (!entry.is_regular_file(failed)) continue;
-    const auto part = huggingface::part_name(entry.path().string());
+    const auto part = gguf::part_name(entry.path().string());
     if (part && part->number != 1) continue;
     found.push_back(entry.path().string());
   }
@@ -97,7 +93,7 @@ Result<std::string> find_model(const std::string& named) {
 std::string model_name_of(const std::string& path) {
   fs::path file = path;
   if (!file.has_filename()) file = file.parent_path();  // FOLDER/
-  std::string name = lower(file.filename().string());
+  std::string name = lower_ascii(file.filename().string());
   if (name.ends_with(".gguf")) name.resize(name.size() - 5);
   for (char& c : name) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_';

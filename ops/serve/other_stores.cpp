@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "shared/base/environment.h"
 #include "shared/base/json_text.h"
 #include "shared/pull/hub_files.h"
 #include "shared/pull/source.h"
@@ -24,14 +24,9 @@ constexpr std::size_t kManifestBytesMax = 4 << 20;
 constexpr std::string_view kRegistry = "registry.ollama.ai";
 constexpr std::string_view kLibrary = "library/";
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : std::string(value);
-}
-
 /// A folder below the home folder; empty without one.
 std::string in_home(const char* below) {
-  const std::string home = variable("HOME");
+  const std::string home = environment("HOME");
   return home.empty() ? std::string() : home + below;
 }
 
@@ -45,13 +40,15 @@ std::vector<std::string> existing(const std::vector<std::string>& folders) {
 }
 
 std::vector<std::string> hub_folders() {
-  if (const std::string cache = variable("HF_HUB_CACHE"); !cache.empty()) return existing({cache});
-  if (const std::string home = variable("HF_HOME"); !home.empty()) return existing({home + "/hub"});
+  if (const std::string cache = environment("HF_HUB_CACHE"); !cache.empty())
+    return existing({cache});
+  if (const std::string home = environment("HF_HOME"); !home.empty())
+    return existing({home + "/hub"});
   return existing({in_home("/.cache/huggingface/hub")});
 }
 
 std::vector<std::string> ollama_folders() {
-  if (const std::string set = variable("OLLAMA_MODELS"); !set.empty()) return existing({set});
+  if (const std::string set = environment("OLLAMA_MODELS"); !set.empty()) return existing({set});
   return existing(
       {in_home("/.ollama/models"), "/usr/share/ollama/.ollama/models", "/var/lib/ollama/models"});
 }

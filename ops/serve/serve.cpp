@@ -32,6 +32,7 @@
 #include "shared/base/service_manager.h"
 #include "shared/base/standard_files.h"
 #include "shared/base/step_journal.h"
+#include "shared/base/url.h"
 #include "shared/weight_cache/server.h"
 
 namespace holdfast::cli {

@@ -154,11 +154,6 @@ void take_back(const MadeState& state) {
   }
 }
 
-bool is_loopback_url(const std::string& url) {
-  const std::string host = url.substr(url.find("://") + 3);
-  return host.starts_with("127.") || host.starts_with("[::1]") || host.starts_with("localhost:");
-}
-
 Result<Listener> listen_http(const std::string& address) {
   HOLDFAST_TRY(const HostPort where, split_address(address));
   addrinfo hints{};

@@ -38,10 +38,6 @@ Result<Listener> listen_http(const std::string& address);
 /// activation), none if it did not. The environment is cleared, so that no child takes them for its
 /// own. kUsage: one of them is no listening TCP socket.
 Result<std::vector<Listener>> inherited_listeners();
-
-/// True for a URL that this machine alone can reach.
-bool is_loopback_url(const std::string& url);
-
 /// Writes a JSON document to a file through a temporary one and rename: readers see the old or the
 /// new one. On a full disk it overwrites the old one, which has room to spare.
 Result<void> write_json_file(const std::string& path, std::string text);

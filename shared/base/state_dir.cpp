@@ -2,18 +2,14 @@
 
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
+
+#include "shared/base/environment.h"
 
 namespace holdfast {
 namespace {
 
 constexpr const char* kHere = "./holdfast-state";
-
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
 
 bool has_database(const std::string& directory) {
   std::error_code failed;
@@ -23,17 +19,17 @@ bool has_database(const std::string& directory) {
 }  // namespace
 
 std::string default_state_dir() {
-  if (const std::string named = variable("HOLDFAST_STATE"); !named.empty()) return named;
-  if (const std::string given = variable("STATE_DIRECTORY"); !given.empty()) {
+  if (const std::string named = environment("HOLDFAST_STATE"); !named.empty()) return named;
+  if (const std::string given = environment("STATE_DIRECTORY"); !given.empty()) {
     return given.substr(0, given.find(':'));
   }
   if (has_database(kHere)) return kHere;
   if (geteuid() == 0) return "/var/lib/holdfast";
   // The specification has a relative path ignored.
-  if (const std::string home = variable("XDG_STATE_HOME"); home.starts_with('/')) {
+  if (const std::string home = environment("XDG_STATE_HOME"); home.starts_with('/')) {
     return home + "/holdfast";
   }
-  if (const std::string home = variable("HOME"); home.starts_with('/')) {
+  if (const std::string home = environment("HOME"); home.starts_with('/')) {
     return home + "/.local/state/holdfast";
   }
   return kHere;

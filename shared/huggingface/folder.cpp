@@ -10,6 +10,7 @@
 #include <set>
 
 #include "shared/gguf/parse.h"
+#include "shared/gguf/part_name.h"
 #include "shared/huggingface/assemble.h"
 #include "shared/huggingface/families.h"
 #include "shared/huggingface/json_file.h"
@@ -162,7 +163,7 @@ namespace {
 
 /// Returns a GGUF file and its further parts.
 std::vector<std::string> parts_of(const std::string& path) {
-  const auto name = part_name(path);
+  const auto name = gguf::part_name(path);
   const int parts = name && name->number == 1 ? name->count : 1;
   std::vector<std::string> out{path};
   for (int n = 2; n <= parts; ++n) out.push_back(name->of(n));

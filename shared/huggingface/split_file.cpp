@@ -1,16 +1,12 @@
 #include "shared/huggingface/split_file.h"
 
-#include <cstdio>
-
 #include "shared/gguf/parse.h"
+#include "shared/gguf/part_name.h"
 #include "shared/gguf/writer.h"
 #include "shared/huggingface/keys_of.h"
 
 namespace holdfast::huggingface {
 namespace {
-
-constexpr std::string_view kEnding = ".gguf";
-constexpr std::size_t kDigits = 5;
 
 Error invalid(const std::string& path, const std::string& why) {
   return {Errc::kFileInvalid, "read model " + path + ": " + why};
@@ -18,18 +14,6 @@ Error invalid(const std::string& path, const std::string& why) {
 
 std::string last_part(const std::string& path) {
   return path.substr(path.rfind('/') + 1);
-}
-
-/// Takes the number before the end of `text` off it; -1 if there is none.
-int take_number(std::string_view& text) {
-  if (text.size() < kDigits) return -1;
-  int n = 0;
-  for (const char c : text.substr(text.size() - kDigits)) {
-    if (c < '0' || c > '9') return -1;
-    n = n * 10 + (c - '0');
-  }
-  text.remove_suffix(kDigits);
-  return n;
 }
 
 class SplitFile final : public KeysOf {
@@ -79,37 +63,16 @@ Result<void> check_part(const gguf::File& part, const std::string& path, int num
 
 }  // namespace
 
-std::string PartName::of(int n) const {
-  char numbers[32];
-  std::snprintf(numbers, sizeof numbers, "-%05d-of-%05d", n, count);
-  return stem + numbers + std::string(kEnding);
-}
-
-std::optional<PartName> part_name(const std::string& path) {
-  std::string_view left = path;
-  if (!left.ends_with(kEnding)) return std::nullopt;
-  left.remove_suffix(kEnding.size());
-  PartName out;
-  out.count = take_number(left);
-  constexpr std::string_view kOf = "-of-";
-  if (out.count < 1 || !left.ends_with(kOf)) return std::nullopt;
-  left.remove_suffix(kOf.size());
-  out.number = take_number(left);
-  if (out.number < 1 || out.number > out.count || !left.ends_with('-')) return std::nullopt;
-  left.remove_suffix(1);
-  out.stem = std::string(left);
-  return out;
-}
-
 Result<std::shared_ptr<const gguf::File>> open_parts(const std::string& path,
                                                      std::shared_ptr<const gguf::File> first) {
   const auto count = first->get_u64("split.count").value_or(0);
-  const auto name = part_name(path);
+  const auto name = gguf::part_name(path);
   if (!name || static_cast<std::uint64_t>(name->count) != count) {
-    return invalid(path, "it is one of " + std::to_string(count) +
-                             " parts, expected a name that ends in -00001-of-" +
-                             PartName{"", 1, static_cast<int>(count % 100'000)}.of(1).substr(10) +
-                             ", with the others beside it");
+    return invalid(path,
+                   "it is one of " + std::to_string(count) +
+                       " parts, expected a name that ends in -00001-of-" +
+                       gguf::PartName{"", 1, static_cast<int>(count % 100'000)}.of(1).substr(10) +
+                       ", with the others beside it");
   }
   if (name->number != 1) {
     return invalid(path, "it is part " + std::to_string(name->number) + " of " +

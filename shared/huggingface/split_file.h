@@ -4,25 +4,12 @@
 // split.tensors.count describe the parts.
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "shared/base/result.h"
 #include "shared/gguf/gguf.h"
 
 namespace holdfast::huggingface {
-
-/// The name of a part: "…-00002-of-00003.gguf" is number 2 of 3.
-struct PartName {
-  std::string stem;  // the text before "-00002-of-…"
-  int number = 0;
-  int count = 0;
-  /// Returns the path of another part.
-  std::string of(int n) const;
-};
-/// Returns nullopt for any other name.
-std::optional<PartName> part_name(const std::string& path);
 
 /// Opens the parts that belong to `first`, opened from `path`, as one file without keys of the
 /// split. kFileInvalid: not the first part, another name than gguf-split gives, parts of different

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 #include <optional>
+
+#include "shared/base/ascii.h"
+#include "shared/gguf/part_name.h"
 
 namespace holdfast::pull {
 namespace {
@@ -27,12 +29,6 @@ constexpr std::array<std::string_view, 12> kFolderFiles = {"config.json",
                                                            "chat_template.json"};
 constexpr std::size_t kNamesInError = 12;
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
-}
-
 /// A GGUF file's path, cut into what it says.
 struct GgufName {
   std::string stem;  // in lower case, without folder, part and ending
@@ -40,32 +36,20 @@ struct GgufName {
   int part = 1, parts = 1;
 };
 
-/// Takes "-00001-of-00003" from the end of a stem.
-void take_part(GgufName& name) {
-  constexpr std::size_t kLength = std::string_view("-00001-of-00003").size();
-  std::string& stem = name.stem;
-  if (stem.size() <= kLength) return;
-  const std::string end = stem.substr(stem.size() - kLength);
-  const auto digits = [&](std::size_t at) {
-    return std::all_of(end.begin() + at, end.begin() + at + 5,
-                       [](unsigned char c) { return std::isdigit(c) != 0; });
-  };
-  if (end[0] != '-' || end.substr(6, 4) != "-of-" || !digits(1) || !digits(10)) return;
-  name.part = std::stoi(end.substr(1, 5));
-  name.parts = std::stoi(end.substr(10, 5));
-  stem.resize(stem.size() - kLength);
-}
-
 std::optional<GgufName> gguf_name(const std::string& path) {
-  const std::string text = lower(path);
+  const std::string text = lower_ascii(path);
   if (!text.ends_with(".gguf")) return std::nullopt;
   GgufName name;
-  const std::size_t slash = text.rfind('/');
-  name.folder = slash == std::string::npos ? "" : text.substr(0, slash);
-  name.stem = text.substr(slash == std::string::npos ? 0 : slash + 1);
-  name.stem.resize(name.stem.size() - 5);
-  take_part(name);
-  // Towers of pictures and parts of drafts are no models of their own.
+  std::string whole = text.substr(0, text.size() - std::string_view(".gguf").size());
+  if (const auto part = gguf::part_name(text)) {
+    whole = part->stem;
+    name.part = part->number;
+    name.parts = part->count;
+  }
+  const std::size_t slash = whole.rfind('/');
+  name.folder = slash == std::string::npos ? "" : whole.substr(0, slash);
+  name.stem = whole.substr(slash == std::string::npos ? 0 : slash + 1);
+  // Towers of pictures are no models of their own.
   if (name.stem.find("mmproj") != std::string::npos) return std::nullopt;
   return name;
 }
@@ -146,7 +130,7 @@ Result<HubChoice> choose_file(const std::vector<HubFile>& all, const std::string
   const auto groups = groups_of(all);
   for (const auto& [key, group] : groups) {
     for (const auto& [name, file] : group) {
-      if (lower(file.path) == path) return whole_group(group);
+      if (lower_ascii(file.path) == path) return whole_group(group);
     }
   }
   return Error{Errc::kNotFound,
@@ -174,7 +158,7 @@ Result<HubChoice> choose_folder(const std::vector<HubFile>& all) {
 }  // namespace
 
 Result<HubChoice> choose_files(const std::vector<HubFile>& all, std::string_view variant) {
-  const std::string name = lower(variant);
+  const std::string name = lower_ascii(variant);
   if (name.ends_with(".gguf")) return choose_file(all, name);
   const auto groups = groups_of(all);
   if (!groups.empty()) return choose_gguf(groups, name);

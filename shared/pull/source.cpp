@@ -1,9 +1,10 @@
 #include "shared/pull/source.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
-#include <optional>
+
+#include "shared/base/ascii.h"
+#include "shared/base/url.h"
 
 namespace holdfast::pull {
 namespace {
@@ -22,12 +23,6 @@ Error bad(std::string_view text, const std::string& why) {
                                  (whole ? "" : std::string("; ") + kForms)};
 }
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(), [](unsigned char c) { return std::tolower(c); });
-  return out;
-}
-
 bool is_plain(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-' ||
          c == '+';
@@ -35,12 +30,6 @@ bool is_plain(char c) {
 
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name != "." && name != ".." && std::ranges::all_of(name, is_plain);
-}
-
-bool is_hex(std::string_view text, std::size_t digits) {
-  return text.size() == digits && std::ranges::all_of(text, [](unsigned char c) {
-           return std::isdigit(c) != 0 || (c >= 'a' && c <= 'f');
-         });
 }
 
 /// Takes what precedes the first of `marks` from the front of `text`, with the mark.
@@ -61,19 +50,6 @@ std::string_view take_after(std::string_view& text, char mark) {
   return taken;
 }
 
-std::string_view host_of(std::string_view url) {
-  const std::size_t scheme = url.find("://");
-  if (scheme != std::string_view::npos) url.remove_prefix(scheme + 3);
-  url = url.substr(0, url.find_first_of("/?#"));
-  if (url.starts_with('[')) return url.substr(1, url.find(']') - 1);
-  return url.substr(0, url.find(':'));
-}
-
-bool is_loopback_host(std::string_view host) {
-  const bool numeric = host.find_first_not_of("0123456789.") == std::string_view::npos;
-  return host == "localhost" || host == "::1" || (numeric && host.starts_with("127."));
-}
-
 /// Returns what is wrong with a host and its port, or nothing.
 std::string wrong_host(std::string_view host) {
   if (host.empty()) return "the host is missing";
@@ -88,8 +64,7 @@ std::string wrong_host(std::string_view host) {
 
 /// Returns the base URL of a host: https, and http for this machine.
 std::string base_of(std::string_view host) {
-  const bool local = is_loopback_host(host_of(host));
-  return (local ? "http://" : "https://") + std::string(host);
+  return (is_loopback_url(host) ? "http://" : "https://") + std::string(host);
 }
 
 /// Removes a scheme or a host by which the hub is known; false if the text begins otherwise.
@@ -133,10 +108,10 @@ Result<Source> parse_hub(std::string_view whole, std::string_view rest, std::str
 Result<std::string> take_hash(std::string_view whole, std::string_view& url) {
   const std::size_t at = url.find('#');
   if (at == std::string_view::npos) return std::string();
-  const std::string hash = lower(url.substr(at + 1));
+  const std::string hash = lower_ascii(url.substr(at + 1));
   url = url.substr(0, at);
   constexpr std::string_view kName = "sha256=";
-  if (!hash.starts_with(kName) || !is_hex(std::string_view(hash).substr(kName.size()), 64)) {
+  if (!hash.starts_with(kName) || !is_lower_hex(std::string_view(hash).substr(kName.size()), 64)) {
     return bad(whole, "after # expected sha256= and 64 hexadecimal digits");
   }
   return hash.substr(kName.size());
@@ -153,7 +128,7 @@ Result<Source> parse_file(std::string_view whole) {
   const std::string_view host = url.substr(slashes, url.find_first_of("/?", slashes) - slashes);
   if (const std::string wrong = wrong_host(host); !wrong.empty()) return bad(whole, wrong);
   const std::string_view path = url.substr(0, url.find('?'));
-  if (!lower(path).ends_with(".gguf")) {
+  if (!lower_ascii(path).ends_with(".gguf")) {
     return bad(whole,
                "expected a path that ends in .gguf; a folder of Hugging Face is "
                "hf.co/ORG/REPO");
@@ -170,7 +145,7 @@ Result<Source> good_registry(std::string_view whole, Source source) {
   if (!is_plain_path(source.repository)) return bad(whole, "the repository has an odd character");
   const std::string_view reference = source.reference;
   const bool digest =
-      reference.starts_with("sha256:") && is_hex(reference.substr(7), kSha256Digits);
+      reference.starts_with("sha256:") && is_lower_hex(reference.substr(7), kSha256Digits);
   if (!digest && !is_plain_name(reference)) {
     return bad(whole, "the tag has an odd character; a digest is sha256: and 64 digits");
   }
@@ -229,7 +204,7 @@ std::string without_format(std::string name) {
 }
 
 std::string last_part(std::string_view path) {
-  return lower(path.substr(path.rfind('/') + 1));
+  return lower_ascii(path.substr(path.rfind('/') + 1));
 }
 
 std::string without_gguf(std::string name) {
@@ -274,7 +249,7 @@ std::string default_name(const Source& source) {
   switch (source.kind) {
     case SourceKind::kHub: {
       const std::string variant = without_gguf(last_part(source.variant));
-      if (lower(source.variant).ends_with(".gguf")) return variant;
+      if (lower_ascii(source.variant).ends_with(".gguf")) return variant;
       return without_format(last) + (variant.empty() ? "" : "-" + variant);
     }
     case SourceKind::kFile:
@@ -283,13 +258,9 @@ std::string default_name(const Source& source) {
     case SourceKind::kOci:
       return source.reference == "latest" || source.reference.starts_with("sha256:")
                  ? last
-                 : last + ":" + lower(source.reference);
+                 : last + ":" + lower_ascii(source.reference);
   }
   CHECK(false);
-}
-
-bool is_loopback_url(std::string_view url) {
-  return is_loopback_host(host_of(url));
 }
 
 bool is_plain_path(std::string_view path) {

@@ -43,9 +43,6 @@ std::string to_text(const Source& source);
 /// Returns the name that a model gets from its source: "smollm2-135m-q8_0", "llama3.2:1b".
 std::string default_name(const Source& source);
 
-/// Returns true if the URL's host is this machine: localhost, 127.0.0.0/8 or ::1.
-bool is_loopback_url(std::string_view url);
-
 /// Returns true for a relative path of plain names: no "..", no empty part, no odd character. Such
 /// a path stays below the folder to which it is appended.
 bool is_plain_path(std::string_view path);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "shared/base/url.h"
+
 namespace holdfast::test::source_test {
 namespace {
 
@@ -81,6 +83,18 @@ TEST(Source, PlainPath_OfOddParts_IsRefused) {
        {"", "/a", "a/", "a//b", "../a", "a/../b", "a/./b", "a\\b", "a b", "a\n"}) {
     EXPECT_FALSE(pull::is_plain_path(path)) << path;
   }
+}
+
+TEST(Url, Host_OfAnyForm_IsTakenAndJudged) {
+  EXPECT_EQ(url_host("https://h.example:8443/p?q#f"), "h.example");
+  EXPECT_EQ(url_host("http://[::1]:9/x"), "::1");
+  EXPECT_EQ(url_host("127.0.0.1:5000"), "127.0.0.1");
+  for (const char* local :
+       {"http://127.0.0.1:1", "https://[::1]:1/x", "http://localhost", "127.9.9.9"})
+    EXPECT_TRUE(is_loopback_url(local)) << local;
+  for (const char* other :
+       {"http://example.com", "http://127.example.com", "http://localhost.x", "http://10.0.0.127"})
+    EXPECT_FALSE(is_loopback_url(other)) << other;
 }
 
 }  // namespace

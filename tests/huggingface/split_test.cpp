@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "ops/model_tools/synth.h"
+#include "shared/gguf/part_name.h"
 #include "shared/gguf/writer.h"
 #include "shared/huggingface/split_file.h"
 #include "shared/huggingface/stamp.h"
@@ -131,7 +132,7 @@ TEST_F(Split, SplitModel_WhenPartsDisagree_IsRefusedByName) {
 }
 
 TEST(PartName, PartName_WithGgufSplitNames_IsParsed) {
-  const auto name = part_name("/a/b-c-00002-of-00031.gguf");
+  const auto name = gguf::part_name("/a/b-c-00002-of-00031.gguf");
   ASSERT_TRUE(name.has_value());
   EXPECT_EQ(name->stem, "/a/b-c");
   EXPECT_EQ(name->number, 2);
@@ -141,7 +142,7 @@ TEST(PartName, PartName_WithGgufSplitNames_IsParsed) {
        {"m.gguf", "m-00001-of-00002", "m-0001-of-00002.gguf", "m-00003-of-00002.gguf",
         "m-00000-of-00002.gguf", "m00001-of-00002.gguf", "m-00001of00002.gguf",
         "00001-of-00002.gguf", "m-0000a-of-00002.gguf", "-of-00002.gguf", ".gguf", ""}) {
-    EXPECT_FALSE(part_name(other).has_value()) << other;
+    EXPECT_FALSE(gguf::part_name(other).has_value()) << other;
   }
 }
 

@@ -190,6 +190,9 @@ std::string ModelHub::answer_to(const Request& request, std::string* body, bool*
       if (path == registry + "blobs/sha256:" + sha256_text(bytes)) return file(bytes);
     }
   }
+  if (path == "/token" && faults_.token_for_tokens) {
+    return status(401, "WWW-Authenticate: Bearer realm=\"" + url() + "/token\"\r\n");
+  }
   if (path == "/token") {
     *body = R"({"token":"registry-token"})";
     return head_of(200, "Content-Type: application/json\r\n", body->size());

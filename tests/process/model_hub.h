@@ -16,16 +16,17 @@ namespace holdfast::process {
 
 /// Faults of the server, from now on.
 struct HubFaults {
-  std::int64_t drop_after = 0;  // bytes of a body after which a connection is cut; 0: none
-  std::int64_t bytes_s = 0;     // bandwidth of a connection; 0: no bound
-  int status = 0;               // answer to everything; 0: as it should be
-  bool no_ranges = false;       // answers ranges with the whole
-  bool other_bytes = false;     // sends other bytes than those of the hash
-  bool more_bytes = false;      // sends more than it tells in the list
-  bool wrong_range = false;     // sends another range than was asked for
-  bool bad_names = false;       // lists a file outside of the folder
-  bool no_hash = false;         // lists files without hashes
-  bool wants_token = false;     // the hub answers 401 without "hub-token"
+  std::int64_t drop_after = 0;    // bytes of a body after which a connection is cut; 0: none
+  std::int64_t bytes_s = 0;       // bandwidth of a connection; 0: no bound
+  int status = 0;                 // answer to everything; 0: as it should be
+  bool no_ranges = false;         // answers ranges with the whole
+  bool other_bytes = false;       // sends other bytes than those of the hash
+  bool more_bytes = false;        // sends more than it tells in the list
+  bool wrong_range = false;       // sends another range than was asked for
+  bool bad_names = false;         // lists a file outside of the folder
+  bool no_hash = false;           // lists files without hashes
+  bool token_for_tokens = false;  // the registry's server of tokens wants a token itself
+  bool wants_token = false;       // the hub answers 401 without "hub-token"
 };
 
 /// The server. Thread-safe.

@@ -209,6 +209,10 @@ TEST_F(Pull, Hub_ThatLies_IsRefusedAndLeavesNothing) {
   refused({.status = 404}, "not_found");
   refused({.status = 403}, "unauthorized");
   refused({.wants_token = true}, "unauthorized");
+  hub_.set_faults({.token_for_tokens = true});
+  EXPECT_NE(server_.cli({"pull", "oci://" + hub_.host() + "/" + kRepository, "--as", "lie"}).code,
+            0);
+  EXPECT_EQ(pull("lie").value("error_code", ""), "unauthorized") << "and not asked without end";
   // Bytes that a crafted header has are read by the header reader alone, and refused by it.
   hub_.set_faults({});
   hub_.put(kRepository, kHubFile, "GGUF" + std::string(4'000, '\xff'));

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ops/serve/state_dir.h"
+#include "shared/base/url.h"
 
 namespace holdfast::cli::supervisor_test {
 namespace {
