@@ -1,7 +1,6 @@
 #include "control/fetch/pull_work.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include "control/fetch/download.h"
 #include "control/fetch/listing.h"
@@ -13,7 +12,6 @@
 namespace holdfast::fetch {
 namespace {
 
-namespace fs = std::filesystem;
 using pull::PullState;
 
 constexpr std::int64_t kTriesMax = 10;  // in a row without a byte: about four minutes
@@ -47,7 +45,9 @@ class PullWork {
   void end(const Error& error);
   void settle(PullState state);
   void clean_up();
-  fs::path folder() const;
+  std::string path_of(const pull::PullFile& file) const {
+    return row_.job.folder + "/" + file.path;
+  }
 
   PullRow row_;
   PullRows& rows_;
@@ -63,20 +63,6 @@ std::int64_t monotonic_ms() {
   return system_clock().monotonic_us() / 1000;
 }
 
-/// The folder of the pull's files: that of the model's path, or the path itself.
-fs::path PullWork::folder() const {
-  const fs::path path = row_.job.path;
-  const bool is_file = std::ranges::any_of(
-      row_.job.files, [&](const auto& file) { return path.string().ends_with("/" + file.path); });
-  if (!is_file) return path;
-  fs::path above = path;
-  const auto file = std::ranges::find_if(
-      row_.job.files, [&](const auto& f) { return path.string().ends_with("/" + f.path); });
-  const fs::path inner(file->path);
-  for (auto part = inner.begin(); part != inner.end(); ++part) above = above.parent_path();
-  return above;
-}
-
 /// Writes the row in a new state. An error: work must not go on.
 Result<void> PullWork::enter(PullState state) {
   row_.job.state = state;
@@ -90,9 +76,8 @@ Result<void> PullWork::resolve(Session& session) {
   HOLDFAST_TRY(const pull::Source source, pull::parse_source(row_.job.source, row_.job.hub));
   HOLDFAST_CHECKED(enter(PullState::kResolving));
   HOLDFAST_TRY(Listing listing, list_files(source, session));
-  fs::path path = fs::path(options_.models_dir) / listing.folder;
-  if (!listing.model.empty()) path /= listing.model;
-  row_.job.path = path.string();
+  row_.job.folder = options_.models_dir + "/" + listing.folder;
+  row_.job.path = row_.job.folder + (listing.model.empty() ? "" : "/" + listing.model);
   row_.job.files = std::move(listing.files);
   row_.job.note = listing.note;
   row_.job.bytes = row_.job.done_bytes = 0;
@@ -126,8 +111,7 @@ Result<void> PullWork::download_file(Session& session, pull::PullFile& file) {
     before += std::max<std::int64_t>(other.bytes, 0);
   }
   const bool same_boot = row_.job.boot == options_.boot_id || row_.job.boot.empty();
-  Download download(session, file, (folder() / file.path).string(),
-                    same_boot ? -1 : row_.job.synced_bytes);
+  Download download(session, file, path_of(file), same_boot ? -1 : row_.job.synced_bytes);
   fetched_before_ = row_.job.fetched_bytes;
   DownloadHooks hooks;
   hooks.on_progress = [&] {
@@ -173,8 +157,7 @@ Result<void> PullWork::work() {
 
 /// Deletes what a cancelled pull left that is no model.
 void PullWork::clean_up() {
-  if (row_.job.path.empty()) return;
-  for (const auto& file : row_.job.files) delete_part((folder() / file.path).string());
+  for (const auto& file : row_.job.files) delete_part(path_of(file));
 }
 
 /// Writes the last state of this try, against all odds but a cancellation.

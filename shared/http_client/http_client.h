@@ -23,7 +23,7 @@ struct Head {
   std::string header(const std::string& name) const;
 };
 
-/// A request, and what becomes of its answer.
+/// A request, with the functions that get its answer.
 struct Request {
   std::string method = "GET";
   std::string url;
@@ -46,7 +46,7 @@ struct Request {
   std::function<bool()> stopping;
 };
 
-/// What kept an answer from being read to its end.
+/// The reason why an answer was not read to its end.
 enum class Trouble : std::uint8_t {
   kEnded,         // by a function of the request
   kNoConnection,  // nothing was sent

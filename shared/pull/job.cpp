@@ -21,9 +21,9 @@ struct TextMember {
   std::string PullJob::*member;
 };
 constexpr TextMember kTexts[] = {
-    {"source", &PullJob::source}, {"name", &PullJob::name}, {"hub", &PullJob::hub},
-    {"path", &PullJob::path},     {"boot", &PullJob::boot}, {"error_code", &PullJob::error_code},
-    {"error", &PullJob::error},   {"note", &PullJob::note},
+    {"source", &PullJob::source},         {"name", &PullJob::name},   {"hub", &PullJob::hub},
+    {"folder", &PullJob::folder},         {"path", &PullJob::path},   {"boot", &PullJob::boot},
+    {"error_code", &PullJob::error_code}, {"error", &PullJob::error}, {"note", &PullJob::note},
 };
 
 struct NumberMember {
@@ -92,7 +92,7 @@ std::string to_json_text(const PullJob& job) {
 
 std::string public_json_text(const PullJob& job) {
   ordered_json j = job_json(job, false);
-  for (const char* inner : {"boot", "synced_bytes"}) j.erase(inner);
+  for (const char* inner : {"boot", "folder", "synced_bytes"}) j.erase(inner);
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 

@@ -34,7 +34,7 @@ bool is_ended(PullState state);
 
 /// One file of a pull.
 struct PullFile {
-  std::string path;         // relative to the model's folder
+  std::string path;         // relative to the pull's folder
   std::string url;          // where it is read from
   std::int64_t bytes = -1;  // -1: the server did not say
   std::string sha256;       // 64 digits; empty: none is known
@@ -53,7 +53,8 @@ struct PullJob {
 
   PullState state = PullState::kQueued;
   std::vector<PullFile> files;     // empty until the source was asked
-  std::string path;                // of the model on the disk, once it is known
+  std::string folder;              // of the files on the disk, once it is known
+  std::string path;                // of the model: one of the files, or the folder
   std::int64_t bytes = 0;          // of all files
   std::int64_t done_bytes = 0;     // on the disk
   std::int64_t synced_bytes = 0;   // of the current file, safe against a power failure
