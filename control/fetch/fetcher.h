@@ -19,6 +19,7 @@ namespace holdfast::fetch {
 struct FetcherOptions {
   std::string endpoint;    // of the daemon's socket
   std::string models_dir;  // absolute, exists
+  std::string run_dir;     // where the daemon says where models may lie
   int pulls = 2;           // at once
   int look_ms = 500;
 };

@@ -51,10 +51,11 @@ int serve(const std::string& state) {
     return 1;
   }
   const std::string run = state + "/run";
-  holdfast::sandbox::confine_and_report(holdfast::sandbox::fetcher_policy(models), run);
+  holdfast::sandbox::confine_and_report(holdfast::sandbox::fetcher_policy(models, run), run);
   holdfast::fetch::FetcherOptions options;
   options.endpoint = "ipc://" + run + "/gateway.sock";
   options.models_dir = models;
+  options.run_dir = run;
   holdfast::fetch::Fetcher fetcher(std::move(options));
   running_fetcher = &fetcher;
   std::signal(SIGTERM, on_stop_signal);

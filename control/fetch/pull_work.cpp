@@ -7,6 +7,7 @@
 #include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
+#include "shared/base/roots.h"
 #include "shared/pull/source.h"
 
 namespace holdfast::fetch {
@@ -74,6 +75,9 @@ Result<void> PullWork::enter(PullState state) {
 
 Result<void> PullWork::resolve(Session& session) {
   HOLDFAST_TRY(const pull::Source source, pull::parse_source(row_.job.source, row_.job.hub));
+  // A file that the daemon would not take is not downloaded.
+  const auto roots = read_roots(options_.run_dir);
+  if (roots) HOLDFAST_CHECKED(allowed_by_roots(options_.models_dir + "/model", *roots));
   HOLDFAST_CHECKED(enter(PullState::kResolving));
   HOLDFAST_TRY(Listing listing, list_files(source, session));
   row_.job.folder = options_.models_dir + "/" + listing.folder;

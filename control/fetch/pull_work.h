@@ -11,6 +11,7 @@ namespace holdfast::fetch {
 /// Where models go, and when work ends early.
 struct PullWorkOptions {
   std::string models_dir;  // absolute
+  std::string run_dir;     // where the daemon says where models may lie
   std::string boot_id;     // of this machine's start
   std::function<bool()> stopping;
 };

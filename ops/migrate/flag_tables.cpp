@@ -15,7 +15,7 @@ constexpr std::string_view kMapped = "files are always mapped";
 constexpr std::string_view kBatching = "requests are always batched continuously";
 constexpr std::string_view kKey = "a key is made here and printed once: clients send the new one";
 constexpr std::string_view kDownload =
-    "nothing is downloaded at a start: fetch the file first, then --model NAME=FILE";
+    "nothing is downloaded at a start: `holdfast pull` fetches a model before";
 constexpr std::string_view kPictures = "models here read text alone";
 constexpr std::string_view kRope = "positions are stretched as the model's file says";
 constexpr std::string_view kDrafts =

@@ -123,7 +123,7 @@ Policy device_worker_policy(const std::string& roots, const std::string& run_dir
   return policy;
 }
 
-Policy fetcher_policy(const std::string& models) {
+Policy fetcher_policy(const std::string& models, const std::string& run_dir) {
   Policy policy;
   policy.profile = Profile::kFetcher;
   policy.files.read = {"/etc",  "/usr/share", "/usr/lib/ssl", "/run/systemd/resolve",
@@ -131,6 +131,7 @@ Policy fetcher_policy(const std::string& models) {
   if (const char* authorities = std::getenv("SSL_CERT_FILE")) {
     policy.files.read.push_back(folder_of(authorities));
   }
+  policy.files.read.push_back(run_dir);
   policy.files.write = {models};
   policy.net.connect_tcp = true;
   return policy;

@@ -34,9 +34,9 @@ Policy worker_policy(const std::string& roots, const std::string& run_dir);
 Policy device_worker_policy(const std::string& roots, const std::string& run_dir,
                             const std::string& cache_dir);
 
-/// Returns the fetcher's policy. It reads the files for name lookups and certificate checks, writes
-/// below `models` alone and connects anywhere.
-Policy fetcher_policy(const std::string& models);
+/// Returns the fetcher's policy. It reads the files for name lookups and certificate checks and
+/// `run_dir` (where models may lie), writes below `models` alone and connects anywhere.
+Policy fetcher_policy(const std::string& models, const std::string& run_dir);
 
 /// Returns the daemon's policy. It reads and writes anywhere that its user may, as operators choose
 /// where backups go; executes nothing, reaches no device and no port.

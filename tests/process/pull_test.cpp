@@ -221,6 +221,14 @@ TEST_F(Pull, Hub_ThatLies_IsRefusedAndLeavesNothing) {
   EXPECT_EQ(server_.cli({"models", "show", "lie"}).code, 3);
 }
 
+TEST_F(Pull, Folder_OutsideOfTheModelsRoots_IsRefusedBeforeAByte) {
+  ASSERT_TRUE(server_.start({"--http", "none", "--config", "models.roots=/nowhere"}))
+      << server_.errors();
+  EXPECT_NE(server_.cli({"pull", hub_source(), "--as", "m"}).code, 0);
+  EXPECT_EQ(pull("m").value("error_code", ""), "unauthorized") << pull("m").dump(1);
+  EXPECT_EQ(hub_.requests(), 0);
+}
+
 TEST_F(Pull, Token_OfTheEnvironment_GoesToTheHubAlone) {
   setenv("HF_TOKEN", "hub-token", 1);
   const bool up = start();
