@@ -55,6 +55,7 @@ enum class Trouble : std::uint8_t {
   kTimeout,
   kBroken,  // it broke off: the request may have been read
 };
+/// An exchange that failed.
 struct Failure {
   Trouble trouble = Trouble::kBroken;
   std::string reason;  // libcurl's words
