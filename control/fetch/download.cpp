@@ -227,7 +227,7 @@ Result<void> Download::receive() {
   if (request.from > 0 && !file_.etag.empty()) request.headers.push_back("If-Range: " + file_.etag);
   request.on_head = [this](const http::Head& head) { return accept_head(head); };
   request.on_bytes = [this](std::string_view bytes) { return take_bytes(bytes); };
-  const auto head = session_.get(std::move(request));
+  const auto head = session_.get(request);
   if (stopped_) return stop_;
   if (!head) return head.error();
   if (progress_.on_disk == file_.bytes) return {};

@@ -106,7 +106,8 @@ Session::Options options_of_environment(const std::string& hub) {
   return options;
 }
 
-Result<http::Head> Session::send(http::Request request) {
+Result<http::Head> Session::send(const http::Request& original) {
+  http::Request request = original;
   const bool of_hub = is_below(request.url, options_.token_base);
   const bool of_registry = is_below(request.url, registry_base_);
   const std::string& token = of_registry ? registry_token_ : options_.token;
@@ -116,8 +117,8 @@ Result<http::Head> Session::send(http::Request request) {
   request.rate_bytes_s = options_.rate_bytes_s;
   request.stopping = options_.stopping;
   int status = 0;
-  const auto on_head = std::move(request.on_head);
-  const auto on_bytes = std::move(request.on_bytes);
+  const auto& on_head = original.on_head;
+  const auto& on_bytes = original.on_bytes;
   request.on_head = [&](const http::Head& head) {
     status = head.status;
     const bool success = status == kOk || status == kPartial;
@@ -168,7 +169,7 @@ Result<void> Session::fetch_token(const std::string& challenge, const std::strin
   return Error{Errc::kUnauthorized, "GET " + realm + ": the answer has no token"};
 }
 
-Result<http::Head> Session::get(http::Request request) {
+Result<http::Head> Session::get(const http::Request& request) {
   if (options_.offline) {
     return Error{Errc::kUnsupported,
                  "HF_HUB_OFFLINE is set where `holdfast serve` runs: nothing is downloaded"};
@@ -192,7 +193,7 @@ Result<std::string> Session::read(http::Request request, std::size_t bytes_max, 
     if (!too_long) body += part;
     return !too_long;
   };
-  const auto head = (this->*getter)(std::move(request));
+  const auto head = (this->*getter)(request);
   if (too_long) {
     return Error{Errc::kInvalidRequest, "GET " + http::without_query(url) +
                                             ": the answer has more than " +

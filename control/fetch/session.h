@@ -27,14 +27,14 @@ class Session {
   /// Sends a GET whose body is read by its functions where the status is 200 or 206. Another status
   /// is an error: kUnauthorized, kNotFound, kRateLimited and kUnreachable (5xx: worth another try),
   /// kInvalidRequest. With `from`, 416 is kConflict: the server has no such byte.
-  Result<http::Head> get(http::Request request);
+  Result<http::Head> get(const http::Request& request);
   /// Returns the body of a short answer, of at most `bytes_max` bytes; kInvalidRequest beyond.
   Result<std::string> document(const std::string& url, const std::string& accept,
                                std::size_t bytes_max);
 
  private:
-  using Getter = Result<http::Head> (Session::*)(http::Request request);
-  Result<http::Head> send(http::Request request);
+  using Getter = Result<http::Head> (Session::*)(const http::Request&);
+  Result<http::Head> send(const http::Request& original);
   Result<std::string> read(http::Request request, std::size_t bytes_max, Getter getter);
   Result<void> fetch_token(const std::string& challenge, const std::string& url);
 

@@ -225,7 +225,9 @@ void list_lmstudio(std::vector<StoredModel>& models) {
   for (const std::string& folder : lmstudio_folders()) {
     for (const std::string& publisher : names_in(folder)) {
       for (const std::string& model : names_in(fs::path(folder) / publisher)) {
-        add(models, std::string(kLmStudio) + publisher + "/" + model);
+        std::string source(kLmStudio);
+        source.append(publisher).append("/").append(model);
+        add(models, source);
       }
     }
   }

@@ -248,7 +248,7 @@ std::string default_name(const Source& source) {
   const std::string last = last_part(source.repository);
   switch (source.kind) {
     case SourceKind::kHub: {
-      const std::string variant = without_gguf(last_part(source.variant));
+      std::string variant = without_gguf(last_part(source.variant));
       if (lower_ascii(source.variant).ends_with(".gguf")) return variant;
       return without_format(last) + (variant.empty() ? "" : "-" + variant);
     }

@@ -193,8 +193,10 @@ int Faults::fired(std::string_view point) const {
 void Faults::stop_orderly(const std::string& role) const {
   const pid_t pid = server_.pid_of(role);
   const std::string mark = "\"pid\":" + std::to_string(pid) + ",";
-  (void)wait_for([&] { return operate("status", "{}").find(mark) != std::string::npos; },
-                 kPatienceMs);
+  // The status has the pids of all children from their first moment: a worker is there once it is
+  // in the list of workers, the daemon once it answers.
+  const char* verb = begins(role, "worker") ? "workers.list" : "status";
+  (void)wait_for([&] { return operate(verb, "{}").find(mark) != std::string::npos; }, kPatienceMs);
   kill(pid, SIGTERM);
 }
 
