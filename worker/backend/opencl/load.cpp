@@ -91,38 +91,40 @@ void Loader::reserve_scratch(Buffer& buffer, std::int64_t words, const char* wha
 void Loader::measure_scratch() {
   const backend::Limits& l = options_.limits;
   const std::int64_t batch = l.batch_tokens, logit_rows = std::max(l.logit_rows, 1);
-  const std::int64_t width = round_up(shape_.width, cpu::kSpan);
-  Scratch& s = to_.scratch_;
-  to_.head_pad_ = static_cast<std::int32_t>(round_up(shape_.head_dim, kLanes));
-  to_.pairs_ = static_cast<std::int32_t>(shape_.rope_dims / 2);
+  const std::int64_t width = round_up(model_.shape.width, cpu::kSpan);
+  Scratch& s = model_.scratch;
+  model_.head_pad = static_cast<std::int32_t>(round_up(model_.shape.head_dim, kLanes));
+  model_.pairs = static_cast<std::int32_t>(model_.shape.rope_dims / 2);
   reserve_scratch_rows(s.x, batch, width, "rows of x");
   reserve_scratch_rows(s.h, std::max(batch, logit_rows), width, "rows of h");
-  reserve_scratch_rows(s.squares, batch, round_up((shape_.width + kLanes - 1) / kLanes, kLanes),
+  reserve_scratch_rows(s.squares, batch,
+                       round_up((model_.shape.width + kLanes - 1) / kLanes, kLanes),
                        "sums of squares");
-  reserve_scratch_rows(s.qkv, batch, (shape_.heads + 2 * shape_.kv_heads) * to_.head_pad_,
+  reserve_scratch_rows(s.qkv, batch,
+                       (model_.shape.heads + 2 * model_.shape.kv_heads) * model_.head_pad,
                        "rows of q, k, v");
-  reserve_scratch_rows(s.a, batch, round_up(to_.all_heads_ * shape_.head_dim, cpu::kSpan),
+  reserve_scratch_rows(s.a, batch, round_up(model_.all_heads * model_.shape.head_dim, cpu::kSpan),
                        "rows of attention");
-  const std::int64_t ff = std::max<std::int64_t>(plan::dense_ff(shape_), 1);
+  const std::int64_t ff = std::max<std::int64_t>(plan::dense_ff(model_.shape), 1);
   reserve_scratch_rows(s.f, batch, round_up(ff, cpu::kSpan), "rows of the feed-forward");
-  if (shape_.dense_layers > 0 && shape_.shared_ff > 0) {
-    reserve_scratch_rows(s.s, batch, round_up(shape_.shared_ff, cpu::kSpan),
+  if (model_.shape.dense_layers > 0 && model_.shape.shared_ff > 0) {
+    reserve_scratch_rows(s.s, batch, round_up(model_.shape.shared_ff, cpu::kSpan),
                          "rows of the shared expert");
   }
-  if (shape_.causal && to_.ends_) {
+  if (model_.shape.causal && model_.ends) {
     reserve_scratch_rows(s.logit_inputs, logit_rows, width, "rows that want logits");
-    reserve_scratch_rows(s.logits, logit_rows, to_.vocab_, "rows of logits");
+    reserve_scratch_rows(s.logits, logit_rows, model_.vocab, "rows of logits");
     reserve_scratch(s.best, logit_rows * (1 + 2 * kBestParts), "greatest logits");
     reserve_scratch_rows(s.top, logit_rows, 2 * kTopMost, "greatest logits");
   }
   measure_inputs();
   for (std::size_t i = 0; i < program_.ropes.size(); ++i) {
     const std::int64_t tables = program_.ropes[i].query_steps.empty() ? 2 : 4;
-    reserve_scratch(s.rope_table[i], tables * l.context * to_.pairs_, "rotary tables");
+    reserve_scratch(s.rope_table[i], tables * l.context * model_.pairs, "rotary tables");
   }
   measure_attention_partials();
-  if (shape_.experts > 0) measure_experts(batch, width);
-  if (shape_.attention_step > 0) measure_states();
+  if (model_.shape.experts > 0) measure_experts(batch, width);
+  if (model_.shape.attention_step > 0) measure_states();
 }
 
 /// Results of splits for as many rows as a few sequences decode at once; long contexts have memory
@@ -131,16 +133,17 @@ void Loader::measure_attention_partials() {
   constexpr std::int64_t kRowsMost = 8, kFloatsMost = 2 << 20;
   const std::int64_t sides = (options_.limits.context + kSplitTokens - 1) / kSplitTokens;
   if (sides < 2) return;
-  const std::int64_t row = shape_.heads * sides * (to_.head_pad_ + 2);
+  const std::int64_t row = model_.shape.heads * sides * (model_.head_pad + 2);
   const std::int64_t rows = std::clamp<std::int64_t>(kFloatsMost / row, 1, kRowsMost);
-  reserve_scratch(to_.scratch_.attention_partials, rows * row, "splits of attention");
+  reserve_scratch(model_.scratch.attention_partials, rows * row, "splits of attention");
 }
 
 void Loader::measure_experts(std::int64_t batch, std::int64_t width) {
-  Scratch& s = to_.scratch_;
-  const std::int64_t slots = batch * shape_.experts_used;
-  reserve_scratch_rows(s.scores, batch, round_up(shape_.experts, kLanes), "scores of experts");
-  reserve_scratch_rows(s.e, slots, round_up(shape_.expert_ff, cpu::kSpan), "rows of experts");
+  Scratch& s = model_.scratch;
+  const std::int64_t slots = batch * model_.shape.experts_used;
+  reserve_scratch_rows(s.scores, batch, round_up(model_.shape.experts, kLanes),
+                       "scores of experts");
+  reserve_scratch_rows(s.e, slots, round_up(model_.shape.expert_ff, cpu::kSpan), "rows of experts");
   reserve_scratch_rows(s.d, slots, width, "results of experts");
   reserve_scratch(s.expert, slots, "chosen experts");
   reserve_scratch(s.weight, slots, "weights of experts");
@@ -154,18 +157,19 @@ std::int64_t Loader::table_words() const {
 }
 
 void Loader::measure_kv() {
-  to_.page_bytes_ = static_cast<std::uint64_t>(shape_.kv_heads *
-                                               cpu::head_page_bytes(to_.kv_type_, to_.head_pad_));
-  kv_layers_ = !shape_.causal ? 1
-               : shape_.attention_step > 0
-                   ? static_cast<std::size_t>(plan::attention_layers(shape_))
+  model_.page_bytes = static_cast<std::uint64_t>(
+      model_.shape.kv_heads * cpu::head_page_bytes(model_.kv_type, model_.head_pad));
+  kv_layers_ = !model_.shape.causal ? 1
+               : model_.shape.attention_step > 0
+                   ? static_cast<std::size_t>(plan::attention_layers(model_.shape))
                    : static_cast<std::size_t>(layers_);
-  kv_bytes_ = 2 * kv_layers_ * to_.page_bytes_ * static_cast<std::uint64_t>(options_.limits.pages);
+  kv_bytes_ =
+      2 * kv_layers_ * model_.page_bytes * static_cast<std::uint64_t>(options_.limits.pages);
 }
 
 Result<void> Loader::make_kernels() {
-  KernelSet& k = to_.kernels_;
-  for (const DeviceOp& op : to_.ops_) {
+  KernelSet& k = model_.kernels;
+  for (const DeviceOp& op : model_.ops) {
     for (const Product& p : op.products) HOLDFAST_CHECKED(make_product_kernels(p.matrix.format));
     for (const Product& p : op.others) HOLDFAST_CHECKED(make_product_kernels(p.matrix.format));
     if (op.kind == OpKind::kNormQkv && can_concat(op.products)) {
@@ -177,57 +181,58 @@ Result<void> Loader::make_kernels() {
                                       {"norm_layer", &k.norm_layer}, {"gather", &k.gather},
                                       {"best_parts", &k.best_parts}, {"best", &k.best},
                                       {"rescale", &k.rescale},       {"top_k", &k.top_k}};
-  if (to_.capabilities_.int8_rows) rows.push_back({"int8_rows", &k.int8_rows});
-  HOLDFAST_CHECKED(make("rows", rows_source(to_.capabilities_), rows));
-  HOLDFAST_CHECKED(make("pages", pages_source(to_.kv_type_, to_.capabilities_),
+  if (model_.capabilities.int8_rows) rows.push_back({"int8_rows", &k.int8_rows});
+  HOLDFAST_CHECKED(make("rows", rows_source(model_.capabilities), rows));
+  HOLDFAST_CHECKED(make("pages", pages_source(model_.kv_type, model_.capabilities),
                         {{"finish_head", &k.finish_head},
                          {"attention", &k.attention},
                          {"merge_splits", &k.merge_splits}}));
-  if (shape_.attention_step > 0) {
-    to_.delta_items_ =
-        shape_.state_value <= kDeltaItemsMost / 2 ? kDeltaItemsMost / 2 : kDeltaItemsMost;
-    HOLDFAST_CHECKED(make("delta", delta_source(shape_, to_.delta_items_, to_.capabilities_),
+  if (model_.shape.attention_step > 0) {
+    model_.states.items =
+        model_.shape.state_value <= kDeltaItemsMost / 2 ? kDeltaItemsMost / 2 : kDeltaItemsMost;
+    HOLDFAST_CHECKED(make("delta",
+                          delta_source(model_.shape, model_.states.items, model_.capabilities),
                           {{"delta", &k.delta}, {"gate_heads", &k.gate_heads}}));
   }
-  if (shape_.experts == 0) return {};
-  return make("experts", experts_source(to_.capabilities_),
+  if (model_.shape.experts == 0) return {};
+  return make("experts", experts_source(model_.capabilities),
               {{"choose_experts", &k.choose_experts},
                {"open_gate", &k.open_gate},
                {"add_slots", &k.add_slots}});
 }
 
 Result<void> Loader::make_product_kernels(cpu::Format format) {
-  ProductKernels& k = to_.kernels_.product[static_cast<std::size_t>(format)];
+  ProductKernels& k = model_.kernels.product[static_cast<std::size_t>(format)];
   if (k.embed.get() != nullptr) return {};
   std::vector<RequiredKernel> required = {{"embed", &k.embed}};
-  if (to_.capabilities_.tiles) required.push_back({"tile", &k.tile});
-  const std::span<const int> shared = rows_shared(to_.capabilities_, format, format);
+  if (model_.capabilities.tiles) required.push_back({"tile", &k.tile});
+  const std::span<const int> shared = rows_shared(model_.capabilities, format, format);
   for (std::size_t i = 0; i < shared.size(); ++i) {
     required.push_back({"one_" + std::to_string(shared[i]), &k.one[i]});
     required.push_back({"pair_" + std::to_string(shared[i]), &k.pair[i]});
   }
   return make("product " + std::to_string(static_cast<int>(format)),
-              product_source(format, to_.capabilities_), required);
+              product_source(format, model_.capabilities), required);
 }
 
 /// Kernels of two formats in one launch: queries and keys of one and values of another, as in
 /// Q4_K_M.
 Result<void> Loader::make_concat_kernels(cpu::Format first, cpu::Format second) {
-  const auto [at, fresh] = to_.kernels_.concat.try_emplace({first, second});
+  const auto [at, fresh] = model_.kernels.concat.try_emplace({first, second});
   if (!fresh) return {};
   std::vector<RequiredKernel> required;
-  const std::span<const int> shared = rows_shared(to_.capabilities_, first, second);
+  const std::span<const int> shared = rows_shared(model_.capabilities, first, second);
   for (std::size_t i = 0; i < shared.size(); ++i) {
     required.push_back({"concat_" + std::to_string(shared[i]), &at->second[i]});
   }
   return make("products " + std::to_string(static_cast<int>(first)) + " and " +
                   std::to_string(static_cast<int>(second)),
-              concat_source(first, second, to_.capabilities_), required);
+              concat_source(first, second, model_.capabilities), required);
 }
 
 Result<void> Loader::make(const std::string& what, const std::string& source,
                           const std::vector<RequiredKernel>& kernels) {
-  Programs& programs = to_.device_context_->programs();
+  Programs& programs = model_.device_context->programs();
   HOLDFAST_TRY(const cl_program program, programs.get(what, source, options_.cache_dir));
   for (const RequiredKernel& required : kernels) {
     HOLDFAST_TRY(*required.to, programs.kernel(program, required.name.c_str()));
@@ -236,21 +241,22 @@ Result<void> Loader::make(const std::string& what, const std::string& source,
 }
 
 Result<void> Loader::take_memory() {
-  DeviceMemory& memory = to_.device_context_->memory();
-  const cl_command_queue queue = to_.queue_.get();
+  DeviceMemory& memory = model_.device_context->memory();
+  const cl_command_queue queue = model_.queue.get();
   for (const ScratchBuffer& buffer : scratch_buffers_) {
     HOLDFAST_TRY(*buffer.to, memory.take(queue, buffer.bytes, buffer.what));
-    to_.memory_.scratch += buffer.to->bytes();
+    model_.memory.scratch += buffer.to->bytes();
   }
   for (std::size_t i = 0; i < 2 * kv_layers_; ++i) {
-    std::vector<Buffer>& pages = i % 2 == 0 ? to_.keys_ : to_.values_;
+    std::vector<Buffer>& pages = i % 2 == 0 ? model_.keys : model_.values;
     HOLDFAST_TRY(Buffer buffer, memory.take(queue, kv_bytes_ / (2 * kv_layers_), "KV pages"));
-    to_.memory_.kv += buffer.bytes();
+    model_.memory.kv += buffer.bytes();
     pages.push_back(std::move(buffer));
   }
-  to_.memory_.weights = to_.weights_.bytes();
-  to_.memory_.on_device = true;
-  return to_.weights_.upload(*to_.device_context_, to_.queue_, options_.threads, options_.progress);
+  model_.memory.weights = model_.weights.bytes();
+  model_.memory.on_device = true;
+  return model_.weights.upload(*model_.device_context, model_.queue, options_.threads,
+                               options_.progress);
 }
 
 Result<void> Loader::fill_rope_tables() {
@@ -265,13 +271,13 @@ Result<void> Loader::fill_rope_tables() {
           frequency, [&](std::int64_t p) { return rope.magnitude * rope.of_query(p); });
       table.insert(table.end(), queries.begin(), queries.end());
     }
-    to_.queue_.write(to_.scratch_.rope_table[i].get(), 0, table.data(),
-                     table.size() * sizeof(float));
+    model_.queue.write(model_.scratch.rope_table[i].get(), 0, table.data(),
+                       table.size() * sizeof(float));
   }
-  const cl_int status = to_.queue_.wait();
+  const cl_int status = model_.queue.wait();
   if (status == CL_SUCCESS) return {};
   return refuse_load(Errc::kModelFailed,
-                     "fill " + to_.device_context_->device().name + ": " + status_text(status));
+                     "fill " + model_.device_context->device().name + ": " + status_text(status));
 }
 
 /// A table cos [context][pairs], then sin.
@@ -293,20 +299,20 @@ std::vector<float> Loader::make_rope_table(
 void Loader::reserve_host() {
   const backend::Limits& l = options_.limits;
   const auto batch = static_cast<std::size_t>(l.batch_tokens);
-  to_.tokens_.reserve(batch);
-  to_.tables_.reserve(static_cast<std::size_t>(table_words()));
-  to_.runs_.reserve(static_cast<std::size_t>(l.batch_segments));
-  to_.top_counts_.reserve(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
+  to_.batch_.tokens.reserve(batch);
+  to_.batch_.tables.reserve(static_cast<std::size_t>(table_words()));
+  to_.batch_.runs.reserve(static_cast<std::size_t>(l.batch_segments));
+  to_.batch_.top_counts.reserve(static_cast<std::size_t>(std::max(l.logit_rows, 1)));
   if (part_ != nullptr) return;  // results are put together by the group
-  to_.hidden_.resize(batch * static_cast<std::size_t>(to_.scratch_.x.stride));
+  to_.hidden_.resize(batch * static_cast<std::size_t>(model_.scratch.x.stride));
 }
 
 Result<void> Loader::load() {
-  HOLDFAST_TRY(QueueHandle queue, to_.device_context_->make_queue());
-  to_.queue_ = Queue(*to_.device_context_->device().api, std::move(queue),
-                     static_cast<std::size_t>(shape_.layers) + 4);
+  HOLDFAST_TRY(QueueHandle queue, model_.device_context->make_queue());
+  model_.queue = Queue(*model_.device_context->device().api, std::move(queue),
+                       static_cast<std::size_t>(model_.shape.layers) + 4);
   HOLDFAST_CHECKED(plan_memory());
-  HOLDFAST_CHECKED(to_.device_context_->memory().check_free(to_.bytes_required_, "the model"));
+  HOLDFAST_CHECKED(model_.device_context->memory().check_free(model_.bytes_required, "the model"));
   HOLDFAST_CHECKED(make_kernels());
   HOLDFAST_CHECKED(take_memory());
   HOLDFAST_CHECKED(divide_inputs());
@@ -322,8 +328,8 @@ Result<void> Loader::plan_memory() {
   link();
   measure_scratch();
   measure_kv();
-  to_.bytes_required_ = to_.weights_.bytes() + kv_bytes_;
-  for (const ScratchBuffer& buffer : scratch_buffers_) to_.bytes_required_ += buffer.bytes;
+  model_.bytes_required = model_.weights.bytes() + kv_bytes_;
+  for (const ScratchBuffer& buffer : scratch_buffers_) model_.bytes_required += buffer.bytes;
   return {};
 }
 
@@ -335,10 +341,11 @@ void Loader::count_layers() {
     last = op.layer;
   }
   layers_ = last < 0 ? 1 : last - first_layer_ + 1;
-  to_.ends_ = program_.ops.back().kind == OpKind::kNormLogits;
-  to_.for_all_ = model::operations_for_all(program_);
-  to_.all_heads_ = part_ != nullptr ? part_->all_heads : shape_.heads;
-  to_.vocab_ = static_cast<std::int32_t>(part_ != nullptr ? part_->columns.back().n : shape_.vocab);
+  model_.ends = program_.ops.back().kind == OpKind::kNormLogits;
+  model_.for_all = model::operations_for_all(program_);
+  model_.all_heads = part_ != nullptr ? part_->all_heads : model_.shape.heads;
+  model_.vocab =
+      static_cast<std::int32_t>(part_ != nullptr ? part_->columns.back().n : model_.shape.vocab);
 }
 
 Result<std::unique_ptr<OpenclExecutor>> Loader::open(std::shared_ptr<DeviceContext> device_context,
@@ -366,27 +373,30 @@ Result<std::uint64_t> Loader::measure(std::shared_ptr<DeviceContext> device_cont
                                       const backend::LoadOptions& options, cpu::KvType kv_type) {
   OpenclExecutor executor(std::move(device_context), program, options, kv_type);
   HOLDFAST_CHECKED(Loader(program, nullptr, options, executor).plan_memory());
-  return executor.bytes_required_;
+  return executor.model_.bytes_required;
+}
+
+DeviceModel::DeviceModel(std::shared_ptr<DeviceContext> context, const model::Program& program,
+                         const backend::LoadOptions& options, cpu::KvType kv)
+    : device_context(std::move(context)),
+      shape(program.shape),
+      limits(options.limits),
+      kv_type(kv),
+      experts{program.details.expert_weights_norm,
+              static_cast<float>(program.details.expert_weights_scale), program.details.router,
+              static_cast<std::int32_t>(program.details.expert_groups),
+              static_cast<std::int32_t>(program.details.expert_groups_used)},
+      has_query_rope(!program.ropes.empty() && !program.ropes[0].query_steps.empty()),
+      weights(device_context->device().max_alloc) {
+  const Probe& found = device_context->probed(options.cache_dir);
+  capabilities = capabilities_of(device_context->device(), found,
+                                 tier_of(options.kernels).value_or(found.tier));
 }
 
 OpenclExecutor::OpenclExecutor(std::shared_ptr<DeviceContext> device_context,
                                const model::Program& program, const backend::LoadOptions& options,
                                cpu::KvType kv_type)
-    : device_context_(std::move(device_context)),
-      shape_(program.shape),
-      limits_(options.limits),
-      kv_type_(kv_type),
-      expert_norm_(program.details.expert_weights_norm),
-      expert_scale_(static_cast<float>(program.details.expert_weights_scale)),
-      has_query_rope_(!program.ropes.empty() && !program.ropes[0].query_steps.empty()),
-      router_(program.details.router),
-      groups_(static_cast<std::int32_t>(program.details.expert_groups)),
-      groups_used_(static_cast<std::int32_t>(program.details.expert_groups_used)),
-      weights_(device_context_->device().max_alloc) {
-  const Probe& found = device_context_->probed(options.cache_dir);
-  capabilities_ = capabilities_of(device_context_->device(), found,
-                                  tier_of(options.kernels).value_or(found.tier));
-}
+    : model_(std::move(device_context), program, options, kv_type) {}
 
 std::string kernels_revision() {
   return kKernelsRev;
@@ -395,12 +405,13 @@ std::string kernels_revision() {
 /// The class, such as "opencl/t0.DEVICE.DRIVER/r1". It names the driver, because another one may
 /// round differently, and the lowest tier with the same bits.
 std::string OpenclExecutor::class_prefix() const {
-  std::string machine = device_context_->device().name + "." + device_context_->device().driver;
+  std::string machine =
+      model_.device_context->device().name + "." + model_.device_context->device().driver;
   for (char& c : machine) {
     if (c == '/' || c == ' ') c = '_';
   }
-  return std::string("opencl/") + kTiers[capabilities_.int8_rows ? 2 : 0] + "." + machine + "/" +
-         kKernelsRev;
+  return std::string("opencl/") + kTiers[model_.capabilities.int8_rows ? 2 : 0] + "." + machine +
+         "/" + kKernelsRev;
 }
 
 Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string_view device,

@@ -16,8 +16,8 @@ Result<void> Loader::add_op(const Op& op) {
   DeviceOp out;
   out.kind = op.kind;
   out.layer = op.layer < 0 ? -1 : op.layer - first_layer_;
-  if (!shape_.causal) out.layer = std::min(out.layer, 0);  // pages serve one layer at a time
-  out.cache_layer = plan::cache_layer_index(shape_, out.layer);
+  if (!model_.shape.causal) out.layer = std::min(out.layer, 0);  // pages serve one layer at a time
+  out.cache_layer = plan::cache_layer_index(model_.shape, out.layer);
   out.norm_kind = op.norm;
   out.activate = cpu::activate_of(op.activation);
   out.from_h = op.from_h;
@@ -29,19 +29,19 @@ Result<void> Loader::add_op(const Op& op) {
   out.scale = static_cast<float>(op.scale);
   out.cap = static_cast<float>(op.cap);
   if (part_ != nullptr) {
-    const Columns& mine = part_->columns[to_.ops_.size()];
+    const Columns& mine = part_->columns[model_.ops.size()];
     out.column = static_cast<std::int32_t>(mine.first);
     out.columns = static_cast<std::int32_t>(mine.n);
   }
   HOLDFAST_CHECKED(add_weights(op, out));
-  to_.ops_.push_back(std::move(out));
+  model_.ops.push_back(std::move(out));
   return {};
 }
 
 Result<void> Loader::add_weights(const Op& op, DeviceOp& out) {
   switch (op.kind) {
     case OpKind::kAttention: {
-      HOLDFAST_TRY(out.sinks_at, to_.weights_.add_vector({op.w[0]}, op.w[0].rows));
+      HOLDFAST_TRY(out.sinks_at, model_.weights.add_vector({op.w[0]}, op.w[0].rows));
       return {};
     }
     case OpKind::kEmbed:
@@ -59,15 +59,15 @@ Result<void> Loader::add_weights(const Op& op, DeviceOp& out) {
       out.inner = op.w[0].cols;
       HOLDFAST_CHECKED(add_product(op.w[0], out));
       HOLDFAST_TRY(out.bias_at[0],
-                   to_.weights_.add_vector({op.bias[0]}, op.w[0].rows / op.w[0].matrices));
+                   model_.weights.add_vector({op.bias[0]}, op.w[0].rows / op.w[0].matrices));
       return {};
     }
     case OpKind::kNormAdd:
     case OpKind::kNorm:
       return add_norm(op, out);
     case OpKind::kRoute: {
-      HOLDFAST_TRY(out.gate_at, to_.weights_.add_vector({op.w[2]}, op.w[2].rows));
-      HOLDFAST_TRY(out.choice_at, to_.weights_.add_vector({op.w[3]}, op.w[3].rows));
+      HOLDFAST_TRY(out.gate_at, model_.weights.add_vector({op.w[2]}, op.w[2].rows));
+      HOLDFAST_TRY(out.choice_at, model_.weights.add_vector({op.w[3]}, op.w[3].rows));
       break;
     }
     case OpKind::kNormGateUp:
@@ -93,7 +93,7 @@ Result<void> Loader::add_weights(const Op& op, DeviceOp& out) {
     const WeightRef& w = op.w[1 + i];
     if (!w.present() || (i == 1 && op.kind == OpKind::kRoute)) continue;
     HOLDFAST_CHECKED(add_product(w, out));
-    HOLDFAST_TRY(out.bias_at[i], to_.weights_.add_vector({op.bias[1 + i]}, w.rows / w.matrices));
+    HOLDFAST_TRY(out.bias_at[i], model_.weights.add_vector({op.bias[1 + i]}, w.rows / w.matrices));
   }
   out.gated = out.products.size() == 2;
   return {};
@@ -101,10 +101,11 @@ Result<void> Loader::add_weights(const Op& op, DeviceOp& out) {
 
 /// Fuses work into the operation before it, which saves launches.
 void Loader::link() {
-  std::vector<DeviceOp>& ops = to_.ops_;
+  std::vector<DeviceOp>& ops = model_.ops;
   for (std::size_t i = 0; i < ops.size(); ++i) {
     DeviceOp& op = ops[i];
-    op.in_shared_rows = op.kind == OpKind::kNormGateUp && op.from_h && shape_.dense_layers > 0;
+    op.in_shared_rows =
+        op.kind == OpKind::kNormGateUp && op.from_h && model_.shape.dense_layers > 0;
     op.norm_inside = (op.kind == OpKind::kNormQkv || op.kind == OpKind::kNormGateUp ||
                       op.kind == OpKind::kNormDelta) &&
                      op.norm_at >= 0 && op.norm_kind == plan::NormKind::kRms;
@@ -135,10 +136,10 @@ void Loader::link_norm(DeviceOp& from, const DeviceOp& to) {
 Result<void> Loader::add_product(const WeightRef& w, DeviceOp& out) {
   // A tied embedding is read from the output's panels, so its weights exist once.
   if (embedding_ != nullptr && w.tensor == embedding_) {
-    out.products.push_back(to_.ops_.front().products[0]);
+    out.products.push_back(model_.ops.front().products[0]);
     return {};
   }
-  HOLDFAST_TRY(DeviceMatrix matrix, to_.weights_.add_matrix({w}, w.rows / w.matrices));
+  HOLDFAST_TRY(DeviceMatrix matrix, model_.weights.add_matrix({w}, w.rows / w.matrices));
   // Columns that begin elsewhere than the result's: an embedding's, and the rows of experts that
   // add_slots reads.
   const bool at_zero = out.kind == OpKind::kEmbed || out.kind == OpKind::kNormLogits ||
@@ -148,8 +149,8 @@ Result<void> Loader::add_product(const WeightRef& w, DeviceOp& out) {
 }
 
 Result<void> Loader::add_norm(const Op& op, DeviceOp& out) {
-  HOLDFAST_TRY(out.norm_at, to_.weights_.add_vector({op.w[0]}, shape_.width));
-  HOLDFAST_TRY(out.norm_bias_at, to_.weights_.add_vector({op.bias[0]}, shape_.width));
+  HOLDFAST_TRY(out.norm_at, model_.weights.add_vector({op.w[0]}, model_.shape.width));
+  HOLDFAST_TRY(out.norm_bias_at, model_.weights.add_vector({op.bias[0]}, model_.shape.width));
   return {};
 }
 
@@ -157,7 +158,7 @@ Result<void> Loader::add_position_embeddings(const Op& op, DeviceOp& out) {
   if (op.w[1].present()) {
     WeightRef first = op.w[1];
     first.rows = 1;
-    HOLDFAST_TRY(out.types_at, to_.weights_.add_vector({first}, first.cols));
+    HOLDFAST_TRY(out.types_at, model_.weights.add_vector({first}, first.cols));
   }
   if (!op.w[0].present()) return {};
   if (options_.limits.context > op.w[0].rows) {
@@ -178,7 +179,7 @@ Result<void> Loader::add_qkv(const Op& op, DeviceOp& out) {
     if (!op.w[i].present()) break;  // kQkNorm
     std::vector<WeightRef> refs = {weights[i++]};
     while (i < 4 && op.w[i].tensor->type == refs[0].tensor->type) refs.push_back(weights[i++]);
-    HOLDFAST_TRY(DeviceMatrix matrix, to_.weights_.add_matrix(refs, shape_.head_dim));
+    HOLDFAST_TRY(DeviceMatrix matrix, model_.weights.add_matrix(refs, model_.shape.head_dim));
     matrix.panels_each = matrix.panels;
     const auto columns = static_cast<std::int32_t>(matrix.panels * kLanes);
     out.products.push_back({std::move(matrix), column});
@@ -186,10 +187,11 @@ Result<void> Loader::add_qkv(const Op& op, DeviceOp& out) {
   }
   CHECK(op.bias[1].present() == op.bias[2].present());
   CHECK(op.bias[1].present() == op.bias[3].present());
-  HOLDFAST_TRY(out.bias_at[0],
-               to_.weights_.add_vector({op.bias[1], op.bias[2], op.bias[3]}, shape_.head_dim));
+  HOLDFAST_TRY(out.bias_at[0], model_.weights.add_vector({op.bias[1], op.bias[2], op.bias[3]},
+                                                         model_.shape.head_dim));
   for (int i = 0; i < 2; ++i) {
-    HOLDFAST_TRY(out.head_norm_at[i], to_.weights_.add_vector({op.w[4 + i]}, shape_.head_dim));
+    HOLDFAST_TRY(out.head_norm_at[i],
+                 model_.weights.add_vector({op.w[4 + i]}, model_.shape.head_dim));
   }
   return {};
 }

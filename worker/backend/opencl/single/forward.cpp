@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "worker/backend/opencl/device/limits.h"
-#include "worker/backend/opencl/single/executor.h"
+#include "worker/backend/opencl/single/operation_launcher.h"
 
 namespace holdfast::opencl {
 namespace {
@@ -14,8 +14,8 @@ constexpr std::int32_t kStore = 0, kAdd = 1, kActivate = 2, kTimesActive = 3, kL
 
 }  // namespace
 
-void OpenclExecutor::run_op(const DeviceOp& op) {
-  const auto rows = static_cast<std::int32_t>(tokens_.size());
+void OperationLauncher::run(const DeviceOp& op) {
+  const auto rows = static_cast<std::int32_t>(batch_.tokens.size());
   switch (op.kind) {
     case model::OpKind::kEmbed:
       return embed(op);
@@ -28,16 +28,16 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
     case model::OpKind::kAttention:
       return attend(op);
     case model::OpKind::kOutAdd:
-      return op.of_states ? out_or_down(op, scratch_.v, false)
-                          : out_or_down(op, scratch_.a, a_is_int8_);
+      return op.of_states ? out_or_down(op, model_.scratch.v, false)
+                          : out_or_down(op, model_.scratch.a, a_is_int8_);
     case model::OpKind::kDownAdd:
       return out_or_down(op, rows_of_f(op), f_is_int8_);
     case model::OpKind::kNormGateUp:
       return gate_up(op);
     case model::OpKind::kNormAdd:
-      return norm(op, scratch_.h.get(), rows, scratch_.x.get(), true);
+      return norm(op, model_.scratch.h.get(), rows, model_.scratch.x.get(), true);
     case model::OpKind::kNorm:
-      return norm(op, scratch_.x.get(), rows, scratch_.x.get(), false);
+      return norm(op, model_.scratch.x.get(), rows, model_.scratch.x.get(), false);
     case model::OpKind::kRoute:
       return route(op);
     case model::OpKind::kExpertGateUp:
@@ -62,46 +62,48 @@ void OpenclExecutor::run_op(const DeviceOp& op) {
   }
 }
 
-void OpenclExecutor::embed(const DeviceOp& op) {
+void OperationLauncher::embed(const DeviceOp& op) {
   look_up(op.products[0], op.column, false, false, 1);
 }
 
 /// Adds after scaling: first the position's row, then the type's.
-void OpenclExecutor::embed_scale_add(const DeviceOp& op) {
+void OperationLauncher::embed_scale_add(const DeviceOp& op) {
   float scale = op.scale;
   if (!op.products.empty()) {
     look_up(op.products[0], 0, true, true, scale);
     scale = 1;
     if (op.types_at < 0) return;
   }
-  queue_.run(kernels_.rescale, {static_cast<std::int64_t>(tokens_.size()), 1, kNormItems, 1},
-             scratch_.x.get(), scratch_.x.stride, scale, weights_.vectors(), op.types_at,
-             static_cast<std::int32_t>(shape_.width));
+  model_.queue.run(model_.kernels.rescale,
+                   {static_cast<std::int64_t>(batch_.tokens.size()), 1, kNormItems, 1},
+                   model_.scratch.x.get(), model_.scratch.x.stride, scale, model_.weights.vectors(),
+                   op.types_at, static_cast<std::int32_t>(model_.shape.width));
 }
 
-void OpenclExecutor::qkv(const DeviceOp& op) {
-  const From from = normed(op, scratch_.x, static_cast<std::int32_t>(tokens_.size()));
+void OperationLauncher::qkv(const DeviceOp& op) {
+  const From from = normed(op, model_.scratch.x, static_cast<std::int32_t>(batch_.tokens.size()));
   Into into;
-  into.y = scratch_.qkv.get();
-  into.stride = scratch_.qkv.stride;
+  into.y = model_.scratch.qkv.get();
+  into.stride = model_.scratch.qkv.stride;
   if (can_concat(op.products) && !in_tiles(from)) {
     product(op, op.products[0], from, into, {&op.products[1].matrix, true});
   } else {
     for (const Product& p : op.products) product(op, p, from, into);
   }
   for (const Product& gates : op.others) {
-    into.y = scratch_.z.get();
-    into.stride = scratch_.z.stride;
+    into.y = model_.scratch.z.get();
+    into.stride = model_.scratch.z.stride;
     product(op, gates, from, into);
   }
-  if (op.may_finish && short_segments_) return;  // attention finishes the heads
-  finish_heads(op, static_cast<std::int32_t>(shape_.heads + 2 * shape_.kv_heads), op.row_norm);
+  if (op.may_finish && batch_.short_segments) return;  // attention finishes the heads
+  finish_heads(op, static_cast<std::int32_t>(model_.shape.heads + 2 * model_.shape.kv_heads),
+               op.row_norm);
 }
 
 /// Norms over all heads of a token, then the rotation, and keys into their pages.
-void OpenclExecutor::qk_norm(const DeviceOp& op) {
-  const auto heads = static_cast<std::int32_t>(shape_.heads);
-  const auto kv_heads = static_cast<std::int32_t>(shape_.kv_heads);
+void OperationLauncher::qk_norm(const DeviceOp& op) {
+  const auto heads = static_cast<std::int32_t>(model_.shape.heads);
+  const auto kv_heads = static_cast<std::int32_t>(model_.shape.kv_heads);
   norm_heads(0, heads, op.head_norm_at[0]);
   norm_heads(heads, kv_heads, op.head_norm_at[1]);
   finish_heads(op, heads + kv_heads, false);
@@ -109,57 +111,62 @@ void OpenclExecutor::qk_norm(const DeviceOp& op) {
 
 /// The splits of attention to compute in parallel, as few rows leave most of a device idle; 0: one
 /// after the other, where there is enough to do or too little memory. The bits are the same.
-std::int32_t OpenclExecutor::sides() const {
+std::int32_t OperationLauncher::sides() const {
   constexpr std::uint64_t kGroupsEach = 4;  // for each compute unit, to keep it busy
   std::int32_t end = 0;
-  for (const Token& token : tokens_) end = std::max(end, token.end);
+  for (const Token& token : batch_.tokens) end = std::max(end, token.end);
   const std::int32_t sides = (end + kSplitTokens - 1) / kSplitTokens;
-  const auto groups = static_cast<std::uint64_t>(shape_.heads) * tokens_.size();
-  if (sides < 2 || groups >= kGroupsEach * device_context_->device().compute_units) return 0;
-  const auto floats = static_cast<std::uint64_t>(head_pad_ + 2) * static_cast<std::uint64_t>(sides);
-  return groups * floats * sizeof(float) <= scratch_.attention_partials.bytes() ? sides : 0;
+  const auto groups = static_cast<std::uint64_t>(model_.shape.heads) * batch_.tokens.size();
+  if (sides < 2 || groups >= kGroupsEach * model_.device_context->device().compute_units) return 0;
+  const auto floats =
+      static_cast<std::uint64_t>(model_.head_pad + 2) * static_cast<std::uint64_t>(sides);
+  return groups * floats * sizeof(float) <= model_.scratch.attention_partials.bytes() ? sides : 0;
 }
 
 /// Attention also finishes the heads where each sequence has few tokens in the batch.
-void OpenclExecutor::attend(const DeviceOp& op) {
+void OperationLauncher::attend(const DeviceOp& op) {
   const auto layer = static_cast<std::size_t>(op.cache_layer);
   const std::int32_t sides = this->sides();
   const RopeTable rope_table = rope_table_of(op, op.may_finish);
-  a_is_int8_ = leaves_int8_rows(op) && shape_.head_dim % kLanes == 0 && !op.gates_follow;
+  a_is_int8_ = leaves_int8_rows(op) && model_.shape.head_dim % kLanes == 0 && !op.gates_follow;
   const float scale =
-      op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
-  queue_.run(kernels_.attention,
-             {shape_.heads * std::max(sides, 1), batch_rows(), kAttentionItems, 1},
-             scratch_.qkv.get(), scratch_.qkv.stride, static_cast<std::int32_t>(shape_.head_dim),
-             head_pad_, static_cast<std::int32_t>(shape_.heads),
-             static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(),
-             scratch_.tables.get(), keys_[layer].get(), values_[layer].get(), page_bytes_,
-             op.window, scale, op.cap, scratch_.a.get(), op.column, scratch_.a.stride, sides,
-             sides > 0 ? scratch_.attention_partials.get() : scratch_.a.get(),
-             std::int32_t{op.may_finish && short_segments_}, weights_.vectors(), op.bias_at[0],
-             op.head_norm_at[0], op.head_norm_at[1], static_cast<float>(shape_.norm_eps),
-             rope_table.table, rope_table.sin_at, rope_table.q_at, rope_table.pairs,
-             rope_table.neox, op.sinks_at, std::int32_t{a_is_int8_});
+      op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(model_.shape.head_dim));
+  model_.queue.run(model_.kernels.attention,
+                   {model_.shape.heads * std::max(sides, 1), batch_.rows(), kAttentionItems, 1},
+                   model_.scratch.qkv.get(), model_.scratch.qkv.stride,
+                   static_cast<std::int32_t>(model_.shape.head_dim), model_.head_pad,
+                   static_cast<std::int32_t>(model_.shape.heads),
+                   static_cast<std::int32_t>(model_.shape.kv_heads), model_.scratch.tokens.get(),
+                   model_.scratch.tables.get(), model_.keys[layer].get(),
+                   model_.values[layer].get(), model_.page_bytes, op.window, scale, op.cap,
+                   model_.scratch.a.get(), op.column, model_.scratch.a.stride, sides,
+                   sides > 0 ? model_.scratch.attention_partials.get() : model_.scratch.a.get(),
+                   std::int32_t{op.may_finish && batch_.short_segments}, model_.weights.vectors(),
+                   op.bias_at[0], op.head_norm_at[0], op.head_norm_at[1],
+                   static_cast<float>(model_.shape.norm_eps), rope_table.table, rope_table.sin_at,
+                   rope_table.q_at, rope_table.pairs, rope_table.neox, op.sinks_at,
+                   std::int32_t{a_is_int8_});
   if (sides == 0) return;
-  queue_.run(kernels_.merge_splits, {shape_.heads, batch_rows(), kAttentionItems, 1},
-             scratch_.tokens.get(), op.window, static_cast<std::int32_t>(shape_.head_dim),
-             head_pad_, static_cast<std::int32_t>(shape_.heads), sides,
-             scratch_.attention_partials.get(), scratch_.a.get(), op.column, scratch_.a.stride,
-             weights_.vectors(), op.sinks_at, std::int32_t{a_is_int8_});
+  model_.queue.run(
+      model_.kernels.merge_splits, {model_.shape.heads, batch_.rows(), kAttentionItems, 1},
+      model_.scratch.tokens.get(), op.window, static_cast<std::int32_t>(model_.shape.head_dim),
+      model_.head_pad, static_cast<std::int32_t>(model_.shape.heads), sides,
+      model_.scratch.attention_partials.get(), model_.scratch.a.get(), op.column,
+      model_.scratch.a.stride, model_.weights.vectors(), op.sinks_at, std::int32_t{a_is_int8_});
 }
 
-void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in, bool are_int8_rows) {
+void OperationLauncher::out_or_down(const DeviceOp& op, const Rows& in, bool are_int8_rows) {
   From from;
   from.x = in.get();
   from.stride = in.stride;
-  from.rows = static_cast<std::int32_t>(tokens_.size());
-  if (capabilities_.int8_rows && !are_int8_rows) {
+  from.rows = static_cast<std::int32_t>(batch_.tokens.size());
+  if (model_.capabilities.int8_rows && !are_int8_rows) {
     pack_int8(from.x, from.stride, from.rows, op.inner, from.x);
   }
   if (op.to_h) h_is_int8_ = false;
   Into into;
-  into.y = op.to_h ? scratch_.h.get() : scratch_.x.get();
-  into.stride = scratch_.x.stride;
+  into.y = op.to_h ? model_.scratch.h.get() : model_.scratch.x.get();
+  into.stride = model_.scratch.x.stride;
   into.mode = op.to_h ? kStore : kAdd;
   into.bias_at = op.bias_at[0];
   into.scale = op.scale;
@@ -168,8 +175,8 @@ void OpenclExecutor::out_or_down(const DeviceOp& op, const Rows& in, bool are_in
   product(op, op.products[0], from, into);
 }
 
-void OpenclExecutor::gate_up(const DeviceOp& op) {
-  const From from = normed(op, scratch_.x, static_cast<std::int32_t>(tokens_.size()));
+void OperationLauncher::gate_up(const DeviceOp& op) {
+  const From from = normed(op, model_.scratch.x, static_cast<std::int32_t>(batch_.tokens.size()));
   Into into;
   into.y = rows_of_f(op).get();
   into.stride = rows_of_f(op).stride;
@@ -180,7 +187,7 @@ void OpenclExecutor::gate_up(const DeviceOp& op) {
 
 /// act(the first product), times the second one where there is one. Gives true if the result is
 /// stored as int8 rows.
-bool OpenclExecutor::gated_products(const DeviceOp& op, const From& from, Into into) {
+bool OperationLauncher::gated_products(const DeviceOp& op, const From& from, Into into) {
   const bool pack_int8 = leaves_int8_rows(op) && !in_tiles(from);
   if (op.gated && !in_tiles(from) && are_pair(op.products[0].matrix, op.products[1].matrix)) {
     into.pack_int8 = pack_int8;
@@ -199,92 +206,100 @@ bool OpenclExecutor::gated_products(const DeviceOp& op, const From& from, Into i
 }
 
 /// h = norm(x), the experts of each row by the scores w h, and the gate of the shared expert.
-void OpenclExecutor::route(const DeviceOp& op) {
-  const auto rows = static_cast<std::int32_t>(tokens_.size());
-  const From from = normed(op, scratch_.x, rows);
+void OperationLauncher::route(const DeviceOp& op) {
+  const auto rows = static_cast<std::int32_t>(batch_.tokens.size());
+  const From from = normed(op, model_.scratch.x, rows);
   Into into;
-  into.y = scratch_.scores.get();
-  into.stride = scratch_.scores.stride;
+  into.y = model_.scratch.scores.get();
+  into.stride = model_.scratch.scores.stride;
   into.bias_at = op.bias_at[0];
   product(op, op.products[0], from, into);
-  queue_.run(kernels_.choose_experts, {rows, 1, 1, 1}, scratch_.scores.get(),
-             scratch_.scores.stride, static_cast<std::int32_t>(shape_.experts),
-             static_cast<std::int32_t>(shape_.experts_used), std::int32_t{expert_norm_},
-             std::int32_t{router_ == plan::Router::kSigmoid}, weights_.vectors(), op.choice_at,
-             groups_, groups_used_, expert_scale_, scratch_.expert.get(), scratch_.weight.get());
+  model_.queue.run(
+      model_.kernels.choose_experts, {rows, 1, 1, 1}, model_.scratch.scores.get(),
+      model_.scratch.scores.stride, static_cast<std::int32_t>(model_.shape.experts),
+      static_cast<std::int32_t>(model_.shape.experts_used), std::int32_t{model_.experts.norm},
+      std::int32_t{model_.experts.router == plan::Router::kSigmoid}, model_.weights.vectors(),
+      op.choice_at, model_.experts.groups, model_.experts.groups_used, model_.experts.scale,
+      model_.scratch.expert.get(), model_.scratch.weight.get());
   if (op.gate_at < 0) return;
-  queue_.run(kernels_.open_gate, {rows, 1, kNormItems, 1}, from.x, from.stride, weights_.vectors(),
-             op.gate_at, static_cast<std::int32_t>(shape_.width), scratch_.gate.get());
+  model_.queue.run(model_.kernels.open_gate, {rows, 1, kNormItems, 1}, from.x, from.stride,
+                   model_.weights.vectors(), op.gate_at,
+                   static_cast<std::int32_t>(model_.shape.width), model_.scratch.gate.get());
 }
 
-void OpenclExecutor::expert_gate_up(const DeviceOp& op) {
+void OperationLauncher::expert_gate_up(const DeviceOp& op) {
   From from;
-  from.x = scratch_.h.get();
-  from.stride = scratch_.h.stride;
-  from.share = static_cast<std::int32_t>(shape_.experts_used);
-  from.rows = static_cast<std::int32_t>(tokens_.size()) * from.share;
+  from.x = model_.scratch.h.get();
+  from.stride = model_.scratch.h.stride;
+  from.share = static_cast<std::int32_t>(model_.shape.experts_used);
+  from.rows = static_cast<std::int32_t>(batch_.tokens.size()) * from.share;
   from.slots = true;
   Into into;
-  into.y = scratch_.e.get();
-  into.stride = scratch_.e.stride;
+  into.y = model_.scratch.e.get();
+  into.stride = model_.scratch.e.stride;
   into.bias_at = op.bias_at[0];
   into.second_bias_at = op.bias_at[1];
   e_is_int8_ = gated_products(op, from, into);
 }
 
-void OpenclExecutor::expert_down(const DeviceOp& op) {
-  const auto used = static_cast<std::int32_t>(shape_.experts_used);
-  const auto rows = static_cast<std::int64_t>(tokens_.size());
+void OperationLauncher::expert_down(const DeviceOp& op) {
+  const auto used = static_cast<std::int32_t>(model_.shape.experts_used);
+  const auto rows = static_cast<std::int64_t>(batch_.tokens.size());
   From from;
-  from.x = scratch_.e.get();
-  from.stride = scratch_.e.stride;
+  from.x = model_.scratch.e.get();
+  from.stride = model_.scratch.e.stride;
   from.rows = static_cast<std::int32_t>(rows) * used;
   from.slots = true;
-  if (capabilities_.int8_rows && !e_is_int8_) {
-    pack_int8(from.x, from.stride, from.rows, shape_.expert_ff, from.x);
+  if (model_.capabilities.int8_rows && !e_is_int8_) {
+    pack_int8(from.x, from.stride, from.rows, model_.shape.expert_ff, from.x);
   }
   Into into;
-  into.y = scratch_.d.get();
-  into.stride = scratch_.d.stride;
+  into.y = model_.scratch.d.get();
+  into.stride = model_.scratch.d.stride;
   into.bias_at = op.bias_at[0];
   product(op, op.products[0], from, into);
-  queue_.run(kernels_.add_slots, {rows, 1, kNormItems, 1}, scratch_.x.get(), scratch_.x.stride,
-             op.column, op.columns > 0 ? op.columns : static_cast<std::int32_t>(shape_.width),
-             scratch_.d.get(), scratch_.weight.get(), used, op.scale, weights_.vectors(),
-             scratch_.h.get(), scratch_.squares.get(), scratch_.squares.stride, op.next_norm_at);
+  model_.queue.run(model_.kernels.add_slots, {rows, 1, kNormItems, 1}, model_.scratch.x.get(),
+                   model_.scratch.x.stride, op.column,
+                   op.columns > 0 ? op.columns : static_cast<std::int32_t>(model_.shape.width),
+                   model_.scratch.d.get(), model_.scratch.weight.get(), used, op.scale,
+                   model_.weights.vectors(), model_.scratch.h.get(), model_.scratch.squares.get(),
+                   model_.scratch.squares.stride, op.next_norm_at);
   if (op.next_norm_at >= 0) spread_for_ = op.next_norm_at;
 }
 
 /// Copies out the rows of logits before x, where hidden() is requested, is normed in place.
-void OpenclExecutor::logits(const DeviceOp& op) {
-  if (logit_row_count_ > 0) {
-    queue_.run(kernels_.gather, {logit_row_count_, 1, kNormItems, 1}, scratch_.x.get(),
-               scratch_.x.stride, scratch_.tables.get(), logit_rows_at_,
-               scratch_.logit_inputs.get(), static_cast<std::int32_t>(shape_.width));
-    const From from = normed(op, scratch_.logit_inputs, logit_row_count_);
+void OperationLauncher::logits(const DeviceOp& op) {
+  if (batch_.logit_row_count > 0) {
+    model_.queue.run(model_.kernels.gather, {batch_.logit_row_count, 1, kNormItems, 1},
+                     model_.scratch.x.get(), model_.scratch.x.stride, model_.scratch.tables.get(),
+                     batch_.logit_rows_at, model_.scratch.logit_inputs.get(),
+                     static_cast<std::int32_t>(model_.shape.width));
+    const From from = normed(op, model_.scratch.logit_inputs, batch_.logit_row_count);
     Into into;
-    into.y = scratch_.logits.get();
-    into.stride = scratch_.logits.stride;
-    into.columns = vocab_;
+    into.y = model_.scratch.logits.get();
+    into.stride = model_.scratch.logits.stride;
+    into.columns = model_.vocab;
     into.mode = kLogits;
     into.scale = op.scale;
     into.cap = op.cap;
     product(op, op.products[0], from, into);
   }
-  if (best_n_ > 0) {
-    queue_.run(kernels_.best_parts, {logit_row_count_, kBestParts, kNormItems, 1},
-               scratch_.logits.get(), scratch_.logits.stride, vocab_, scratch_.best.get(),
-               limits_.logit_rows);
-    queue_.run(kernels_.best, {logit_row_count_, 1, kNormItems, 1}, scratch_.best.get(),
-               limits_.logit_rows, std::int32_t{kBestParts});
+  if (batch_.best_n > 0) {
+    model_.queue.run(model_.kernels.best_parts, {batch_.logit_row_count, kBestParts, kNormItems, 1},
+                     model_.scratch.logits.get(), model_.scratch.logits.stride, model_.vocab,
+                     model_.scratch.best.get(), model_.limits.logit_rows);
+    model_.queue.run(model_.kernels.best, {batch_.logit_row_count, 1, kNormItems, 1},
+                     model_.scratch.best.get(), model_.limits.logit_rows, std::int32_t{kBestParts});
   }
-  if (top_n_ > 0) {
-    queue_.run(kernels_.top_k, {logit_row_count_, 1, kNormItems, 1}, scratch_.logits.get(),
-               scratch_.logits.stride, vocab_, scratch_.tables.get(),
-               logit_rows_at_ + logit_row_count_, scratch_.top.get());
+  if (batch_.top_n > 0) {
+    model_.queue.run(model_.kernels.top_k, {batch_.logit_row_count, 1, kNormItems, 1},
+                     model_.scratch.logits.get(), model_.scratch.logits.stride, model_.vocab,
+                     model_.scratch.tables.get(), batch_.logit_rows_at + batch_.logit_row_count,
+                     model_.scratch.top.get());
   }
-  if (!hidden_requested_ || op.norm_at < 0) return;
-  norm(op, scratch_.x.get(), static_cast<std::int32_t>(tokens_.size()), scratch_.x.get(), false);
+  if (!batch_.hidden_requested || op.norm_at < 0) return;
+  norm(op, model_.scratch.x.get(), static_cast<std::int32_t>(batch_.tokens.size()),
+       model_.scratch.x.get(), false);
 }
 
 }  // namespace holdfast::opencl

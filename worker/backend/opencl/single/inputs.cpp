@@ -43,22 +43,22 @@ Result<MemoryHandle> part_of(const Device& device, const Buffer& buffer, std::ui
 
 void Loader::measure_inputs() {
   const backend::Limits& l = options_.limits;
-  const std::uint64_t alignment = alignment_of(to_.device_context_->device());
-  const bool states = shape_.attention_step > 0;
+  const std::uint64_t alignment = alignment_of(model_.device_context->device());
+  const bool states = model_.shape.attention_step > 0;
   const auto segments = static_cast<std::uint64_t>(l.batch_segments);
-  OpenclExecutor::InputsAt& at = to_.inputs_at_;
+  InputsAt& at = model_.inputs_at;
   at.tokens = states ? rounded(segments * sizeof(StateRun), alignment) : 0;
   at.tables =
       at.tokens + rounded(static_cast<std::uint64_t>(l.batch_tokens) * sizeof(Token), alignment);
   at.end = at.tables + static_cast<std::uint64_t>(table_words()) * sizeof(std::int32_t);
-  reserve_scratch(to_.scratch_.inputs, static_cast<std::int64_t>(at.end / sizeof(std::int32_t)),
+  reserve_scratch(model_.scratch.inputs, static_cast<std::int64_t>(at.end / sizeof(std::int32_t)),
                   "tokens and page tables");
 }
 
 Result<void> Loader::divide_inputs() {
-  const Device& device = to_.device_context_->device();
-  const OpenclExecutor::InputsAt& at = to_.inputs_at_;
-  Scratch& s = to_.scratch_;
+  const Device& device = model_.device_context->device();
+  const InputsAt& at = model_.inputs_at;
+  Scratch& s = model_.scratch;
   if (at.tokens > 0) {
     HOLDFAST_TRY(s.runs, part_of(device, s.inputs, 0, at.tokens));
   }
@@ -70,9 +70,10 @@ Result<void> Loader::divide_inputs() {
 /// Pinned memory for the inputs, and for the results that this executor itself reads.
 Result<void> Loader::take_host() {
   const auto rows = static_cast<std::uint64_t>(std::max(options_.limits.logit_rows, 1));
-  const bool whole = part_ == nullptr && shape_.causal && to_.ends_;  // else a group reads them
-  const std::uint64_t logits_at = rounded(to_.inputs_at_.end, kHostAlignment);
-  const std::uint64_t logits = whole ? rows * static_cast<std::uint64_t>(shape_.vocab) : 0;
+  const bool whole =
+      part_ == nullptr && model_.shape.causal && model_.ends;  // else a group reads them
+  const std::uint64_t logits_at = rounded(model_.inputs_at.end, kHostAlignment);
+  const std::uint64_t logits = whole ? rows * static_cast<std::uint64_t>(model_.shape.vocab) : 0;
   const std::uint64_t top_at = rounded(logits_at + logits * sizeof(float), kHostAlignment);
   const std::uint64_t best_at = top_at + rows * kTopMost * sizeof(backend::Ranked);
   const std::uint64_t bytes = best_at + rows * sizeof(std::int32_t);
@@ -88,23 +89,27 @@ Result<void> Loader::take_host() {
 /// Enqueues the write of the batch's inputs. They stay in pinned memory until the step has ended;
 /// a step that has not is waited for.
 void OpenclExecutor::send_inputs() {
-  if (queue_.busy()) queue_.finish();
+  if (model_.queue.busy()) model_.queue.finish();
   std::uint8_t* const to = host_.data();
-  const std::uint64_t tables_bytes = tables_.size() * sizeof(std::int32_t);
-  if (!runs_.empty()) std::memcpy(to, runs_.data(), runs_.size() * sizeof(StateRun));
-  std::memcpy(to + inputs_at_.tokens, tokens_.data(), tokens_.size() * sizeof(Token));
-  std::memcpy(to + inputs_at_.tables, tables_.data(), tables_bytes);
-  queue_.write_later(scratch_.inputs.get(), 0, to, inputs_at_.tables + tables_bytes);
+  const std::uint64_t tables_bytes = batch_.tables.size() * sizeof(std::int32_t);
+  if (!batch_.runs.empty())
+    std::memcpy(to, batch_.runs.data(), batch_.runs.size() * sizeof(StateRun));
+  std::memcpy(to + model_.inputs_at.tokens, batch_.tokens.data(),
+              batch_.tokens.size() * sizeof(Token));
+  std::memcpy(to + model_.inputs_at.tables, batch_.tables.data(), tables_bytes);
+  model_.queue.write_later(model_.scratch.inputs.get(), 0, to,
+                           model_.inputs_at.tables + tables_bytes);
 }
 
 /// The same for the batch rows of logits alone, which end the tables.
 void OpenclExecutor::send_logit_rows() {
-  if (queue_.busy()) queue_.finish();
-  const std::uint64_t first = static_cast<std::uint64_t>(logit_rows_at_) * sizeof(std::int32_t);
-  const std::uint64_t at = inputs_at_.tables + first;
-  const std::uint64_t bytes = tables_.size() * sizeof(std::int32_t) - first;
-  std::memcpy(host_.data() + at, tables_.data() + logit_rows_at_, bytes);
-  queue_.write_later(scratch_.inputs.get(), at, host_.data() + at, bytes);
+  if (model_.queue.busy()) model_.queue.finish();
+  const std::uint64_t first =
+      static_cast<std::uint64_t>(batch_.logit_rows_at) * sizeof(std::int32_t);
+  const std::uint64_t at = model_.inputs_at.tables + first;
+  const std::uint64_t bytes = batch_.tables.size() * sizeof(std::int32_t) - first;
+  std::memcpy(host_.data() + at, batch_.tables.data() + batch_.logit_rows_at, bytes);
+  model_.queue.write_later(model_.scratch.inputs.get(), at, host_.data() + at, bytes);
 }
 
 }  // namespace holdfast::opencl

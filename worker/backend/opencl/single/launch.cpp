@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "worker/backend/opencl/single/executor.h"
+#include "worker/backend/opencl/single/operation_launcher.h"
 
 namespace holdfast::opencl {
 namespace {
@@ -68,25 +68,26 @@ bool can_concat(const std::vector<Product>& products) {
 
 /// x = (x * scale, if `add`) + rows of a matrix, by token or by position. `first_row`: the row of
 /// the whole table at which this device's matrix begins.
-void OpenclExecutor::look_up(const Product& from, std::int32_t first_row, bool by_position,
-                             bool add, float scale) {
+void OperationLauncher::look_up(const Product& from, std::int32_t first_row, bool by_position,
+                                bool add, float scale) {
   const DeviceMatrix& m = from.matrix;
-  const ProductKernels& kernels = kernels_.product[static_cast<std::size_t>(m.format)];
+  const ProductKernels& kernels = model_.kernels.product[static_cast<std::size_t>(m.format)];
   for (const SlabExtent& extent : m.extents) {
     const auto first = first_row + static_cast<std::int32_t>(extent.first_panel * kLanes);
-    queue_.run(
-        kernels.embed,
-        {static_cast<std::int64_t>(tokens_.size()), (m.spans + kLanes - 1) / kLanes, kLanes, 1},
-        weights_.slab(extent), extent.at, static_cast<std::uint64_t>(m.panel_bytes),
-        static_cast<std::int32_t>(m.spans), first,
-        first + static_cast<std::int32_t>(extent.panels * kLanes), scratch_.tokens.get(),
-        std::int32_t{by_position}, scratch_.x.get(), scratch_.x.stride,
-        static_cast<std::int32_t>(shape_.width), std::int32_t{add}, scale);
+    model_.queue.run(kernels.embed,
+                     {static_cast<std::int64_t>(batch_.tokens.size()),
+                      (m.spans + kLanes - 1) / kLanes, kLanes, 1},
+                     model_.weights.slab(extent), extent.at,
+                     static_cast<std::uint64_t>(m.panel_bytes), static_cast<std::int32_t>(m.spans),
+                     first, first + static_cast<std::int32_t>(extent.panels * kLanes),
+                     model_.scratch.tokens.get(), std::int32_t{by_position}, model_.scratch.x.get(),
+                     model_.scratch.x.stride, static_cast<std::int32_t>(model_.shape.width),
+                     std::int32_t{add}, scale);
   }
 }
 
 /// True if one launch may multiply a row with both, because they lie in memory the same way.
-bool OpenclExecutor::are_pair(const DeviceMatrix& a, const DeviceMatrix& b) {
+bool OperationLauncher::are_pair(const DeviceMatrix& a, const DeviceMatrix& b) {
   const auto same = [](const SlabExtent& x, const SlabExtent& y) {
     return x.first_panel == y.first_panel && x.panels == y.panels;
   };
@@ -94,54 +95,55 @@ bool OpenclExecutor::are_pair(const DeviceMatrix& a, const DeviceMatrix& b) {
          std::equal(a.extents.begin(), a.extents.end(), b.extents.begin(), b.extents.end(), same);
 }
 
-const KernelHandle& OpenclExecutor::kernel_of(const DeviceMatrix& m, const Second& second,
-                                              std::size_t shared) const {
-  if (second.concat) return kernels_.concat.at({m.format, second.matrix->format})[shared];
-  const ProductKernels& kernels = kernels_.product[static_cast<std::size_t>(m.format)];
+const KernelHandle& OperationLauncher::kernel_of(const DeviceMatrix& m, const Second& second,
+                                                 std::size_t shared) const {
+  if (second.concat) return model_.kernels.concat.at({m.format, second.matrix->format})[shared];
+  const ProductKernels& kernels = model_.kernels.product[static_cast<std::size_t>(m.format)];
   return (second.matrix != nullptr ? kernels.pair : kernels.one)[shared];
 }
 
 /// Tiles are for many rows of one matrix.
-bool OpenclExecutor::in_tiles(const From& from) const {
-  return capabilities_.tiles && !from.slots && from.rows >= kTileRowsLeast;
+bool OperationLauncher::in_tiles(const From& from) const {
+  return model_.capabilities.tiles && !from.slots && from.rows >= kTileRowsLeast;
 }
 
-void OpenclExecutor::tiles(const DeviceOp& op, const Product& p, const From& from,
-                           const Into& into) {
+void OperationLauncher::tiles(const DeviceOp& op, const Product& p, const From& from,
+                              const Into& into) {
   const DeviceMatrix& m = p.matrix;
   const auto all = static_cast<std::int32_t>(m.panels * kLanes);
   for (const SlabExtent& extent : m.extents) {
     const auto first = static_cast<std::int32_t>(extent.first_panel * kLanes);
     const auto panels = static_cast<std::int32_t>(extent.panels);
     const std::int32_t columns = columns_after(first, into.columns, all);
-    queue_.run(kernels_.product[static_cast<std::size_t>(m.format)].tile,
-               {(panels + kTilePanels - 1) / kTilePanels, (from.rows + kTileRows - 1) / kTileRows,
-                kLanes, kTileRows / 4},
-               weights_.slab(extent), extent.at, static_cast<std::uint64_t>(m.panel_bytes),
-               static_cast<std::int32_t>(m.spans), panels, from.x, from.stride, from.rows,
-               scratch_.squares.get(), from.spread ? scratch_.squares.stride : 0,
-               static_cast<std::int32_t>(shape_.width), static_cast<float>(shape_.norm_eps), into.y,
-               p.column + first, into.stride, std::min(columns, panels * kLanes),
-               weights_.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first, into.mode,
-               static_cast<std::int32_t>(op.activate), into.scale, into.cap,
-               into.gate_rows ? scratch_.gate.get() : scratch_.tokens.get(),
-               std::int32_t{into.gate_rows});
+    model_.queue.run(
+        model_.kernels.product[static_cast<std::size_t>(m.format)].tile,
+        {(panels + kTilePanels - 1) / kTilePanels, (from.rows + kTileRows - 1) / kTileRows, kLanes,
+         kTileRows / 4},
+        model_.weights.slab(extent), extent.at, static_cast<std::uint64_t>(m.panel_bytes),
+        static_cast<std::int32_t>(m.spans), panels, from.x, from.stride, from.rows,
+        model_.scratch.squares.get(), from.spread ? model_.scratch.squares.stride : 0,
+        static_cast<std::int32_t>(model_.shape.width), static_cast<float>(model_.shape.norm_eps),
+        into.y, p.column + first, into.stride, std::min(columns, panels * kLanes),
+        model_.weights.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first, into.mode,
+        static_cast<std::int32_t>(op.activate), into.scale, into.cap,
+        into.gate_rows ? model_.scratch.gate.get() : model_.scratch.tokens.get(),
+        std::int32_t{into.gate_rows});
   }
 }
 
-void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& from,
-                             const Into& into, const Second& second) {
+void OperationLauncher::product(const DeviceOp& op, const Product& p, const From& from,
+                                const Into& into, const Second& second) {
   if (in_tiles(from)) return tiles(op, p, from, into);
   const DeviceMatrix& m = p.matrix;
   if (into.next_norm_at >= 0) spread_for_ = into.next_norm_at;
   const SecondPart more = second_part(m, second.concat ? second.matrix : nullptr);
-  const std::span<const int> rows = rows_shared(capabilities_, m.format, more.format);
+  const std::span<const int> rows = rows_shared(model_.capabilities, m.format, more.format);
   const std::size_t shared = from.slots ? 0 : first_with_rows(rows, from.rows);
   const KernelHandle& kernel = kernel_of(m, second, shared);
   const auto all = static_cast<std::int32_t>((m.panels_each + more.panels) * kLanes);
-  const int items =
-      items_of(capabilities_, shared > 0 && by_matrix(capabilities_, m.format, more.format));
-  const bool plain = shared > 0 || !has_row_ahead(capabilities_, m.format, more.format);
+  const int items = items_of(model_.capabilities,
+                             shared > 0 && by_matrix(model_.capabilities, m.format, more.format));
+  const bool plain = shared > 0 || !has_row_ahead(model_.capabilities, m.format, more.format);
   for (std::size_t i = 0; i < m.extents.size(); ++i) {
     const SlabExtent& extent = m.extents[i];
     const SlabExtent& other = second.matrix != nullptr ? second.matrix->extents[i] : extent;
@@ -150,21 +152,24 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
     const std::int64_t panels = own_panels + more.panels;
     const std::int32_t each = rows[shared];
     const auto run = [&](auto... row_ahead) {
-      queue_.run(
-          kernel, {panels, (from.rows + each - 1) / each, items, kSlices}, weights_.slab(extent),
-          extent.at, static_cast<std::uint64_t>(m.panel_bytes), static_cast<std::int32_t>(m.spans),
-          static_cast<std::int32_t>(m.panels_each), weights_.slab(other), other.at,
-          more.panel_bytes, static_cast<std::int32_t>(m.panels), from.x, from.stride, from.rows,
-          from.share, scratch_.squares.get(), from.spread ? scratch_.squares.stride : 0,
-          static_cast<std::int32_t>(shape_.width), static_cast<float>(shape_.norm_eps), into.y,
-          p.column + first, into.stride, columns_after(first, into.columns, all),
-          weights_.vectors(), offset_of(into.bias_at, first), offset_of(into.second_bias_at, first),
-          into.mode, static_cast<std::int32_t>(op.activate), into.scale, into.cap,
-          into.gate_rows ? scratch_.gate.get() : scratch_.tokens.get(),
-          std::int32_t{into.gate_rows}, from.slots ? scratch_.expert.get() : scratch_.tokens.get(),
+      model_.queue.run(
+          kernel, {panels, (from.rows + each - 1) / each, items, kSlices},
+          model_.weights.slab(extent), extent.at, static_cast<std::uint64_t>(m.panel_bytes),
+          static_cast<std::int32_t>(m.spans), static_cast<std::int32_t>(m.panels_each),
+          model_.weights.slab(other), other.at, more.panel_bytes,
+          static_cast<std::int32_t>(m.panels), from.x, from.stride, from.rows, from.share,
+          model_.scratch.squares.get(), from.spread ? model_.scratch.squares.stride : 0,
+          static_cast<std::int32_t>(model_.shape.width), static_cast<float>(model_.shape.norm_eps),
+          into.y, p.column + first, into.stride, columns_after(first, into.columns, all),
+          model_.weights.vectors(), offset_of(into.bias_at, first),
+          offset_of(into.second_bias_at, first), into.mode, static_cast<std::int32_t>(op.activate),
+          into.scale, into.cap,
+          into.gate_rows ? model_.scratch.gate.get() : model_.scratch.tokens.get(),
+          std::int32_t{into.gate_rows},
+          from.slots ? model_.scratch.expert.get() : model_.scratch.tokens.get(),
           experts_of(from.slots, extent.first_panel, m), experts_of(from.slots, extent.panels, m),
-          scratch_.h.get(), scratch_.squares.get(), scratch_.squares.stride, into.next_norm_at,
-          std::int32_t{into.pack_int8}, row_ahead...);
+          model_.scratch.h.get(), model_.scratch.squares.get(), model_.scratch.squares.stride,
+          into.next_norm_at, std::int32_t{into.pack_int8}, row_ahead...);
     };
     if (plain) {
       run();
@@ -177,102 +182,112 @@ void OpenclExecutor::product(const DeviceOp& op, const Product& p, const From& f
 
 /// The spans of a row that a product of one row has in local memory at a time: all, or as many as
 /// fit.
-std::int32_t OpenclExecutor::record_spans_of(std::int64_t spans) const {
-  const std::uint64_t local = std::min(device_context_->device().local_bytes, kRowLocalBytesMost);
+std::int32_t OperationLauncher::record_spans_of(std::int64_t spans) const {
+  const std::uint64_t local =
+      std::min(model_.device_context->device().local_bytes, kRowLocalBytesMost);
   const auto fit = static_cast<std::int64_t>((local - kRowLocalBytes) / kRecordSpanBytes);
   const std::int64_t whole = (spans + kRecordSpansStep - 1) / kRecordSpansStep * kRecordSpansStep;
   return static_cast<std::int32_t>(std::min(whole, fit / kRecordSpansStep * kRecordSpansStep));
 }
 
 /// out = norm(x), or out += scale * norm(x).
-void OpenclExecutor::norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl_mem out, bool add) {
-  const auto n = static_cast<std::int32_t>(shape_.width);
+void OperationLauncher::norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl_mem out,
+                             bool add) {
+  const auto n = static_cast<std::int32_t>(model_.shape.width);
   const bool rms = op.norm_kind == plan::NormKind::kRms;
   if (op.next_norm_at >= 0) spread_for_ = op.next_norm_at;
-  queue_.run(rms ? kernels_.norm_rms : kernels_.norm_layer, {rows, 1, kNormItems, 1}, x,
-             std::int32_t{0}, scratch_.x.stride, weights_.vectors(), op.norm_at, op.norm_bias_at, n,
-             n, static_cast<float>(shape_.norm_eps), out, std::int32_t{0}, scratch_.x.stride,
-             std::int32_t{add}, op.scale, scratch_.h.get(), scratch_.squares.get(),
-             scratch_.squares.stride, op.next_norm_at);
+  model_.queue.run(rms ? model_.kernels.norm_rms : model_.kernels.norm_layer,
+                   {rows, 1, kNormItems, 1}, x, std::int32_t{0}, model_.scratch.x.stride,
+                   model_.weights.vectors(), op.norm_at, op.norm_bias_at, n, n,
+                   static_cast<float>(model_.shape.norm_eps), out, std::int32_t{0},
+                   model_.scratch.x.stride, std::int32_t{add}, op.scale, model_.scratch.h.get(),
+                   model_.scratch.squares.get(), model_.scratch.squares.stride, op.next_norm_at);
 }
 
 /// The rows that a product takes: the operation's norm of x, or x as it is.
-OpenclExecutor::From OpenclExecutor::normed(const DeviceOp& op, const Rows& x, std::int32_t rows) {
+OperationLauncher::From OperationLauncher::normed(const DeviceOp& op, const Rows& x,
+                                                  std::int32_t rows) {
   From from;
   from.stride = x.stride;
   from.rows = rows;
   from.spread = op.norm_inside;
-  from.x = op.norm_at >= 0 || op.from_h ? scratch_.h.get() : x.get();
+  from.x = op.norm_at >= 0 || op.from_h ? model_.scratch.h.get() : x.get();
   if (op.norm_inside && spread_for_ == op.norm_at) return from;
   if (!op.norm_inside) {
-    if (op.norm_at >= 0) norm(op, x.get(), rows, scratch_.h.get(), false);
-    if (!capabilities_.int8_rows || (op.from_h && h_is_int8_)) return from;
-    pack_int8(from.x, x.stride, rows, shape_.width, scratch_.h.get());
+    if (op.norm_at >= 0) norm(op, x.get(), rows, model_.scratch.h.get(), false);
+    if (!model_.capabilities.int8_rows || (op.from_h && h_is_int8_)) return from;
+    pack_int8(from.x, x.stride, rows, model_.shape.width, model_.scratch.h.get());
     h_is_int8_ = true;
-    from.x = scratch_.h.get();
+    from.x = model_.scratch.h.get();
     return from;
   }
-  queue_.run(kernels_.spread, {rows, 1, kNormItems, 1}, x.get(), x.stride, weights_.vectors(),
-             op.norm_at, static_cast<std::int32_t>(shape_.width), scratch_.h.get(),
-             scratch_.squares.get(), scratch_.squares.stride);
+  model_.queue.run(model_.kernels.spread, {rows, 1, kNormItems, 1}, x.get(), x.stride,
+                   model_.weights.vectors(), op.norm_at,
+                   static_cast<std::int32_t>(model_.shape.width), model_.scratch.h.get(),
+                   model_.scratch.squares.get(), model_.scratch.squares.stride);
   return from;
 }
 
 /// out = rows of n values as products read them; out may be x.
-void OpenclExecutor::pack_int8(cl_mem x, std::int32_t stride, std::int32_t rows, std::int64_t n,
-                               cl_mem out) {
-  queue_.run(kernels_.int8_rows, {rows, 1, kNormItems, 1}, x, stride, static_cast<std::int32_t>(n),
-             out);
+void OperationLauncher::pack_int8(cl_mem x, std::int32_t stride, std::int32_t rows, std::int64_t n,
+                                  cl_mem out) {
+  model_.queue.run(model_.kernels.int8_rows, {rows, 1, kNormItems, 1}, x, stride,
+                   static_cast<std::int32_t>(n), out);
 }
 
 /// True if an operation may store its result as int8 rows: this device has all of it, in whole
 /// panels.
-bool OpenclExecutor::leaves_int8_rows(const DeviceOp& op) const {
-  return capabilities_.int8_rows && op.columns == 0;
+bool OperationLauncher::leaves_int8_rows(const DeviceOp& op) const {
+  return model_.capabilities.int8_rows && op.columns == 0;
 }
 
 /// One norm over `heads` heads of each token, in place.
-void OpenclExecutor::norm_heads(std::int32_t first_head, std::int32_t heads,
-                                std::int32_t weight_at) {
-  queue_.run(kernels_.norm_rms, {static_cast<std::int64_t>(tokens_.size()), 1, kNormItems, 1},
-             scratch_.qkv.get(), first_head * head_pad_, scratch_.qkv.stride, weights_.vectors(),
-             weight_at, std::int32_t{-1}, heads * head_pad_,
-             heads * static_cast<std::int32_t>(shape_.head_dim),
-             static_cast<float>(shape_.norm_eps), scratch_.qkv.get(), first_head * head_pad_,
-             scratch_.qkv.stride, std::int32_t{0}, 1.0f, scratch_.h.get(), scratch_.squares.get(),
-             scratch_.squares.stride, std::int32_t{-1});
+void OperationLauncher::norm_heads(std::int32_t first_head, std::int32_t heads,
+                                   std::int32_t weight_at) {
+  model_.queue.run(
+      model_.kernels.norm_rms, {static_cast<std::int64_t>(batch_.tokens.size()), 1, kNormItems, 1},
+      model_.scratch.qkv.get(), first_head * model_.head_pad, model_.scratch.qkv.stride,
+      model_.weights.vectors(), weight_at, std::int32_t{-1}, heads * model_.head_pad,
+      heads * static_cast<std::int32_t>(model_.shape.head_dim),
+      static_cast<float>(model_.shape.norm_eps), model_.scratch.qkv.get(),
+      first_head * model_.head_pad, model_.scratch.qkv.stride, std::int32_t{0}, 1.0f,
+      model_.scratch.h.get(), model_.scratch.squares.get(), model_.scratch.squares.stride,
+      std::int32_t{-1});
 }
 
 /// The table for an operation's heads; without `rotate`, one that leaves them as they are.
-OpenclExecutor::RopeTable OpenclExecutor::rope_table_of(const DeviceOp& op, bool rotate) const {
+OperationLauncher::RopeTable OperationLauncher::rope_table_of(const DeviceOp& op,
+                                                              bool rotate) const {
   RopeTable rope_table;
-  rope_table.table = weights_.vectors();
-  rope_table.neox = shape_.rope_style == plan::RopeStyle::kNeox ? 1 : 0;
+  rope_table.table = model_.weights.vectors();
+  rope_table.neox = model_.shape.rope_style == plan::RopeStyle::kNeox ? 1 : 0;
   if (!rotate || op.rope < 0) return rope_table;
-  rope_table.table = scratch_.rope_table[op.rope].get();
+  rope_table.table = model_.scratch.rope_table[op.rope].get();
   rope_table.sin_at =
-      static_cast<std::uint64_t>(limits_.context) * static_cast<std::uint64_t>(pairs_);
-  if (has_query_rope_) rope_table.q_at = 2 * rope_table.sin_at;
-  rope_table.pairs = pairs_;
+      static_cast<std::uint64_t>(model_.limits.context) * static_cast<std::uint64_t>(model_.pairs);
+  if (model_.has_query_rope) rope_table.q_at = 2 * rope_table.sin_at;
+  rope_table.pairs = model_.pairs;
   return rope_table;
 }
 
 /// Applies bias, norm, rotation and storing to heads below `last_head`, as the operation says.
-void OpenclExecutor::finish_heads(const DeviceOp& op, std::int32_t last_head, bool keys_wait) {
+void OperationLauncher::finish_heads(const DeviceOp& op, std::int32_t last_head, bool keys_wait) {
   const bool second = op.kind == model::OpKind::kQkNorm;  // biases are added, norms are done
   const bool later = keys_wait;                           // a later kQkNorm norms and rotates
   const auto layer = static_cast<std::size_t>(op.cache_layer);
   const RopeTable rope_table = rope_table_of(op, !later);
-  queue_.run(kernels_.finish_head,
-             {last_head, static_cast<std::int64_t>(tokens_.size()), kAttentionItems, 1},
-             scratch_.qkv.get(), scratch_.qkv.stride, static_cast<std::int32_t>(shape_.head_dim),
-             head_pad_, static_cast<std::int32_t>(shape_.heads),
-             static_cast<std::int32_t>(shape_.kv_heads), scratch_.tokens.get(),
-             scratch_.tables.get(), weights_.vectors(), second ? -1 : op.bias_at[0],
-             second || later ? -1 : op.head_norm_at[0], second || later ? -1 : op.head_norm_at[1],
-             static_cast<float>(shape_.norm_eps), rope_table.table, rope_table.sin_at,
-             rope_table.q_at, rope_table.pairs, rope_table.neox, std::int32_t{keys_wait},
-             keys_[layer].get(), values_[layer].get(), page_bytes_);
+  model_.queue.run(model_.kernels.finish_head,
+                   {last_head, static_cast<std::int64_t>(batch_.tokens.size()), kAttentionItems, 1},
+                   model_.scratch.qkv.get(), model_.scratch.qkv.stride,
+                   static_cast<std::int32_t>(model_.shape.head_dim), model_.head_pad,
+                   static_cast<std::int32_t>(model_.shape.heads),
+                   static_cast<std::int32_t>(model_.shape.kv_heads), model_.scratch.tokens.get(),
+                   model_.scratch.tables.get(), model_.weights.vectors(),
+                   second ? -1 : op.bias_at[0], second || later ? -1 : op.head_norm_at[0],
+                   second || later ? -1 : op.head_norm_at[1],
+                   static_cast<float>(model_.shape.norm_eps), rope_table.table, rope_table.sin_at,
+                   rope_table.q_at, rope_table.pairs, rope_table.neox, std::int32_t{keys_wait},
+                   model_.keys[layer].get(), model_.values[layer].get(), model_.page_bytes);
 }
 
 }  // namespace holdfast::opencl

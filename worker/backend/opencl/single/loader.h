@@ -36,8 +36,8 @@ class Loader {
  private:
   Loader(const model::Program& program, const RowsPart* part, const backend::LoadOptions& options,
          OpenclExecutor& to)
-      : program_(program), part_(part), options_(options), to_(to), shape_(program.shape) {}
-  /// Plans all memory without allocating it; then OpenclExecutor::bytes_required is known.
+      : program_(program), part_(part), options_(options), to_(to), model_(to.model_) {}
+  /// Plans all memory without allocating it; then DeviceModel::bytes_required is known.
   Result<void> plan_memory();
   /// Plans all memory, compares the sum with what the device has free, and only then allocates,
   /// builds and uploads.
@@ -98,7 +98,7 @@ class Loader {
   const RowsPart* part_;  // null: all rows
   const backend::LoadOptions& options_;
   OpenclExecutor& to_;
-  const plan::ModelShape& shape_;
+  DeviceModel& model_;
   const gguf::TensorInfo* embedding_ = nullptr;
   std::vector<ScratchBuffer> scratch_buffers_;
   std::int32_t first_layer_ = 0, layers_ = 0;

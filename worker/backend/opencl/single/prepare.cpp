@@ -14,36 +14,35 @@ namespace holdfast::opencl {
 void OpenclExecutor::prepare(std::int32_t rows) {
   static constexpr std::int32_t kToken = 0, kPage = 0;
   backend::Segment segment{&kToken, 1, 0, &kPage};
-  segment.n_logits = rows <= limits_.logit_rows ? 1 : 0;
+  segment.n_logits = rows <= model_.limits.logit_rows ? 1 : 0;
   segment.best = segment.n_logits > 0;
   const std::vector<backend::Segment> segments(static_cast<std::size_t>(rows), segment);
-  plan_batch(segments);
-  spread_for_ = -1;
-  for (std::size_t i = 0; i < ops_.size(); ++i) {
-    queue_.begin_operation(i);
-    run_op(ops_[i]);
+  batch_.plan(model_, segments);
+  launcher_.begin_step();
+  for (std::size_t i = 0; i < model_.ops.size(); ++i) {
+    model_.queue.begin_operation(i);
+    launcher_.run(model_.ops[i]);
   }
-  queue_.end_operations();
-  tokens_.clear();
-  segments_ = nullptr;
+  model_.queue.end_operations();
+  batch_.clear();
 }
 
 /// kModelFailed: the driver refuses an argument.
 Result<void> Loader::prepare_launches() {
-  if (!shape_.causal) return {};  // its steps are long
+  if (!model_.shape.causal) return {};  // its steps are long
   const backend::Limits& l = options_.limits;
   const std::int32_t most = std::min(l.batch_segments, l.batch_tokens);
-  to_.queue_.prepare(true);
+  model_.queue.prepare(true);
   std::set<std::int32_t> counts;  // of rows, for each of which another kernel may be the right one
   for (const int rows : kRowsOfMatrix) counts.insert(std::min<std::int32_t>(rows, most));
   for (const int rows : kRowsShared) counts.insert(std::min<std::int32_t>(rows, most));
   for (const std::int32_t rows : counts) to_.prepare(rows);
-  to_.queue_.prepare(false);
-  const cl_int status = to_.queue_.wait();
+  model_.queue.prepare(false);
+  const cl_int status = model_.queue.wait();
   if (status == CL_SUCCESS) return {};
   return refuse_load(
       Errc::kModelFailed,
-      "prepare launches on " + to_.device_context_->device().name + ": " + status_text(status));
+      "prepare launches on " + model_.device_context->device().name + ": " + status_text(status));
 }
 
 }  // namespace holdfast::opencl
