@@ -1,2 +1,2 @@
 set(libs holdfast_base nlohmann_json::nlohmann_json)
-set(timeout_s 600)
+set(timeout_s 1200)
