@@ -4,6 +4,7 @@ import {ApiError, call, key} from './api.js';
 import {ChatView} from './chat.js';
 import {ConfigView} from './config.js';
 import {byId, clock, notice, setText} from './dom.js';
+import {PullsView} from './pulls.js';
 import {QueueView} from './queue.js';
 import {RequestsView} from './requests.js';
 import {StatusView} from './status.js';
@@ -15,6 +16,7 @@ const kViews = {
   status: StatusView,
   queue: QueueView,
   requests: RequestsView,
+  pulls: PullsView,
   chat: ChatView,
   config: ConfigView,
 };

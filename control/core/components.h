@@ -49,7 +49,7 @@ struct Components {
   Breakers breakers{core, registry, loads};
   Aliases aliases{core, registry, lifecycle, canaries};
   Canaries canaries{core, aliases, registry, loads, lifecycle};
-  IngressJobs jobs{core, lifecycle};
+  IngressJobs jobs{core, lifecycle, registry};
   Intake intake{core, jobs, lifecycle, registry, loads, aliases, canaries};
   ClientStreams streams{core, lifecycle, registry, aliases, jobs};
 };

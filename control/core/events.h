@@ -148,6 +148,7 @@ struct OpAddModel {
   std::string kv_type;
   std::string options;
   bool load = false;
+  std::optional<std::string> profile;  // empty: none; absent: stays with the same file
 };
 struct OpModel {  // verb: models.remove | load | unload | pin | unpin | verify | keep_alive
   PeerId peer = 0;

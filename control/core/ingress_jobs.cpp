@@ -7,10 +7,11 @@
 
 #include "control/core/admission.h"
 #include "control/core/lifecycle.h"
+#include "control/core/registry.h"
 
 namespace holdfast::core {
 
-void IngressJobs::answer_refused(const Waiters& waiters, wire::Refusal refusal) {
+void IngressJobs::answer_refused(const Waiters& waiters, const wire::Refusal& refusal) {
   ++core_.counters.refused;
   ++core_.stats.refused[static_cast<std::size_t>(refusal.code)];
   for (const auto& [peer, tag] : waiters) core_.out->send(peer, wire::Refused{tag, refusal});
@@ -40,6 +41,20 @@ void IngressJobs::start_job(IngressJob job) {
   assign_jobs();
 }
 
+/// The job as a helper gets it, with the profile that the model's name has now.
+wire::Prepare IngressJobs::prepare_of(const IngressJob& job) const {
+  const wire::Submit& submit = job.submit.submit;
+  wire::Prepare out{job.id,      job.model_sha,         submit.prompts, submit.add_special,
+                    submit.echo, submit.sampling.extra, true,           false,
+                    {},          std::nullopt};
+  const auto model = registry_.models().find(job.route.model);
+  if (model == registry_.models().end() || model->second.row.profile.empty()) return out;
+  out.profile = model->second.row.profile;
+  out.options = wire::GenerationOptions{submit.sampling, submit.stops,      submit.max_tokens,
+                                        submit.given,    submit.seed_given, std::nullopt};
+  return out;
+}
+
 /// Gives waiting jobs to the helper with the fewest: hashing a file takes long, so jobs are spread.
 /// A helper has only so many at a time; the others wait here, where tenants take turns.
 void IngressJobs::assign_jobs() {
@@ -48,12 +63,10 @@ void IngressJobs::assign_jobs() {
     job.helper = given->second;
     ++job.tries;
     if (job.inspect) {
-      core_.out->send(job.helper, wire::Inspect{job.id, job.add.path, core_.config.model_roots});
+      core_.out->send(job.helper, wire::Inspect{job.id, job.add.path, core_.config.model_roots,
+                                                job.add.profile.value_or(std::string())});
     } else {
-      const wire::Submit& submit = job.submit.submit;
-      core_.out->send(job.helper,
-                      wire::Prepare{job.id, job.model_sha, submit.prompts, submit.add_special,
-                                    submit.echo, submit.sampling.extra});
+      core_.out->send(job.helper, prepare_of(job));
     }
   }
 }
@@ -82,7 +95,7 @@ void IngressJobs::job_lost(IngressJob& job, const std::string& why) {
   if (job.inspect) {
     core_.op_refused(job.add.peer, job.add.tag, std::move(refusal));
   } else {
-    answer_refused(job.waiters, std::move(refusal));
+    answer_refused(job.waiters, refusal);
   }
   (void)take_job(job.id);
 }

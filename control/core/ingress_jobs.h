@@ -19,6 +19,7 @@
 namespace holdfast::core {
 
 class Lifecycle;
+class Registry;
 
 using Waiters = std::vector<std::pair<PeerId, std::uint64_t>>;  // peer and tag
 
@@ -47,7 +48,8 @@ inline std::string tenant_of(const wire::Submit& submit) {
 /// Submissions and model files that ingress helpers work on or will work on. Tenants take turns.
 class IngressJobs {
  public:
-  IngressJobs(Core& core, Lifecycle& lifecycle) : core_(core), lifecycle_(lifecycle) {}
+  IngressJobs(Core& core, Lifecycle& lifecycle, const Registry& registry)
+      : core_(core), lifecycle_(lifecycle), registry_(registry) {}
 
   /// Returns the submission on its way that has this id or key; nullptr: there is none.
   IngressJob* pending(const std::string& request_id, const std::string& tenant,
@@ -66,7 +68,7 @@ class IngressJobs {
   void forget_waiter(PeerId peer);
   void on(const IngressUp& event);
   /// Answers everybody who waits for a submission with its refusal.
-  void answer_refused(const Waiters& waiters, wire::Refusal refusal);
+  void answer_refused(const Waiters& waiters, const wire::Refusal& refusal);
   /// Returns true for a tenant that has few jobs in a full line: one that has more gives way.
   bool queue_has_capacity(const std::string& tenant) const;
   /// Puts a job in line for an ingress helper, and gives it to one that is free.
@@ -92,12 +94,14 @@ class IngressJobs {
  private:
   void stand_in_line(const IngressJob& job);
   void assign_jobs();
+  wire::Prepare prepare_of(const IngressJob& job) const;
   void job_lost(IngressJob& job, const std::string& why);
   IngressJob take_job(std::uint64_t id);
   void leave_helper(IngressJob& job);
 
   Core& core_;
   Lifecycle& lifecycle_;
+  const Registry& registry_;
 
   std::map<std::uint64_t, IngressJob> jobs_;
   static constexpr std::size_t kHelperJobsMax = 32;  // enough to keep a helper busy

@@ -173,14 +173,14 @@ void Intake::admit(const SubmitEvent& event, const Waiters& waiters, bool charge
   const Model* found = model == registry_.models().end() ? nullptr : &model->second;
   if (auto refusal = refuse_early(event, found)) {
     canaries_.count_refused(route);
-    jobs_.answer_refused(waiters, std::move(*refusal));
+    jobs_.answer_refused(waiters, *refusal);
     return;
   }
   if (auto refusal = charged ? std::nullopt : refuse_key(event, *found)) {
-    return jobs_.answer_refused(waiters, std::move(*refusal));
+    return jobs_.answer_refused(waiters, *refusal);
   }
-  // The sampling extra is read by a helper, as texts are.
-  if (ids_only(event.submit) && event.submit.sampling.extra.empty()) {
+  // The sampling extra and the profile are read by a helper, as texts are.
+  if (ids_only(event.submit) && event.submit.sampling.extra.empty() && found->row.profile.empty()) {
     Tokenized tokenized;
     tokenized.since_us = core_.now.mono_us;
     tokenized.charged = charged;
@@ -213,13 +213,13 @@ void Intake::make_way_in_line(const std::string& tenant) {
     add_forecast(refusal, model->second);
   }
   canaries_.count_refused(job.route);
-  jobs_.answer_refused(job.waiters, std::move(refusal));
+  jobs_.answer_refused(job.waiters, refusal);
 }
 
 void Intake::on(const PreparedEvent& event) {
-  const auto answered = jobs_.take_answered(event.prepared.job, event.peer, false);
+  auto answered = jobs_.take_answered(event.prepared.job, event.peer, false);
   if (!answered) return;
-  const IngressJob& job = *answered;
+  IngressJob& job = *answered;
   if (!event.prepared.ok) {
     canaries_.count_refused(job.route);
     jobs_.answer_refused(job.waiters, event.prepared.refusal);
@@ -230,9 +230,18 @@ void Intake::on(const PreparedEvent& event) {
                          refuse(Errc::kInternal, "the ingress helper answered another request"));
     return;
   }
-  accept(job.submit, job.route, job.waiters,
-         {event.prepared.ids, event.prepared.text, event.prepared.embedding, job.since_us,
-          /*charged=*/true, event.prepared.notes});
+  // Nothing was promised yet: for another model it is prepared again, with that one's profile.
+  if (!aliases_.route_holds(job.route)) return admit(job.submit, job.waiters, true);
+  Tokenized tokenized{event.prepared.ids, event.prepared.text, event.prepared.embedding,
+                      job.since_us,       /*charged=*/true,    event.prepared.notes};
+  if (const auto& options = event.prepared.options) {
+    job.submit.submit.sampling = options->sampling;
+    job.submit.submit.stops = options->stops;
+    job.submit.submit.max_tokens = options->max_tokens;
+    job.submit.submit.seed_given = options->seed_given;
+    tokenized.most_tokens = options->most_tokens;
+  }
+  accept(job.submit, job.route, job.waiters, std::move(tokenized));
 }
 
 /// Refuses text or vectors that the model cannot make, and options that do not go with them.
@@ -277,6 +286,8 @@ std::optional<wire::Refusal> Intake::refuse_prompts(const SubmitEvent& event, co
   ContextVerdict verdict = admit_context(prompt_tokens, output_tokens, model.row.context,
                                          std::int64_t{model.row.pages} * kPageTokens, bounds);
   max_tokens = tokenized.embedding ? 1 : verdict.max_tokens;
+  if (tokenized.most_tokens && !tokenized.embedding)
+    max_tokens = std::min(max_tokens, *tokenized.most_tokens);
   if (verdict.refusal) return std::move(verdict.refusal);
   return check_scores(event.submit, prompt_tokens, core_.config);
 }
@@ -344,10 +355,10 @@ void Intake::accept(const SubmitEvent& event, const Route& route, const Waiters&
   if (!refusal) refusal = refuse_prompts(event, *model, tokenized, max_tokens);
   if (refusal) {
     canaries_.count_refused(route);
-    return jobs_.answer_refused(waiters, std::move(*refusal));
+    return jobs_.answer_refused(waiters, *refusal);
   }
   if (auto over = tokenized.charged ? std::nullopt : refuse_key(event, *model)) {
-    return jobs_.answer_refused(waiters, std::move(*over));
+    return jobs_.answer_refused(waiters, *over);
   }
   take_keep_alive(submit, found->second);
   Request request = make_request(event, route, *model, max_tokens);

@@ -49,6 +49,7 @@ class Intake {
     std::int64_t since_us = 0;
     bool charged = false;  // to its key, when its preparation began
     std::vector<std::string> notes = {};
+    std::optional<std::int64_t> most_tokens = {};  // of the model's profile
   };
   bool answer_duplicate(const SubmitEvent& event);
   std::optional<wire::Refusal> refuse_early(const SubmitEvent& event, const Model* model) const;

@@ -71,6 +71,7 @@ void ModelVerbs::add_inspected(const IngressJob& job, const InspectedEvent& even
   row.size = event.inspected.size;
   row.mtime_ns = event.inspected.mtime_ns;
   row.options = add.options;
+  row.profile = add.profile.value_or(std::string());
   row.created_ms = core_.now.wall_ms;
   const auto existing = registry_.models().find(add.name);
   if (existing != registry_.models().end()) {
@@ -99,6 +100,7 @@ void ModelVerbs::add_inspected(const IngressJob& job, const InspectedEvent& even
       // The plan of an existing load stays; new numbers take effect with the next one.
       row.state = old.state;
       row.reason = old.reason;
+      if (!add.profile) retain_profile(old, row);
     }
   }
   row.load_requested = row.load_requested || add.load;
@@ -142,6 +144,14 @@ void ModelVerbs::on(const OpModel& event) {
     return;
   }
   core_.op_done(event.peer, event.tag, event.verb, event.name);
+}
+
+/// Keeps what the name adds to its file. `row` has what the file has by itself.
+void ModelVerbs::retain_profile(const ModelRow& old, ModelRow& row) {
+  if (old.profile.empty()) return;
+  row.profile = old.profile;
+  row.chat = old.chat;
+  row.output = old.output;
 }
 
 /// Removes the name of a model that nobody uses. Returns false if it was refused.

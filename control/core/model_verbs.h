@@ -38,6 +38,7 @@ class ModelVerbs {
 
  private:
   void add_inspected(const IngressJob& job, const InspectedEvent& event);
+  static void retain_profile(const ModelRow& old, ModelRow& row);
   bool remove(const OpModel& event, Model& model);
   bool set_keep_alive(const OpModel& event, Model& model);
   void verify(const OpModel& event, const Model& model);

@@ -91,6 +91,7 @@ struct ModelRow {
   std::int64_t last_used_ms = 0;
   std::string tokenizer_sha;  // of tokenizer and chat template; empty = not known
   std::string output;         // how it writes reasoning and calls: chat::describe_output
+  std::string profile;        // what this name adds to the file (shared/profile); empty: nothing
 };
 
 /// A row of the table of loads: a model on a worker, from its placement to its end.

@@ -143,7 +143,7 @@ core::ModelRow Daemon::model_numbers(const wire::Inspected& inspected) {
   row.pages = envelope.pages;
   row.prefill_chunk = envelope.prefill_chunk;
   row.vocab = static_cast<std::int32_t>(std::min<std::int64_t>(shape->vocab, 1 << 30));
-  row.chat = shape->has_chat_template;
+  row.chat = shape->has_chat_template || inspected.has_template;
   row.output = inspected.output;
   if (!inspected.tokenizer.empty()) row.tokenizer_sha = content_hash(inspected.tokenizer);
   row.weights_bytes =

@@ -52,6 +52,7 @@ std::string body_hash(wire::Submit& submit) {
   std::string api_key = std::exchange(submit.api_key, {});
   const auto at_once = std::exchange(submit.key_max_requests, {});
   const auto a_minute = std::exchange(submit.key_requests_per_minute, {});
+  auto options = std::exchange(submit.given, {});  // older clients do not say them
   if (!submit.seed_given) submit.sampling.seed = 0;
   const std::string frame = wire::encode(submit);
   submit.tag = tag;
@@ -60,6 +61,7 @@ std::string body_hash(wire::Submit& submit) {
   submit.idem_key = std::move(key);
   if (of_default) submit.tenant = "default";
   submit.body_hash = std::move(given);
+  submit.given = std::move(options);
   submit.api_key = std::move(api_key);
   submit.key_max_requests = at_once;
   submit.key_requests_per_minute = a_minute;

@@ -171,6 +171,7 @@ TokenizeService::Question TokenizeService::question_of(core::PeerId peer, const 
   question.context = model.context;
   question.job.job = ++last_job_ | kTokenizeJobBit;
   question.job.model_sha = model.sha;
+  question.job.profile = model.profile;
   question.job.add_special = read_flag(args, "add_special", true);
   question.job.parse_special = read_flag(args, "parse_special", true);
   question.job.echo = question.job.names = op.verb == "models.detokenize";

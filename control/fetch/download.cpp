@@ -7,8 +7,12 @@
 
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
+#include <set>
+#include <thread>
 #include <vector>
 
 #include "control/fetch/file_hash.h"
@@ -71,8 +75,37 @@ void sync_folder(const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+/// The files that this process is bringing: two pulls of one source want the same one.
+class PathClaims {
+ public:
+  /// False: another download has it.
+  bool take(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    return paths_.insert(path).second;
+  }
+  void give_back(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    paths_.erase(path);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> paths_;
+};
+
+PathClaims& path_claims() {
+  static PathClaims claims;
+  return claims;
+}
+
+}  // namespace
+
 void delete_part(const std::string& path) {
+  if (!path_claims().take(path)) return;  // another pull writes it
   unlink((path + ".part").c_str());
+  path_claims().give_back(path);
 }
 
 Download::Download(Session& session, pull::PullFile& file, std::string path, std::int64_t trusted)
@@ -278,6 +311,17 @@ Result<bool> Download::is_complete() {
 
 Result<void> Download::run(const DownloadHooks& hooks) {
   hooks_ = &hooks;
+  while (!path_claims().take(path_)) {
+    if (!tick(true)) return Error{Errc::kCancelled, "ended"};
+    std::this_thread::sleep_for(std::chrono::milliseconds(kTickMs));
+  }
+  auto done = run_alone();
+  path_claims().give_back(path_);
+  return done;
+}
+
+/// Runs while no other download writes the file.
+Result<void> Download::run_alone() {
   HOLDFAST_TRY(const bool there, is_complete());
   if (there) {
     progress_.on_disk = progress_.synced = file_.bytes;

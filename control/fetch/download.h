@@ -38,7 +38,8 @@ class Download {
   Download(const Download&) = delete;
   Download& operator=(const Download&) = delete;
 
-  /// Runs until the file is in place. A file that is there with the right hash is left alone.
+  /// Runs until the file is in place. A file that is there with the right hash is left alone; while
+  /// another download of this process brings the same one, this one waits.
   /// Errors: those of Session::get; kUnreachable: the connection ended early (worth another try,
   /// which goes on where this one ended); kDiskFull; kFileInvalid: another hash or length than
   /// was told, the bytes are deleted; kCancelled: a hook ended it.
@@ -46,6 +47,7 @@ class Download {
   const DownloadProgress& progress() const { return progress_; }
 
  private:
+  Result<void> run_alone();
   Result<void> fetch();
   Result<void> open_part();
   Result<void> reserve();
@@ -74,7 +76,7 @@ class Download {
   bool stopped_ = false;
 };
 
-/// Deletes PATH.part.
+/// Deletes PATH.part, unless a download of this process writes it.
 void delete_part(const std::string& path);
 
 }  // namespace holdfast::fetch

@@ -1,11 +1,14 @@
 #include "control/fetch/listing.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "control/fetch/file_hash.h"
 #include "shared/base/ascii.h"
 #include "shared/base/json_text.h"
+#include "shared/profile/layers.h"
 #include "shared/pull/hub_files.h"
 
 namespace holdfast::fetch {
@@ -180,19 +183,47 @@ bool is_model_layer(const json& layer) {
   return text_of(*notes, "org.opencontainers.image.title").ends_with(".gguf");
 }
 
-/// Names what a registry's model has beside its weights and is not used here.
-std::string note_of(const json& layers) {
+/// Reads a layer that is no weights, and compares its hash. kInvalidRequest, or kFileInvalid for
+/// other bytes than the manifest names.
+Result<std::string> layer_bytes(const Source& source, const json& layer, Session& session) {
+  const std::string digest = text_of(layer, "digest");
+  const std::string url = source.base + "/v2/" + source.repository + "/blobs/" + digest;
+  if (!digest.starts_with("sha256:") || !is_lower_hex(digest.substr(7), 64)) {
+    return odd(url, "a layer without sha256 digest");
+  }
+  HOLDFAST_TRY(std::string bytes, session.document(url, "*/*", profile::kLayerBytesMax));
+  FileHash hash(FileHash::Kind::kSha256, std::ssize(bytes));
+  hash.add(bytes);
+  if (hash.hex() == digest.substr(7)) return bytes;
+  return Error{Errc::kFileInvalid, "GET " + url + ": other bytes than the manifest's hash names"};
+}
+
+/// Reads what a model has beside its weights. One layer that cannot be here is left out.
+Result<void> add_profile(const Source& source, const json& layers, Session& session,
+                         Listing& listing) {
+  std::vector<profile::Layer> read;
   std::string left;
   for (const json& layer : layers) {
     const std::string type = layer.is_object() ? text_of(layer, "mediaType") : std::string();
-    for (const char* part : {"template", "params", "system", "adapter", "projector"}) {
-      if (!type.ends_with(std::string("image.") + part)) continue;
-      left += (left.empty() ? "" : ", ") + std::string(part);
+    const auto part = profile::layer_part(type);
+    if (type.ends_with("image.adapter") || type.ends_with("image.projector")) {
+      left += (left.empty() ? "not used: " : ", ") + type.substr(type.rfind('.') + 1);
     }
+    if (!part) continue;
+    if (number_of(layer, "size") > static_cast<std::int64_t>(profile::kLayerBytesMax) ||
+        read.size() == profile::kLayersMax) {
+      left += (left.empty() ? "not used: " : ", ") + std::string(*part) + " (too large)";
+      continue;
+    }
+    HOLDFAST_TRY(std::string bytes, layer_bytes(source, layer, session));
+    read.push_back({std::string(*part), std::move(bytes)});
   }
-  if (left.empty()) return {};
-  return "not used of the registry's model: " + left +
-         "; the file's own template holds, and requests name their parameters";
+  profile::TakenOver taken = profile::take_over(read);
+  listing.profile = std::move(taken.profile);
+  listing.context = taken.context;
+  listing.note = profile::summary(taken);
+  if (!left.empty()) listing.note += (listing.note.empty() ? "" : "; ") + left;
+  return {};
 }
 
 Result<Listing> list_registry(const Source& source, Session& session) {
@@ -226,7 +257,9 @@ Result<Listing> list_registry(const Source& source, Session& session) {
   listing.folder = host_folder(source.base) + "/" + source.repository + "/" +
                    file.sha256.substr(0, kRevisionDigits);
   listing.files.push_back(std::move(file));
-  listing.note = note_of(*layers);
+  if (source.kind == pull::SourceKind::kOllama) {
+    HOLDFAST_CHECKED(add_profile(source, *layers, session, listing));
+  }
   return listing;
 }
 

@@ -16,8 +16,10 @@ namespace holdfast::fetch {
 struct Listing {
   std::string folder;  // below the folder of models: "hf.co/ORG/REPO/0123456789ab"
   std::vector<pull::PullFile> files;
-  std::string model;  // the file that is the model, below `folder`; empty: the folder itself
-  std::string note;   // what a person should know; empty: nothing
+  std::string model;         // the file that is the model, below `folder`; empty: the folder itself
+  std::string note;          // what a person should know; empty: nothing
+  std::string profile;       // of a model of Ollama's (shared/profile); empty: none
+  std::int64_t context = 0;  // tokens of a sequence that its parameters ask for; 0: none
 };
 
 /// Asks for the files of the source. kNotFound, kUnauthorized, kUnsupported (nothing that can be

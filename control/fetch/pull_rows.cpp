@@ -87,6 +87,8 @@ Result<void> PullRows::reload(PullRow& row) {
 Result<void> PullRows::add_model(const pull::PullJob& job) {
   json args = {{"name", job.name}, {"path", job.path}};
   if (job.load) args["load"] = true;
+  if (job.context > 0) args["context"] = job.context;
+  if (!job.profile.empty()) args["profile"] = try_parse_json<json>(job.profile);
   HOLDFAST_TRY(const std::string text, call("models.add", args.dump()));
   (void)text;
   return {};

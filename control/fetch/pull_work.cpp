@@ -84,6 +84,8 @@ Result<void> PullWork::resolve(Session& session) {
   row_.job.path = row_.job.folder + (listing.model.empty() ? "" : "/" + listing.model);
   row_.job.files = std::move(listing.files);
   row_.job.note = listing.note;
+  row_.job.profile = listing.profile;
+  row_.job.context = listing.context;
   row_.job.bytes = row_.job.done_bytes = 0;
   for (const auto& file : row_.job.files) row_.job.bytes += std::max<std::int64_t>(file.bytes, 0);
   return {};

@@ -4,6 +4,7 @@
 
 #include "control/gateway/anthropic/message_stream.h"
 #include "control/gateway/common/vectors.h"
+#include "control/gateway/native/token_stream.h"
 #include "control/gateway/ollama/ollama_stream.h"
 
 namespace holdfast::gateway {
@@ -15,6 +16,9 @@ class Dialects final : public AnswerForms {
                                       const std::vector<std::int64_t>& resume_from) const override {
     if (shape.api == Api::kMessages) {
       return std::make_unique<MessageWriter>(shape, std::move(info), resume_from);
+    }
+    if (shape.api == Api::kTokens) {
+      return std::make_unique<TokenWriter>(std::move(info), resume_from);
     }
     if (is_ollama(shape.api)) return std::make_unique<OllamaWriter>(shape, std::move(info));
     return std::make_unique<StreamRenderer>(shape, std::move(info), resume_from);

@@ -6,13 +6,13 @@
 
 namespace holdfast::gateway {
 
-void get_version(Context&, ExchangePtr exchange, const Captures&) {
+void get_version(Context&, const ExchangePtr& exchange, const Captures&) {
   Response response;
   response.body = std::string("{\"version\":\"") + kVersion + "\"}";
   exchange->respond(std::move(response));
 }
 
-void get_openapi(Context&, ExchangePtr exchange, const Captures&) {
+void get_openapi(Context&, const ExchangePtr& exchange, const Captures&) {
   Response response;
   response.body = kOpenapi;
   exchange->respond(std::move(response));

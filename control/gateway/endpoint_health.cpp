@@ -39,7 +39,7 @@ Response readiness(const client::Answer<std::vector<wire::ModelInfo>>& answer) {
 
 }  // namespace
 
-void get_live(Context& context, ExchangePtr exchange, const Captures&) {
+void get_live(Context& context, const ExchangePtr& exchange, const Captures&) {
   Response response;
   const std::int64_t silent_ms = context.client.silent_ms();
   if (silent_ms > context.live_time.count()) {
@@ -53,7 +53,7 @@ void get_live(Context& context, ExchangePtr exchange, const Captures&) {
   exchange->respond(std::move(response));
 }
 
-void get_ready(Context& context, ExchangePtr exchange, const Captures&) {
+void get_ready(Context& context, const ExchangePtr& exchange, const Captures&) {
   // The daemon's answer and the time limit race; the second finds the exchange answered.
   auto open = std::make_shared<bool>(true);
   exchange->after(context.ready_time, [exchange, open] {

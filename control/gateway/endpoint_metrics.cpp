@@ -33,7 +33,7 @@ void answer_gateway_metrics(Context& context, const ExchangePtr& exchange) {
   answer(context, exchange, nullptr);
 }
 
-void get_metrics(Context& context, ExchangePtr exchange, const Captures&) {
+void get_metrics(Context& context, const ExchangePtr& exchange, const Captures&) {
   if (context.daemon_metrics == nullptr) return answer(context, exchange, nullptr);
   // The daemon's answer and the time limit race; the second finds the exchange answered.
   auto open = std::make_shared<bool>(true);

@@ -70,7 +70,7 @@ std::optional<FieldError> read_pull(const json& body, json* args) {
 
 }  // namespace
 
-void post_pulls(Context& context, ExchangePtr exchange, const Captures&) {
+void post_pulls(Context& context, const ExchangePtr& exchange, const Captures&) {
   if (!operators_of(context, exchange)) return;
   json body, args = json::object();
   FieldError error;
@@ -81,15 +81,15 @@ void post_pulls(Context& context, ExchangePtr exchange, const Captures&) {
   answer_verb(context, exchange, "pulls.start", args, 202);
 }
 
-void get_pulls(Context& context, ExchangePtr exchange, const Captures&) {
+void get_pulls(Context& context, const ExchangePtr& exchange, const Captures&) {
   answer_verb(context, exchange, "pulls.list", json::object(), 200);
 }
 
-void get_pull(Context& context, ExchangePtr exchange, const Captures& captures) {
+void get_pull(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   answer_verb(context, exchange, "pulls.show", {{"name", captures.front()}}, 200);
 }
 
-void delete_pull(Context& context, ExchangePtr exchange, const Captures& captures) {
+void delete_pull(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   answer_verb(context, exchange, "pulls.cancel", {{"name", captures.front()}}, 200);
 }
 

@@ -65,6 +65,7 @@ constexpr Route kRoutes[] = {
     {"GET", "/v1/pulls", get_pulls},
     {"GET", "/v1/pulls/{*}", get_pull},
     {"DELETE", "/v1/pulls/{*}", delete_pull},
+    {"POST", "/v1/requests", post_request},
     {"GET", "/v1/requests/{}", get_request},
     {"DELETE", "/v1/requests/{}", delete_request},
     {"GET", "/v1/requests/{}/stream", get_request_stream},

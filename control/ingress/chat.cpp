@@ -59,14 +59,22 @@ void speak_as(std::string_view chat_template, json& messages) {
   }
 }
 
+/// The messages that are the profile's, and the names of all in errors and notes.
+struct Added : profile::AddedMessages {
+  std::string name_of(std::size_t index) const {
+    const std::ptrdiff_t i = index_in_request(index);
+    if (i < 0) return "profile.messages[" + std::to_string(index - at) + "]";
+    return "messages[" + std::to_string(i) + "]";
+  }
+};
+
 class Renderer {
  public:
   Renderer(const json& root, const text::Tokenizer& tokenizer, const text::ChatTemplate& chat,
-           const std::string& date)
-      : root_(root),
-        chat_(chat),
-        template_(tokenizer.chat_template()),
-        marks_(tokenizer, tokenizer.chat_template(), root.dump()),
+           std::string_view chat_template, const std::string& date)
+      : chat_(chat),
+        template_(chat_template),
+        marks_(tokenizer, chat_template, root.dump()),
         parse_special_(root.value("parse_special", json(false)) == true) {
     const auto tools = root.find("tools");
     if (tools != root.end() && tools->is_array() && !tools->empty()) {
@@ -85,6 +93,10 @@ class Renderer {
 
   bool has_tools() const { return has_tools_; }
 
+  /// Says which of the messages are the profile's.
+  void set_added(const Added& added) { added_ = added; }
+  const Added& added() const { return added_; }
+
   /// Takes the last message as the beginning of the answer. A message with reasoning alone is
   /// removed from `messages`: the template opens an answer, and the reasoning goes into it.
   Result<void> go_on(json& messages) {
@@ -96,7 +108,7 @@ class Renderer {
     if (marks_.position_mark().empty()) {
       return invalid("messages: have all of the characters U+FDD0 to U+FDEF; leave two out");
     }
-    begun_ = "messages[" + std::to_string(messages.size() - 1) + "]";
+    begun_ = added_.name_of(messages.size() - 1);
     json last = marked(json::array({messages.back()}))[0];
     prefill_ = chat::prefill_of(last);
     if (prefill_ != chat::Prefill::kThinking) return {};
@@ -177,13 +189,13 @@ class Renderer {
                 std::string::npos);
   }
 
-  const json& root_;
   const text::ChatTemplate& chat_;
   const std::string_view template_;
   const PlainMarks marks_;
   const bool parse_special_;
   bool has_tools_ = false;
   text::ChatInput input_;
+  Added added_;
   std::optional<chat::Prefill> prefill_;  // what of the answer the last message holds
   std::string begun_;                     // "messages[i]" of that message, for errors
   std::string thinking_;                  // its reasoning
@@ -198,7 +210,7 @@ Error name_message(Renderer& renderer, const json& messages, Error error) {
     some.push_back(messages[i]);
     const auto text = renderer.render(some);
     if (text || text.error().what != error.what) continue;
-    error.what = "messages[" + std::to_string(i) + "]: " + error.what;
+    error.what = renderer.added().name_of(i) + ": " + error.what;
     return error;
   }
   return error;
@@ -255,18 +267,23 @@ Result<Trial> try_forms(Renderer& renderer, const json& messages) {
 }  // namespace
 
 Result<RenderedChat> render_chat(std::string_view text, const text::Tokenizer& tokenizer,
-                                 const std::string& date) {
+                                 const std::string& date, const profile::Profile& profile) {
   json root = try_parse_json<json>(text);
   if (!root.is_object()) return invalid("not a JSON object");
   HOLDFAST_CHECKED(read_messages(root));
-  if (tokenizer.chat_template().empty()) {
+  const std::string_view source = profile.chat_template.empty()
+                                      ? std::string_view(tokenizer.chat_template())
+                                      : std::string_view(profile.chat_template);
+  if (source.empty()) {
     return Error{Errc::kNoChatTemplate,
                  "chat: the model's file holds no chat template; send a prompt instead"};
   }
-  HOLDFAST_TRY(const auto chat_template, text::ChatTemplate::parse(tokenizer.chat_template()));
+  HOLDFAST_TRY(const auto chat_template, text::ChatTemplate::parse(source));
   json& messages = root["messages"];
-  speak_as(tokenizer.chat_template(), messages);
-  Renderer renderer(root, tokenizer, *chat_template, date);
+  const Added added{profile::add_messages(profile, messages)};
+  speak_as(source, messages);
+  Renderer renderer(root, tokenizer, *chat_template, source, date);
+  renderer.set_added(added);
   if (!renderer.usable()) {
     return invalid("messages: have all of the characters U+FDD0 to U+FDEF; leave one out");
   }
@@ -276,9 +293,8 @@ Result<RenderedChat> render_chat(std::string_view text, const text::Tokenizer& t
   HOLDFAST_TRY(Trial trial, try_forms(renderer, messages));
   RenderedChat out;
   note_forms(trial.forms, &out.notes);
-  for (const std::size_t i : trial.lost)
-    out.notes.push_back("lost=messages[" + std::to_string(i) + "]");
-  if (root.contains("tools") && tokenizer.chat_template().find("tools") == std::string_view::npos) {
+  for (const std::size_t i : trial.lost) out.notes.push_back("lost=" + added.name_of(i));
+  if (root.contains("tools") && source.find("tools") == std::string_view::npos) {
     out.notes.emplace_back("lost=tools");
   }
   out.text = std::move(trial.text.text);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/profile/profile.h"
 #include "shared/text/tokenizer.h"
 
 namespace holdfast::ingress {
@@ -20,7 +21,8 @@ struct RenderedChat {
   std::vector<std::string> notes;
 };
 
-/// Applies the model's own chat template to a chat request. `json`: {"messages": [{"role",
+/// Applies the chat template of the profile, or else the model's own, to a chat request and the
+/// messages of the profile. `json`: {"messages": [{"role",
 /// "content"}, …], "tools"?: […], "chat_template_kwargs"?: {…}, "parse_special"?: false,
 /// "add_generation_prompt"?: true, "continue_final_message"?: false}; messages as chat/messages.h
 /// takes them. With continue_final_message the last message, of the assistant, is the beginning of
@@ -29,6 +31,6 @@ struct RenderedChat {
 /// Errors: kInvalidRequest names the message that is wrong and why, or the template's line that
 /// refused; kNoChatTemplate if the model's file has none.
 Result<RenderedChat> render_chat(std::string_view json, const text::Tokenizer& tokenizer,
-                                 const std::string& date);
+                                 const std::string& date, const profile::Profile& profile = {});
 
 }  // namespace holdfast::ingress

@@ -162,11 +162,20 @@ void Helper::on_message(wire::Message message) {
 
 void Helper::inspect(std::uint64_t connection, const wire::Inspect& job) {
   crash_point(CrashPoint::kIngressInspectBefore);
+  // Before the file is hashed, which may take minutes.
+  if (const auto good = check_profile(job.profile); !good) {
+    wire::Inspected refused = refused_file(good.error());
+    refused.job = job.job;
+    return finish(connection, std::move(refused));
+  }
   std::optional<wire::Inspected> inspected = options_.spawner != nullptr
                                                  ? options_.spawner->inspect(job)
                                                  : inspect_in_child(options_.program, job);
   crash_point(CrashPoint::kIngressInspectAfter);
-  if (inspected) return finish(connection, std::move(*inspected));
+  if (inspected) {
+    add_profile(job, *inspected);
+    return finish(connection, std::move(*inspected));
+  }
   // The daemon asks the next helper.
   log::error("the spawner of readers is gone; ending to be started anew");
   request_stop();
@@ -203,31 +212,32 @@ void Helper::start_prepare(wire::Prepare job) {
   if (!entry->error.what.empty()) {
     return finish(connection_, refusal(job.job, entry->error.code, entry->error.what));
   }
-  post(prepare_lane_,
-       [this, connection = connection_, tokenizer = entry->tokenizer, job = std::move(job)] {
-         {
-           const std::lock_guard lock(mutex_);
-           running_job_ = job.job;
-           running_connection_ = connection;
-           running_since_us_ = system_clock().monotonic_us();
-         }
-         crash_point(CrashPoint::kIngressPrepareBefore);
-         wire::Prepared prepared = prepare(job, tokenizer.get(), options_.limits);
-         if (prepared.ok) {
-           const auto good = grammars_.check(job.model_sha, tokenizer.get(), job.extra);
-           if (good.has_value()) {
-             prepared.embedding = good.value();
-           } else {
-             prepared = refusal(job.job, good.error().code, good.error().what);
-           }
-         }
-         crash_point(CrashPoint::kIngressPrepareAfter);
-         {
-           const std::lock_guard lock(mutex_);
-           running_since_us_ = 0;
-         }
-         finish(connection, std::move(prepared));
-       });
+  post(prepare_lane_, [this, connection = connection_, tokenizer = entry->tokenizer,
+                       job = std::move(job)] {
+    {
+      const std::lock_guard lock(mutex_);
+      running_job_ = job.job;
+      running_connection_ = connection;
+      running_since_us_ = system_clock().monotonic_us();
+    }
+    crash_point(CrashPoint::kIngressPrepareBefore);
+    wire::Prepared prepared = prepare(job, tokenizer.get(), options_.limits);
+    if (prepared.ok) {
+      const std::string& extra = prepared.options ? prepared.options->sampling.extra : job.extra;
+      const auto good = grammars_.check(job.model_sha, tokenizer.get(), extra);
+      if (good.has_value()) {
+        prepared.embedding = good.value();
+      } else {
+        prepared = refusal(job.job, good.error().code, good.error().what);
+      }
+    }
+    crash_point(CrashPoint::kIngressPrepareAfter);
+    {
+      const std::lock_guard lock(mutex_);
+      running_since_us_ = 0;
+    }
+    finish(connection, std::move(prepared));
+  });
 }
 
 void Helper::send_answers() {

@@ -13,6 +13,14 @@ namespace holdfast::ingress {
 /// while it was read), kUnsupported (architecture, tokenizer). Cost: one read of the file.
 wire::Inspected inspect_file(const std::string& path);
 
+/// Checks what a profile says, and parses its template. kInvalidRequest with what is wrong.
+Result<void> check_profile(const std::string& profile);
+
+/// Changes an answer to what the file is with the job's profile, checked before: how its template
+/// has reasoning and calls written. A profile with a template for a file without a tokenizer is
+/// refused: kUnsupported.
+void add_profile(const wire::Inspect& job, wire::Inspected& inspected);
+
 /// Makes an answer that holds only a refusal.
 wire::Inspected refused_file(const Error& error);
 

@@ -103,14 +103,15 @@ Result<Rendered> from_text(std::string_view prompt, const text::Tokenizer* token
   return out;
 }
 
-Result<Rendered> from_chat(std::string_view json, const text::Tokenizer* tokenizer) {
+Result<Rendered> from_chat(std::string_view json, const text::Tokenizer* tokenizer,
+                           const profile::Profile& profile) {
   if (tokenizer == nullptr) {
     return Error{Errc::kNoChatTemplate,
                  "chat: the model's file holds no tokenizer; send a prompt of token ids"};
   }
   // A template may write the date into the prompt. The ids are stored at acceptance, so it stays.
   const std::string today = text::utc_date(std::time(nullptr));
-  HOLDFAST_TRY(RenderedChat chat, render_chat(json, *tokenizer, today));
+  HOLDFAST_TRY(RenderedChat chat, render_chat(json, *tokenizer, today, profile));
   // The template writes BOS and the like itself, as text.
   HOLDFAST_TRY(auto ids, tokenizer->encode(chat.text, {/*add_special=*/false, true, chat.plain}));
   return Rendered{std::move(ids), std::move(chat.text), std::move(chat.notes)};
@@ -126,14 +127,15 @@ Result<void> check_bytes(std::string_view prompt, const PrepareLimits& limits) {
 }
 
 Result<Rendered> render(const wire::Prompt& prompt, const text::Tokenizer* tokenizer,
-                        const wire::Prepare& job, const PrepareLimits& limits) {
+                        const wire::Prepare& job, const profile::Profile& profile,
+                        const PrepareLimits& limits) {
   if (prompt.text.has_value() + prompt.ids.has_value() + prompt.messages_json.has_value() != 1) {
     return invalid("prompt: exactly one of text, ids and messages is wanted");
   }
   if (prompt.ids.has_value()) return from_ids(*prompt.ids, tokenizer, job, limits);
   const std::string& bytes = prompt.text.has_value() ? *prompt.text : *prompt.messages_json;
   HOLDFAST_CHECKED(check_bytes(bytes, limits));
-  if (prompt.messages_json.has_value()) return from_chat(bytes, tokenizer);
+  if (prompt.messages_json.has_value()) return from_chat(bytes, tokenizer, profile);
   return from_text(bytes, tokenizer, job.add_special, job.parse_special);
 }
 
@@ -151,8 +153,10 @@ wire::Prepared prepare(const wire::Prepare& job, const text::Tokenizer* tokenize
     return out;
   };
   if (job.prompts.empty()) return refuse(invalid("prompt: none given"));
+  const Result<profile::Profile> profile = profile::read_profile(job.profile);
+  if (!profile) return refuse(profile.error());
   for (std::size_t i = 0; i < job.prompts.size(); ++i) {
-    Result<Rendered> rendered = render(job.prompts[i], tokenizer, job, limits);
+    Result<Rendered> rendered = render(job.prompts[i], tokenizer, job, *profile, limits);
     if (rendered && rendered->ids.empty()) {
       rendered = invalid("prompt: empty; there is nothing to go on");
     }
@@ -161,6 +165,8 @@ wire::Prepared prepare(const wire::Prepare& job, const text::Tokenizer* tokenize
     if (job.echo) out.text.push_back(std::move(rendered->text));
     for (std::string& note : rendered->notes) out.notes.push_back(std::move(note));
   }
+  out.options = job.options;
+  if (out.options) profile::give_options(*profile, *out.options);
   out.ok = true;
   return out;
 }

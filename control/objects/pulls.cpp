@@ -51,6 +51,7 @@ std::variant<pull::PullJob, Refusal> new_job(const json& args, const std::string
   if (source->kind != pull::SourceKind::kHub) job.hub.clear();
   job.source = pull::to_text(*source);
   job.name = name;
+  job.untold = true;
   job.load = args.value("load", json()).is_boolean() && args["load"].get<bool>();
   const json rate = args.value("rate_bytes_s", json());
   if (rate.is_null()) return job;

@@ -338,7 +338,10 @@ Result<json> show_model(const std::string& name, const core::Machine& machine) {
   if (model == machine.registry().models().end()) {
     return Error{Errc::kModelNotFound, "model \"" + name + "\" is not registered"};
   }
-  return model_json(machine, model->second);
+  json j = model_json(machine, model->second);
+  const std::string& profile = model->second.row.profile;
+  if (!profile.empty()) j["profile"] = try_parse_json<json>(profile);
+  return j;
 }
 
 /// Compares the file of a model, as a helper found it, with what is registered.

@@ -10,6 +10,7 @@
 
 #include "control/core/admission.h"
 #include "shared/base/json_text.h"
+#include "shared/profile/profile.h"
 
 namespace holdfast::daemon {
 namespace {
@@ -66,6 +67,11 @@ OpAction add_model(core::PeerId peer, const wire::Op& op, Args& args) {
   e.kv_type = args.text("kv_type");
   e.options = args.text("options");
   e.load = args.flag("load");
+  if (const auto profile = args.j.find("profile"); profile != args.j.end()) {
+    auto checked = profile::checked_profile(*profile);
+    if (!checked) return core::refuse(checked.error().code, op.verb + ": " + checked.error().what);
+    e.profile = std::move(*checked);
+  }
   return core::Event(std::move(e));
 }
 

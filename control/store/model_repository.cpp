@@ -41,6 +41,7 @@ core::ModelRow model_row(const CheckedRows<kModelColumns>& rows) {
   r.last_used_ms = rows.integer("last_used_ms");
   r.tokenizer_sha = rows.text("tokenizer_sha");
   r.output = rows.text("output");
+  r.profile = rows.text("profile");
   if (!rows.is_sound()) {
     // One model fails, not the service.
     r.state = core::ModelState::kFailed;
@@ -78,7 +79,7 @@ Result<void> ModelRepository::write(const core::PutModel& c) {
   values.set("wanted", r.load_requested).set("state", core::model_state_name(r.state));
   values.set("reason", r.reason).set("created_ms", r.created_ms);
   values.set("last_used_ms", r.last_used_ms).set("tokenizer_sha", r.tokenizer_sha);
-  return values.set("output", r.output).run();
+  return values.set("output", r.output).set("profile", r.profile).run();
 }
 
 Result<void> ModelRepository::write(const core::PutModelBlobs& c) {

@@ -13,11 +13,11 @@
 namespace holdfast::store {
 
 inline constexpr Columns kModelColumns{
-    "name",          "sha",        "path",         "size",          "mtime_ns",
-    "architecture",  "context",    "slots",        "pages",         "prefill_chunk",
-    "kv_type",       "vocab",      "chat",         "weights_bytes", "kv_bytes",
-    "scratch_bytes", "options",    "shape",        "wanted",        "state",
-    "reason",        "created_ms", "last_used_ms", "tokenizer_sha", "output"};
+    "name",    "sha",           "path",     "size",          "mtime_ns",     "architecture",
+    "context", "slots",         "pages",    "prefill_chunk", "kv_type",      "vocab",
+    "chat",    "weights_bytes", "kv_bytes", "scratch_bytes", "options",      "shape",
+    "wanted",  "state",         "reason",   "created_ms",    "last_used_ms", "tokenizer_sha",
+    "output",  "profile"};
 inline constexpr Columns kModelBlobColumns{"sha", "tokenizer", "pieces"};
 inline constexpr Columns kLoadColumns{"load_id",     "model",       "model_sha", "worker_key",
                                       "incarnation", "state",       "class",     "slots",

@@ -56,7 +56,7 @@ const std::vector<CheckedTable> kCheckedTables = {
                                  "chat",     "weights_bytes", "kv_bytes",     "scratch_bytes",
                                  "options",  "shape",         "wanted",       "state",
                                  "reason",   "created_ms",    "last_used_ms", "tokenizer_sha",
-                                 "output"}},
+                                 "output",   "profile"}},
     {"model_blobs", "sha", nullptr, {"sha", "tokenizer", "pieces"}},
     {"loads",
      "load_id",
@@ -247,8 +247,9 @@ std::string checked_update(const char* table, ColumnNames columns, ColumnNames k
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const std::string name = columns[i];
     const std::string parameter = "?" + std::to_string(i + 1);
-    set += name + "=" + parameter + ",";
-    moved += "," + std::to_string(name_hash(name)) + "," + name + "," + parameter;
+    set.append(name).append("=").append(parameter).append(",");
+    moved.append(",").append(std::to_string(name_hash(name)));
+    moved.append(",").append(name).append(",").append(parameter);
   }
   return std::string("UPDATE ") + table + " SET " + set + "checksum=checksum_moved(" + moved + ")" +
          where_key(key, columns.size());

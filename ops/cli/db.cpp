@@ -1,7 +1,10 @@
 // The database as a whole: check, backup, restore, sizes.
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -30,6 +33,27 @@ int run_alone(const Call& call, const std::string& verb, const json& args) {
   if (!answer->ok) return report_refusal(call, answer->refusal);
   print_document(call, try_parse_json<json>(answer->result));
   return kExitDone;
+}
+
+/// Gives a file to this user and group, as root may.
+Result<void> give(const std::string& path, const struct stat& owner) {
+  if (lchown(path.c_str(), owner.st_uid, owner.st_gid) == 0) return {};
+  return Error{Errc::kIo, "give " + path + " to the owner of its folder: " + std::strerror(errno)};
+}
+
+/// Gives what a restore by root has made to the owner of the state directory: the service has a
+/// user of its own. holdfastd itself may not, as it is confined.
+Result<void> give_restored_to_owner(const std::string& state_dir) {
+  struct stat owner {};
+  if (geteuid() != 0 || stat(state_dir.c_str(), &owner) != 0 || owner.st_uid == 0) return {};
+  std::error_code failed;
+  for (auto entry = std::filesystem::recursive_directory_iterator(state_dir, failed);
+       !failed && entry != std::filesystem::end(entry); entry.increment(failed)) {
+    const std::string relative = entry->path().lexically_relative(state_dir).string();
+    if (!relative.starts_with("control.") && !relative.starts_with("before-restore-")) continue;
+    HOLDFAST_CHECKED(give(entry->path().string(), owner));
+  }
+  return {};
 }
 
 }  // namespace
@@ -79,6 +103,9 @@ int db_restore(const Call& call) {
   const auto answer = operate_offline(call.state_dir, "db.restore", json{{"path", path}}.dump());
   if (!answer) return report_error(call, answer.error());
   if (!answer->ok) return report_refusal(call, answer->refusal);
+  if (const auto given = give_restored_to_owner(call.state_dir); !given) {
+    return report_error(call, given.error());
+  }
   print_change(call, try_parse_json<json>(answer->result), path + ": is the database now");
   return kExitDone;
 }

@@ -7,8 +7,8 @@
 #include "ops/cli/run_remote.h"
 #include "ops/cli/text_input.h"
 #include "ops/cli/tokenize.h"
-#include "ops/remote/generation.h"
 #include "ops/terminal/output.h"
+#include "shared/remote/generation.h"
 
 namespace holdfast::cli {
 namespace {

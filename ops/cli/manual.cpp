@@ -97,6 +97,9 @@ const Examples& model_examples() {
       {"models add",
        {{"holdfast models add chat qwen2.5-0.5b-q8_0.gguf --load", "register, load, wait"},
         {"holdfast models add llama ollama:llama3.2", "one of another program, where it lies"},
+        {"holdfast models add pirate model.gguf --system \"Talk like a pirate.\" --parameter "
+         "temperature=0.2",
+         "what the name adds to the file"},
         {"holdfast models add big /models/70b.gguf --context 8192 --slots 4 --kv-type int8",
          "with less memory for the KV cache"}}},
       {"models alias",
@@ -213,13 +216,10 @@ const char* description_of(const std::string& path) {
        "nothing either."},
       {"bench-compare",
        "Also as `holdfast bench compare OLD NEW`. Figure by figure: new / old with the middle 95 % "
-       "of "
-       "what the ratio of the medians is when the samples are drawn again. A regression is a "
-       "figure "
-       "that is worse by more than --threshold with all of that interval on the bad side; it takes "
-       "three samples on each side to judge. Only records of one machine and one mode say "
-       "something. "
-       "Exit status: 0 none became worse, 1 a regression, 2 no such record."},
+       "of what the ratio of the medians is when the samples are drawn again. A regression is a "
+       "figure that is worse by more than --threshold with all of that interval on the bad side; "
+       "it takes three samples on each side to judge. Only records of one machine and one mode "
+       "say something. Exit status: 0 none became worse, 1 a regression, 2 no such record."},
       {"run",
        "The text goes to stdout as it is generated. Ctrl-C cancels the request. With --json: one "
        "document with ids, text and the reason of the end.\n\n"
@@ -256,7 +256,10 @@ const char* description_of(const std::string& path) {
        "knobs are read from the state directory when they are asked for."},
       {"models add",
        "The file's header is read and its content hashed, once, by a helper with limits. It is "
-       "not copied: it must stay where it is, unchanged."},
+       "not copied: it must stay where it is, unchanged.\n\n"
+       "--template, --system and --parameter are what this name adds to the file; other names of "
+       "the file have their own. Requests that set a parameter or have a system message keep "
+       "theirs. A further `models add` with any of the three replaces all, one without none."},
       {"models verify",
        "Hashes the file once more, computes the envelope from its header, runs one greedy "
        "generation of 16 tokens through the ordinary queue (which loads the model), and compares "

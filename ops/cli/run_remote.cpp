@@ -10,11 +10,11 @@
 #include <optional>
 
 #include "ops/cli/sampling_flags.h"
-#include "ops/remote/generation.h"
 #include "ops/serve/daemon.h"
 #include "ops/terminal/interrupt.h"
 #include "ops/terminal/output.h"
 #include "shared/base/json_text.h"
+#include "shared/remote/generation.h"
 
 namespace holdfast::cli {
 namespace {

@@ -11,11 +11,11 @@
 
 #include "ops/cli/status_screen.h"
 #include "ops/cli/verb_functions.h"
-#include "ops/remote/operator.h"
 #include "ops/serve/daemon.h"
 #include "ops/terminal/output.h"
 #include "ops/terminal/width.h"
 #include "shared/base/json_text.h"
+#include "shared/remote/operator.h"
 
 namespace holdfast::cli {
 namespace {

@@ -1,8 +1,10 @@
 #include "ops/cli/submit_flags.h"
 
+#include <algorithm>
 #include <string>
 
 #include "ops/cli/sampling_flags.h"
+#include "shared/sampling/given.h"
 #include "shared/sampling/parameters.h"
 #include "shared/wire/bounds.h"
 
@@ -69,6 +71,12 @@ Result<wire::Submit> make_submit(const Call& call) {
   HOLDFAST_CHECKED(take_integer(call, "max-tokens", tokens, &submit.max_tokens));
   HOLDFAST_CHECKED(take_stops(call, &submit.stops));
   submit.seed_given = call.has("seed");
+  submit.given = sampling::given_options([&](std::string_view name) {
+    std::string flag(name);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    const auto found = call.values.find(flag);  // some parameters have no flag
+    return found != call.values.end() && !found->second.empty();
+  });
   sampling.seed = static_cast<std::uint64_t>(call.integer("seed"));
   submit.priority = wire::PriorityClass::kInteractive;
   return submit;

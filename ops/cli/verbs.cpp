@@ -151,6 +151,10 @@ const Verb kModelsAdd = {
      {"--options", kText,
       "JSON for the engine: {\"prefix_cache\":false,\"drafts\":0,\"gap_ms\":500,"
       "\"kernels\":\"amx\"}, or the fake one's"},
+     {"--template", kText, "file with the chat template, Jinja or Go's, in place of the model's",
+      true, kFile},
+     {"--system", kText, "system message of requests without one"},
+     {"--parameter", kList, "NAME=VALUE that requests have by default; may be repeated"},
      {"--load", kSwitch, "load it now and wait until it is ready"}},
     &models_add};
 

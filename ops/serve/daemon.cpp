@@ -16,11 +16,11 @@
 #include <string_view>
 #include <thread>
 
-#include "ops/remote/operator.h"
 #include "ops/serve/offline_change.h"
 #include "ops/terminal/output.h"
 #include "ops/terminal/width.h"
 #include "shared/base/json_text.h"
+#include "shared/remote/operator.h"
 
 namespace holdfast::cli {
 namespace {

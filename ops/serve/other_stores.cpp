@@ -128,17 +128,66 @@ Result<StoredModel> find_hub(std::string_view text) {
   return nowhere(text, hub_folders());
 }
 
+/// Reads a file of at most so many bytes; it may grow meanwhile.
+std::optional<std::string> read_bounded(const fs::path& path, std::size_t bytes_max) {
+  std::error_code failed;
+  if (!fs::is_regular_file(path, failed)) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  std::string text(bytes_max + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  if (text.size() > bytes_max) return std::nullopt;
+  return text;
+}
+
+/// The layers of a manifest: an array, empty if it is none.
+Result<json> layers_of(const fs::path& path) {
+  const auto text = read_bounded(path, kManifestBytesMax);
+  if (!text) return Error{Errc::kFileInvalid, path.string() + ": no manifest"};
+  const auto manifest = try_parse_json<json>(*text, kBodyLimits);
+  json layers = manifest.is_object() ? manifest.value("layers", json()) : json();
+  return layers.is_array() ? std::move(layers) : json::array();
+}
+
+/// The file of a layer; nullopt for a digest that is none.
+std::optional<fs::path> blob_of(const fs::path& store, const json& layer) {
+  const json digest = layer.value("digest", json());
+  constexpr std::string_view kHash = "sha256:";
+  if (!digest.is_string()) return std::nullopt;
+  const auto& text = digest.get_ref<const std::string&>();
+  const std::string blob = "sha256-" + text.substr(std::min(kHash.size(), text.size()));
+  if (!text.starts_with(kHash) || !pull::is_plain_path(blob)) return std::nullopt;
+  return store / "blobs" / blob;
+}
+
+/// Returns what the manifest's other layers give. The store is another program's: what is odd is
+/// left out.
+Result<profile::TakenOver> profile_of_manifest(const fs::path& store, const fs::path& path) {
+  HOLDFAST_TRY(const json layers, layers_of(path));
+  std::vector<profile::Layer> read;
+  std::vector<std::string> left;
+  for (const json& layer : layers) {
+    if (!layer.is_object() || !layer.value("mediaType", json()).is_string()) continue;
+    const auto part = profile::layer_part(layer["mediaType"].get_ref<const std::string&>());
+    if (!part) continue;
+    const auto blob = blob_of(store, layer);
+    auto bytes = blob ? read_bounded(*blob, profile::kLayerBytesMax) : std::nullopt;
+    if (bytes && read.size() < profile::kLayersMax) {
+      read.push_back({std::string(*part), std::move(*bytes)});
+    } else {
+      left.push_back(std::string(*part) + ": it cannot be read, or is too large");
+    }
+  }
+  profile::TakenOver taken = profile::take_over(read);
+  taken.left_out.insert(taken.left_out.end(), left.begin(), left.end());
+  return taken;
+}
+
 /// The one GGUF blob that a manifest names.
 Result<StoredModel> model_of_manifest(const fs::path& store, const fs::path& path) {
-  if (bytes_of(path) > static_cast<std::int64_t>(kManifestBytesMax)) {
-    return Error{Errc::kFileInvalid, path.string() + ": no manifest"};
-  }
-  std::ifstream file(path);
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const auto manifest = try_parse_json<json>(text, kBodyLimits);
+  HOLDFAST_TRY(const json layers, layers_of(path));
   std::vector<std::string> digests;
-  const json layers = manifest.is_object() ? manifest.value("layers", json()) : json();
-  for (const json& layer : layers.is_array() ? layers : json::array()) {
+  for (const json& layer : layers) {
     if (!layer.is_object() ||
         layer.value("mediaType", json()) != "application/vnd.ollama.image.model")
       continue;
@@ -156,7 +205,10 @@ Result<StoredModel> model_of_manifest(const fs::path& store, const fs::path& pat
   return model;
 }
 
-Result<StoredModel> find_ollama(std::string_view text) {
+/// Finds the manifest of a model, and hands it to `read` with its store.
+template <class T>
+Result<T> in_manifest(std::string_view text,
+                      Result<T> (*read)(const fs::path& store, const fs::path& manifest)) {
   const std::string whole = "ollama://" + std::string(text.substr(kOllama.size()));
   HOLDFAST_TRY(const pull::Source source, pull::parse_source(whole));
   const std::string host = source.base.substr(source.base.find("//") + 2);
@@ -164,9 +216,13 @@ Result<StoredModel> find_ollama(std::string_view text) {
     const fs::path path =
         fs::path(store) / "manifests" / host / source.repository / source.reference;
     std::error_code failed;
-    if (fs::is_regular_file(path, failed)) return model_of_manifest(store, path);
+    if (fs::is_regular_file(path, failed)) return read(store, path);
   }
   return nowhere(text, ollama_folders());
+}
+
+Result<StoredModel> find_ollama(std::string_view text) {
+  return in_manifest<StoredModel>(text, model_of_manifest);
 }
 
 Result<StoredModel> find_lmstudio(std::string_view text) {
@@ -243,6 +299,11 @@ bool names_other_store(std::string_view text) {
 Result<std::string> find_stored_model(std::string_view text) {
   HOLDFAST_TRY(StoredModel model, find(text));
   return std::move(model.path);
+}
+
+Result<profile::TakenOver> find_stored_profile(std::string_view text) {
+  if (!names_other_store(text) || !text.starts_with(kOllama)) return profile::TakenOver{};
+  return in_manifest<profile::TakenOver>(text, profile_of_manifest);
 }
 
 std::vector<StoredModel> list_stored_models() {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "shared/base/result.h"
+#include "shared/profile/layers.h"
 
 namespace holdfast::cli {
 
@@ -29,6 +30,9 @@ bool names_other_store(std::string_view text);
 /// Returns the path of the model that the text names. kNotFound says where it was looked for;
 /// kUnsupported: it is there, in a form that does not run (several layers of weights).
 Result<std::string> find_stored_model(std::string_view text);
+
+/// Returns what a model of Ollama's store has beside its weights. Nothing for other models.
+Result<profile::TakenOver> find_stored_profile(std::string_view text);
 
 /// Returns all models of other programs, by source. What cannot be read is left out.
 std::vector<StoredModel> list_stored_models();

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/remote/address.h"
+#include "shared/remote/address.h"
 
 namespace holdfast::cli {
 

@@ -46,6 +46,11 @@ const json* Fields::take(std::string_view name) {
   return found == nullptr && opened_ != nullptr ? member(*opened_, name) : found;
 }
 
+bool Fields::has(std::string_view name) const {
+  return member(object_, name) != nullptr ||
+         (opened_ != nullptr && member(*opened_, name) != nullptr);
+}
+
 void Fields::fail(std::string_view name, const std::string& message) {
   if (error_) return;
   const std::string full = prefix_ + std::string(name);

@@ -36,6 +36,8 @@ class Fields {
 
   /// Returns the member, nullptr if it is absent or null, and marks the name as known.
   const nlohmann::ordered_json* take(std::string_view name);
+  /// Returns true if the member is there and not null. The name does not count as known by that.
+  bool has(std::string_view name) const;
   bool boolean(std::string_view name, bool* out);
   bool integer(std::string_view name, std::int64_t low, std::int64_t high, std::int64_t* out);
   bool number(std::string_view name, double low, double high, float* out);

@@ -1,6 +1,6 @@
 #pragma once
-// Webhooks: targets that are told of ended batches and responses, and the signature of a message
-// (https://www.standardwebhooks.com). Targets are objects of the kind "webhook"
+// Webhooks: targets that are told of ended batches, responses and pulls, and the signature of a
+// message (https://www.standardwebhooks.com). Targets are objects of the kind "webhook"
 // (docs/use/webhooks.md):
 // {"url", "events", "tenant", "private", "secrets": [{"secret", "until_ms"}]}.
 
@@ -17,10 +17,12 @@ inline constexpr const char* kWebhookKind = "webhook";
 inline constexpr const char* kDueKind = "webhook.due";
 inline constexpr const char* kDoneKind = "webhook.done";
 
-/// The events that a webhook may subscribe to: those of a batch and those of a response.
+/// The events that a webhook may subscribe to: those of a batch, of a response and of
+/// a pull.
 inline constexpr const char* kWebhookEvents[] = {
     "batch.completed",    "batch.failed",    "batch.expired",      "batch.cancelled",
-    "response.completed", "response.failed", "response.cancelled", "response.incomplete"};
+    "response.completed", "response.failed", "response.cancelled", "response.incomplete",
+    "pull.done",          "pull.failed",     "pull.cancelled"};
 
 /// Returns "whsec_" and the base64 of 32 random bytes.
 std::string new_webhook_secret();

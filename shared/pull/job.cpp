@@ -24,6 +24,7 @@ constexpr TextMember kTexts[] = {
     {"source", &PullJob::source},         {"name", &PullJob::name},   {"hub", &PullJob::hub},
     {"folder", &PullJob::folder},         {"path", &PullJob::path},   {"boot", &PullJob::boot},
     {"error_code", &PullJob::error_code}, {"error", &PullJob::error}, {"note", &PullJob::note},
+    {"profile", &PullJob::profile},
 };
 
 struct NumberMember {
@@ -38,6 +39,7 @@ constexpr NumberMember kNumbers[] = {
     {"fetched_bytes", &PullJob::fetched_bytes},
     {"tries", &PullJob::tries},
     {"next_ms", &PullJob::next_ms},
+    {"context", &PullJob::context},
 };
 
 ordered_json file_json(const PullFile& file, bool with_url) {
@@ -73,6 +75,7 @@ ordered_json job_json(const PullJob& job, bool with_urls) {
   ordered_json files = ordered_json::array();
   for (const PullFile& file : job.files) files.push_back(file_json(file, with_urls));
   j["files"] = std::move(files);
+  if (job.untold) j["untold"] = true;
   return j;
 }
 
@@ -92,7 +95,8 @@ std::string to_json_text(const PullJob& job) {
 
 std::string public_json_text(const PullJob& job) {
   ordered_json j = job_json(job, false);
-  for (const char* inner : {"boot", "folder", "synced_bytes"}) j.erase(inner);
+  for (const char* inner : {"boot", "folder", "synced_bytes", "profile", "context", "untold"})
+    j.erase(inner);
   return j.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
@@ -108,6 +112,7 @@ Result<PullJob> parse_pull(std::string_view text) {
       job.*number.member = j.value(number.name, std::int64_t{0});
     }
     job.load = j.value("load", false);
+    job.untold = j.value("untold", false);
     const auto* state = std::ranges::find(kStateNames, j.value("state", std::string()));
     if (state == kStateNames.end()) return corrupt;
     job.state = static_cast<PullState>(std::distance(kStateNames.begin(), state));

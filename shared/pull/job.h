@@ -64,6 +64,9 @@ struct PullJob {
   std::int64_t next_ms = 0;        // when the next try is due
   std::string error_code, error;   // of the last try
   std::string note;                // what a person should know of the result
+  bool untold = false;             // its end is to be told to webhooks, once it has ended
+  std::string profile;             // that the model's name gets (shared/profile); empty: none
+  std::int64_t context = 0;        // tokens of a sequence, as the source says; 0: it does not
 };
 
 /// Writes the row's body, a JSON object.

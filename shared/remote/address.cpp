@@ -1,4 +1,4 @@
-#include "ops/remote/address.h"
+#include "shared/remote/address.h"
 
 #include <algorithm>
 #include <cctype>
@@ -74,15 +74,6 @@ Result<std::string> find_key() {
   return checked_key(std::move(line), "HOLDFAST_API_KEY_FILE " + path);
 }
 
-Result<std::optional<Address>> make_address(const std::string& url, const std::string& where) {
-  Address address;
-  HOLDFAST_TRY(address.url, parse_url(url, where));
-  HOLDFAST_TRY(address.key, find_key());
-  address.ca_file = environment("HOLDFAST_CA_FILE");
-  if (address.ca_file.empty()) address.ca_file = environment("SSL_CERT_FILE");
-  return std::optional<Address>(std::move(address));
-}
-
 }  // namespace
 
 Result<std::string> parse_url(std::string_view text, const std::string& where) {
@@ -103,11 +94,22 @@ Result<std::string> parse_url(std::string_view text, const std::string& where) {
   return std::string(text);
 }
 
+Result<Address> read_address(std::string_view url, const std::string& where) {
+  Address address;
+  HOLDFAST_TRY(address.url, parse_url(url, where));
+  HOLDFAST_TRY(address.key, find_key());
+  address.ca_file = environment("HOLDFAST_CA_FILE");
+  if (address.ca_file.empty()) address.ca_file = environment("SSL_CERT_FILE");
+  return address;
+}
+
 Result<std::optional<Address>> find_address(const std::string& url_flag, bool state_named) {
-  if (!url_flag.empty()) return make_address(url_flag, "--url");
   const std::string url = environment("HOLDFAST_URL");
-  if (state_named || url.empty()) return std::optional<Address>();
-  return make_address(url, "HOLDFAST_URL");
+  const bool flag = !url_flag.empty();
+  if (!flag && (state_named || url.empty())) return std::optional<Address>();
+  HOLDFAST_TRY(Address address,
+               read_address(flag ? url_flag : url, flag ? "--url" : "HOLDFAST_URL"));
+  return std::optional<Address>(std::move(address));
 }
 
 }  // namespace holdfast::remote

@@ -1,4 +1,4 @@
-#include "ops/remote/generation.h"
+#include "shared/remote/generation.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,8 +6,8 @@
 #include <optional>
 #include <thread>
 
-#include "ops/remote/sse.h"
 #include "shared/base/json_text.h"
+#include "shared/remote/sse.h"
 
 namespace holdfast::remote {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "ops/remote/operator.h"
+#include "shared/remote/operator.h"
 
 namespace holdfast::remote {
 

@@ -1,4 +1,4 @@
-#include "ops/remote/http.h"
+#include "shared/remote/http.h"
 
 #include <utility>
 

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ops/remote/address.h"
 #include "shared/base/result.h"
+#include "shared/remote/address.h"
 
 namespace holdfast::remote {
 

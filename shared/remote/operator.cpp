@@ -1,4 +1,4 @@
-#include "ops/remote/operator.h"
+#include "shared/remote/operator.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

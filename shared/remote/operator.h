@@ -4,8 +4,8 @@
 #include <chrono>
 #include <string>
 
-#include "ops/remote/http.h"
 #include "shared/client/client.h"
+#include "shared/remote/http.h"
 
 namespace holdfast::remote {
 

@@ -1,4 +1,4 @@
-#include "ops/remote/sse.h"
+#include "shared/remote/sse.h"
 
 #include <cstddef>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "shared/sdk/request.h"
+#include "shared/request_json/request_json.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -6,9 +6,10 @@
 #include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 #include "shared/sampling/extra.h"
+#include "shared/sampling/given.h"
 #include "shared/sampling/parameters.h"
 
-namespace holdfast::sdk {
+namespace holdfast::request_json {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -134,16 +135,17 @@ void read_waiting(Fields& fields, wire::Submit* submit) {
 
 }  // namespace
 
-Result<Request> parse_request(std::string_view text) {
-  HOLDFAST_TRY(const json object, parse_json<json>(text, kBodyLimits));
-  if (!object.is_object()) return Error{Errc::kInvalidRequest, "the request is no JSON object"};
-  Request request;
-  wire::Submit& submit = request.submit;
+bool read_request(const json& object, Request* out, FieldError* error) {
+  if (!object.is_object()) {
+    *error = {"the request is no JSON object", ""};
+    return false;
+  }
+  wire::Submit& submit = out->submit;
   Fields fields(object);
   if (!fields.text("model", &submit.model)) {
     fields.fail("model", "is required: the name of a model");
   }
-  fields.text("tenant", &request.tenant);
+  fields.text("tenant", &out->tenant);
   fields.text("key", &submit.idem_key);
   fields.text("session", &submit.sticky);
   read_prompt(fields, &submit);
@@ -154,10 +156,21 @@ Result<Request> parse_request(std::string_view text) {
   read_sampling(fields, &submit);
   read_priority(fields, &submit);
   read_waiting(fields, &submit);
+  submit.given = sampling::given_options([&](std::string_view name) { return fields.has(name); });
   for (const std::string& name : fields.unknown()) {
     fields.fail(name, "is no member of a request (holdfast.h lists them)");
   }
-  if (fields.error()) return Error{Errc::kInvalidRequest, fields.error()->message};
+  if (fields.error()) *error = *fields.error();
+  return !fields.error();
+}
+
+Result<Request> parse_request(std::string_view text) {
+  HOLDFAST_TRY(const json object, parse_json<json>(text, kBodyLimits));
+  Request request;
+  FieldError error;
+  if (!read_request(object, &request, &error)) {
+    return Error{Errc::kInvalidRequest, error.message};
+  }
   return request;
 }
 
@@ -196,4 +209,4 @@ std::string models_json(const std::vector<wire::ModelInfo>& models) {
   return list.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-}  // namespace holdfast::sdk
+}  // namespace holdfast::request_json

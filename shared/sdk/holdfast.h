@@ -1,4 +1,4 @@
-// The C interface of Holdfast: requests to a server on this machine, and their streams.
+// The C interface of Holdfast: requests to a server, and their streams.
 //
 //   holdfast_client* client = holdfast_open(NULL, HOLDFAST_START, &error);
 //   char* id = holdfast_submit(client, "{\"model\": \"demo\", \"prompt\": \"To be\"}", &error);
@@ -49,12 +49,16 @@ HOLDFAST_API void holdfast_free(void* text);
 /// process ends, so that others can attach to its requests; holdfast_stop_server() ends it.
 #define HOLDFAST_START 1u
 
-/// Opens the server of a state directory; NULL is the default one of this user. Without
-/// HOLDFAST_START it does not wait for the server: calls wait for it, 30 s at most.
-HOLDFAST_API holdfast_client* holdfast_open(const char* state_dir, unsigned flags,
+/// Opens a server. `where` is a state directory of this machine, or "http://HOST:PORT" (https://)
+/// of a server elsewhere, for which HOLDFAST_API_KEY, or the file of HOLDFAST_API_KEY_FILE, has the
+/// key. NULL is HOLDFAST_STATE, else HOLDFAST_URL, else the state directory of this user. Without
+/// HOLDFAST_START it does not wait for the server: calls wait for it, 30 s at most. A server
+/// elsewhere is never started.
+HOLDFAST_API holdfast_client* holdfast_open(const char* where, unsigned flags,
                                             holdfast_error** error);
 HOLDFAST_API void holdfast_close(holdfast_client* client);
-/// Stops the server of the state directory, whoever started it. Returns 0, or HOLDFAST_FAILED.
+/// Stops the server of the state directory, whoever started it. Returns 0, or HOLDFAST_FAILED; a
+/// server elsewhere is not stopped ("unsupported").
 HOLDFAST_API int holdfast_stop_server(holdfast_client* client, holdfast_error** error);
 
 /// Accepts a request and returns its id (26 characters). `request` is a JSON object with these
@@ -65,7 +69,7 @@ HOLDFAST_API int holdfast_stop_server(holdfast_client* client, holdfast_error** 
 /// - "max_tokens", "n", "stop" (a text or a list), "seed"
 /// - temperature, top_p, top_k and the other sampling parameters of docs/use/sampling.md, by name
 /// - "key": the idempotency key; the same key and body is the same request
-/// - "tenant", "session", "priority" ("interactive", "normal", "batch")
+/// - "tenant" (elsewhere that of the key), "session", "priority" ("interactive", "normal", "batch")
 /// - "queue_timeout_ms", "total_timeout_ms", "keep_alive_ms"
 /// - "on_disconnect": "continue" (the default) or "cancel"
 HOLDFAST_API char* holdfast_submit(holdfast_client* client, const char* request,

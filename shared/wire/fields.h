@@ -133,6 +133,7 @@ void fields(V& v, Like<Submit> auto& m) {
   v("key_max_requests", m.key_max_requests);
   v("key_requests_per_minute", m.key_requests_per_minute);
   v("keep_alive_ms", m.keep_alive_ms);
+  v("given", m.given);
 }
 template <class V>
 void fields(V& v, Like<KeyStanding> auto& m) {
@@ -497,6 +498,15 @@ void fields(V& v, Like<IngressHello> auto& m) {
   v("pid", m.pid);
 }
 template <class V>
+void fields(V& v, Like<GenerationOptions> auto& m) {
+  v("sampling", m.sampling);
+  v("stops", m.stops);
+  v("max_tokens", m.max_tokens);
+  v("given", m.given);
+  v("seed_given", m.seed_given);
+  v("most_tokens", m.most_tokens);
+}
+template <class V>
 void fields(V& v, Like<Prepare> auto& m) {
   v("job", m.job);
   v("model_sha", m.model_sha);
@@ -506,6 +516,8 @@ void fields(V& v, Like<Prepare> auto& m) {
   v("extra", m.extra);
   v("parse_special", m.parse_special);
   v("names", m.names);
+  v("profile", m.profile);
+  v("options", m.options);
 }
 template <class V>
 void fields(V& v, Like<Prepared> auto& m) {
@@ -516,6 +528,7 @@ void fields(V& v, Like<Prepared> auto& m) {
   v("text", m.text);
   v("embedding", m.embedding);
   v("notes", m.notes);
+  v("options", m.options);
 }
 template <class V>
 void fields(V& v, Like<NeedTokenizer> auto& m) {
@@ -531,6 +544,7 @@ void fields(V& v, Like<Inspect> auto& m) {
   v("job", m.job);
   v.blob("path", m.path);
   v.blob("roots", m.roots);
+  v("profile", m.profile);
 }
 template <class V>
 void fields(V& v, Like<Inspected> auto& m) {
@@ -545,6 +559,7 @@ void fields(V& v, Like<Inspected> auto& m) {
   v.blob("pieces", m.detokenizer);
   v("output", m.output);
   v("identity", m.identity);
+  v("has_template", m.has_template);
 }
 
 }  // namespace holdfast::wire

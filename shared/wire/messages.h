@@ -114,6 +114,9 @@ struct Submit {
   /// How long the model stays loaded after its last request; negative: without end. Absent: as it
   /// is configured.
   std::optional<std::int64_t> keep_alive_ms;
+  /// Names of the options that the client set itself: a profile of the model does not change them.
+  /// Absent: those that differ from their defaults.
+  std::optional<std::vector<std::string>> given;
 };
 
 /// The state of a key's limit of requests a minute, including this request.
@@ -500,6 +503,16 @@ struct WorkerStats {
 struct IngressHello {
   std::int64_t pid = 0;
 };
+/// Options of a request that a profile may give.
+struct GenerationOptions {
+  Sampling sampling;
+  std::vector<std::string> stops;
+  std::optional<std::int64_t> max_tokens;
+  std::optional<std::vector<std::string>> given;  // Submit::given
+  bool seed_given = false;
+  /// The bound of a profile, without max_tokens: where the context leaves fewer, these.
+  std::optional<std::int64_t> most_tokens;
+};
 /// D→I: turn prompts into token ids. Answer: PREPARED with the same job.
 struct Prepare {
   std::uint64_t job = 0;
@@ -510,6 +523,8 @@ struct Prepare {
   std::string extra;          // Sampling::extra of the request: its grammar is checked
   bool parse_special = true;  // special tokens are read from prompts of text
   bool names = false;         // `text` has the special tokens of ids by their names
+  std::string profile;        // of the model's name (shared/profile/profile.h); empty: none
+  std::optional<GenerationOptions> options;  // of a request, where the profile may give some
 };
 /// I→D: the answer to PREPARE.
 struct Prepared {
@@ -517,9 +532,10 @@ struct Prepared {
   bool ok = false;
   Refusal refusal;
   std::vector<std::vector<TokenId>> ids;
-  std::vector<std::string> text;   // the rendered prompts, when echo
-  bool embedding = false;          // `extra` requests the vector of each prompt, not text
-  std::vector<std::string> notes;  // changes to messages that made them fit the template
+  std::vector<std::string> text;             // the rendered prompts, when echo
+  bool embedding = false;                    // `extra` requests the vector of each prompt, not text
+  std::vector<std::string> notes;            // changes to messages that made them fit the template
+  std::optional<GenerationOptions> options;  // with those of the profile
 };
 /// I→D, and the answer: the model's tokenizer as a GGUF without tensors.
 struct NeedTokenizer {
@@ -535,6 +551,7 @@ struct Inspect {
   std::uint64_t job = 0;
   std::string path;
   std::string roots;  // "DIR:DIR…": the file must lie below one, links followed; empty: anywhere
+  std::string profile;  // is checked too (shared/profile/profile.h); empty: none
 };
 /// I→D: the answer to INSPECT.
 struct Inspected {
@@ -544,11 +561,12 @@ struct Inspected {
   std::string model_sha;  // SHA-256 of the file, hex
   std::int64_t size = 0;
   std::int64_t mtime_ns = 0;
-  std::string shape;        // JSON: plan::ModelShape
-  std::string tokenizer;    // GGUF without tensors
-  std::string detokenizer;  // text::encode_detokenizer_table: the bytes of every token
-  std::string output;       // chat::describe_output of its chat template
-  std::string identity;     // huggingface::Stamp
+  std::string shape;          // JSON: plan::ModelShape
+  std::string tokenizer;      // GGUF without tensors
+  std::string detokenizer;    // text::encode_detokenizer_table: the bytes of every token
+  std::string output;         // chat::describe_output of its chat template
+  std::string identity;       // huggingface::Stamp
+  bool has_template = false;  // the file's own or the profile's
 };
 
 using Message =

@@ -10,6 +10,7 @@ import {createRequire} from 'node:module';
 import {join} from 'node:path';
 import {parseArgs} from 'node:util';
 
+import {FileServer} from './file_server.mjs';
 import {TestServer, sleep, until} from './test_server.mjs';
 import {takePictures} from './pictures.mjs';
 
@@ -298,6 +299,39 @@ step('requests are searched, and one is shown with every attempt', async () => {
   await page.getByRole('button', {name: 'Newer'}).click();
 });
 
+step('a model is pulled, cancelled and pulled again', async () => {
+  const files = await new FileServer(options.model, 200e3).start();
+  const line = () => row(page, 'Pulls', 'fetched');
+  await go(page, 'Pulls');
+  await page.getByText('Nothing was pulled.').waitFor();
+  const source = page.getByLabel('Source');
+  await source.fill('nothing that can be');
+  await page.getByRole('button', {name: 'Pull', exact: true}).click();
+  await page.getByRole('alert').getByText(/source/).waitFor();
+  await source.fill(files.url);
+  await page.getByLabel(/^Name/).fill('fetched');
+  await page.getByLabel('load it when it is there').check();
+  await page.getByRole('button', {name: 'Pull', exact: true}).click();
+  await line().getByText('downloading').waitFor();
+  await until('a rate', async () => / (B|KiB|MiB)\/s/.test((await cells(line())).rate));
+  const bar = page.getByRole('progressbar', {name: 'progress of fetched'});
+  assert.equal(server.cli('jobs', 'show', 'fetched').state, 'downloading');
+  assert.match((await cells(line())).progress, /[1-9].* (KiB|MiB)/);
+  await act(page, 'Cancel fetched');
+  await line().getByText('cancelled').waitFor();
+  assert.equal(server.cli('jobs', 'show', 'fetched').state, 'cancelled');
+  files.bytesPerSecond = 0;
+  await act(page, 'Pull again fetched');
+  await line().getByText('done').waitFor();
+  assert.equal(await bar.evaluate((n) => n.value), 1);
+  assert.equal((await cells(line())).progress, '4.3 MiB of 4.3 MiB');
+  assert.equal((await cells(line())).what.split(';')[0], server.cli('jobs', 'show', 'fetched').path);
+  await until('it is loaded', () => server.cli('models', 'show', 'fetched').state === 'ready');
+  server.cli('models', 'unload', 'fetched');
+  server.cli('models', 'remove', 'fetched');
+  await files.stop();
+});
+
 step('config is explained, set, refused and rolled back', async () => {
   await go(page, 'Config');
   await page.getByLabel('name or words', {exact: true}).fill('max_requests');
@@ -459,7 +493,7 @@ step('it is used without a mouse', async () => {
     'Unload demo',
     'kept over a refresh',
   );
-  for (const view of ['Status', 'Queue', 'Requests', 'Chat', 'Config']) {
+  for (const view of ['Status', 'Queue', 'Requests', 'Pulls', 'Chat', 'Config']) {
     await go(keys, view);
     await keys.getByRole('heading', {level: 1}).waitFor();
     const wrong = await keys.evaluate(() =>
@@ -495,7 +529,7 @@ step('it fits a phone, in both schemes', async () => {
       hasTouch: true,
       isMobile: true,
     });
-    for (const view of ['Status', 'Queue', 'Requests', 'Chat', 'Config']) {
+    for (const view of ['Status', 'Queue', 'Requests', 'Pulls', 'Chat', 'Config']) {
       await go(phone, view);
       await sleep(700);
       const wide = await phone.evaluate(() => {
@@ -518,7 +552,7 @@ step('it fits a phone, in both schemes', async () => {
 });
 
 if (options.screenshots) {
-  step('pictures', () => takePictures({server, open, dir: options.screenshots}));
+  step('pictures', () => takePictures({server, open, dir: options.screenshots, model: options.model}));
 }
 
 // ---- keys, at last: from the first one on all of the above wants one

@@ -3,10 +3,11 @@
 import {mkdirSync} from 'node:fs';
 import {join} from 'node:path';
 
+import {FileServer} from './file_server.mjs';
 import {sleep, until} from './test_server.mjs';
 
 /// Some minutes of uneven load, so that there is something to see.
-export async function takePictures({server, open, dir}) {
+export async function takePictures({server, open, dir, model}) {
   mkdirSync(dir, {recursive: true});
   server.cli('config', 'set', 'queue.max_waiting=40');
   const end = Date.now() + 190e3;
@@ -40,6 +41,14 @@ export async function takePictures({server, open, dir}) {
     isMobile: true,
     colorScheme: 'light',
   };
+  const files = await new FileServer(model, 150e3).start();
+  server.cli('pull', files.url, '--as', 'another', '--no-wait');
+  server.cli('pull', 'http://127.0.0.1:1/FILE.gguf', '--as', 'away', '--no-wait');
+  await sleep(6000);
+  await shoot('pulls-light', 'pulls', {colorScheme: 'light'});
+  server.cli('jobs', 'cancel', 'another');
+  server.cli('jobs', 'cancel', 'away');
+  await files.stop();
   await shoot('status-light', 'status', {colorScheme: 'light'});
   await shoot('status-dark', 'status', {colorScheme: 'dark'});
   await shoot('status-phone', 'status', {...phone, colorScheme: 'dark'});

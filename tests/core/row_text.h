@@ -107,6 +107,7 @@ void row_fields(V& v, const ModelRow& r) {
   v("created", r.created_ms);
   v("used", r.last_used_ms);
   v("tokenizer", r.tokenizer_sha);
+  v("profile", r.profile);
 }
 template <class V>
 void row_fields(V& v, const AliasRow& r) {

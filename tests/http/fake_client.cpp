@@ -75,6 +75,10 @@ RequestInfo FakeClient::info_of(const Stored& stored) const {
       choice.finish = stored.script.finish;
     }
   }
+  if (stored.committed == 0 && !stored.finished) {
+    info.queue_position = queue_position;
+    if (queue_position >= 0) info.eta_ms = 100 * (queue_position + 1);
+  }
   if (stored.finished && info.state == wire::RequestState::kRunning) {
     info.state = wire::RequestState::kSucceeded;
   }

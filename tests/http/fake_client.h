@@ -2,6 +2,7 @@
 // A daemon in a class: requests live in memory, tokens come from a script. Everything that the SDK
 // calls back runs on one thread of its own, as with the real SDK.
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -35,6 +36,7 @@ class FakeClient final : public client::Client {
   std::vector<wire::ModelInfo> model_list;
   std::optional<client::Failure> failure;         // answer to every call
   std::optional<wire::KeyStanding> key;           // of every request
+  std::atomic<std::int64_t> queue_position{-1};   // of a request without a token; -1: none waits
   bool silent = false;                            // calls are never answered
   std::map<std::string, std::string> op_results;  // by operator verb
   bool stores_objects = false;                    // objects.…, ids.derive: in memory, by owner

@@ -193,6 +193,15 @@ Reply Peer::read_reply(bool head_request) {
   return reply;
 }
 
+std::string Peer::read_on(const std::string& text) {
+  std::string body;
+  bool last = false;
+  while (!last && (text.empty() || body.find(text) == std::string::npos)) {
+    if (!read_chunk(&body, &last)) break;
+  }
+  return body;
+}
+
 Reply Peer::read_until(const std::string& text) {
   Reply reply;
   if (!read_head(&reply)) return reply;
@@ -213,7 +222,7 @@ Reply Peer::read_upgrade() {
 std::string Peer::read_bytes(std::size_t n) {
   while (in_.size() < n && fill()) {
   }
-  const std::string out = in_.substr(0, n);
+  std::string out = in_.substr(0, n);
   in_.erase(0, out.size());
   return out;
 }

@@ -42,6 +42,8 @@ class Peer {
   Reply read_reply(bool head_request = false);
   /// Reads the head and then until `text` has appeared in the body.
   Reply read_until(const std::string& text);
+  /// Reads on after read_until, until `text` has appeared; the whole rest without one.
+  std::string read_on(const std::string& text = {});
   /// Reads only the head of an answer after which another protocol follows.
   Reply read_upgrade();
   /// Returns `n` bytes as they come; fewer if the server has closed.

@@ -24,6 +24,9 @@ class Ollama : public testing::Test {
     info.state = "ready";
     info.output = output;
     gateway.client.model_list = {info};
+    gateway.client.op_results["models.show"] =
+        R"({"name":"m","profile":{"template":"T","system":"S","parameters":{"stop":["a","b"],)"
+        R"("repetition_penalty":1.5}}})";
     gateway.client.op_results["models.list"] =
         R"([{"name":"m","architecture":"llama","context":2048,"vocab":128,"size_bytes":77,)"
         R"("sha":"aa","makes":"text","output":")" +
@@ -61,6 +64,33 @@ TEST_F(Ollama, Chat_WhenStreamed_IsLinesOfJsonWithAnEnd) {
   EXPECT_EQ(last["eval_count"], 3);
   EXPECT_TRUE(last["total_duration"].is_number_integer());
   EXPECT_EQ(last["load_duration"], 0);  // some libraries want it
+}
+
+TEST_F(Ollama, Stream_WhileItsRequestWaits_SaysWhereItStands) {
+  model("");
+  gateway.client.script.token_bytes = {{"Hi"}};
+  gateway.client.hold_tokens = true;
+  gateway.client.queue_position = 7;
+  for (const char* path : {"/api/chat", "/api/generate"}) {
+    gateway.client.queue_position = 7;
+    const bool chat = std::string(path) == "/api/chat";
+    Peer peer(gateway.address());
+    peer.send(post(path, chat ? kChat + "}" : R"({"model":"m","prompt":"a"})"));
+    const Reply head = peer.read_until("\"queue_position\":7");
+    gateway.client.queue_position = 2;
+    const std::string moved = peer.read_on("\"queue_position\":2");
+    gateway.client.commit(head.headers.at("x-request-id"), 1, true);
+    const std::vector<json> lines = lines_of(head.body + moved + peer.read_on());
+    ASSERT_GE(lines.size(), 4u);
+    EXPECT_EQ(lines[0]["eta_ms"], 800);
+    EXPECT_EQ(lines[1]["queue_position"], 2) << "one line for each change";
+    for (std::size_t i = 0; i < 2; ++i) {
+      EXPECT_EQ(lines[i]["done"], false);
+      EXPECT_EQ(chat ? lines[i]["message"]["content"] : lines[i]["response"], "");
+    }
+    EXPECT_FALSE(lines.back().contains("queue_position"));
+    EXPECT_EQ(lines.back()["done"], true);
+  }
 }
 
 TEST_F(Ollama, Chat_WithoutAStream_IsOneDocumentWithThinkingAndCalls) {
@@ -218,9 +248,11 @@ TEST_F(Ollama, Names_OfModels_AreCopiedAndDeletedByOperators) {
             json::parse(R"({"name":"other","path":"/models/m.gguf","context":2048,"slots":4,)"
                         R"("kv_type":"f16","options":""})"));
   const Reply created = gateway.ask(post("/api/create", R"({"model":"third","from":"m"})"));
-  EXPECT_EQ(json::parse(created.body)["status"], "success");
+  EXPECT_EQ(lines_of(created.body).back()["status"], "success");
   EXPECT_EQ(gateway.ask(post("/api/create", R"({"model":"x","from":"m","system":"s"})")).status,
-            400);
+            200);
+  EXPECT_EQ(json::parse(gateway.client.op_args("models.add"))["profile"],
+            json::parse(R"({"system":"s"})"));
   EXPECT_EQ(gateway.ask(post("/api/copy", R"({"source":"m"})")).status, 400);
   EXPECT_EQ(gateway.ask(post("/api/copy", R"({"source":7,"destination":"x"})")).status, 400);
 
@@ -270,6 +302,14 @@ TEST_F(Ollama, Models_InListsAndDetails_HaveOllamasMembers) {
   const json details = json::parse(gateway.ask(post("/api/show", R"({"model":"m:latest"})")).body);
   EXPECT_EQ(details["capabilities"], json::parse(R"(["completion","tools","thinking"])"));
   EXPECT_EQ(details["model_info"]["llama.context_length"], 2048);
+  EXPECT_EQ(details["system"], "S");
+  EXPECT_EQ(details["template"], "T");
+  EXPECT_EQ(details["parameters"],
+            "stop                           \"a\"\nstop                           \"b\"\n"
+            "repeat_penalty                 1.5");
+  EXPECT_EQ(details["modelfile"],
+            "FROM m\nTEMPLATE \"\"\"T\"\"\"\nSYSTEM \"\"\"S\"\"\"\nPARAMETER stop \"a\"\n"
+            "PARAMETER stop \"b\"\nPARAMETER repeat_penalty 1.5\n");
   const json vectors = json::parse(gateway.ask(post("/api/show", R"({"name":"v"})")).body);
   EXPECT_EQ(vectors["capabilities"], json::parse(R"(["embedding"])"));
 }

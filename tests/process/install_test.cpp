@@ -29,6 +29,9 @@ TEST(Install, InstalledPrefix_WithoutTheBuild_ServesAModelAndHasItsPages) {
     EXPECT_TRUE(fs::exists(prefix + "/" + path)) << path;
   }
   EXPECT_FALSE(fs::exists(prefix + "/bin/holdfastd"));
+  EXPECT_NE(read_file(prefix + "/lib/systemd/system/holdfast.service")
+                .find("ExecStart=" + prefix + "/bin/holdfast serve"),
+            std::string::npos);
   EXPECT_NE(read_file(prefix + "/share/man/man1/holdfast-models-add.1").find(".SH SYNOPSIS"),
             std::string::npos);
 

@@ -17,6 +17,10 @@
 namespace holdfast::process {
 namespace {
 
+/// Template, parameters and system message of a registry's model.
+constexpr const char* kLayers[] = {"{{ .System }}|{{ .Prompt }}|",
+                                   R"({"temperature":0.5,"num_gpu":1})", "Arr"};
+
 using nlohmann::json;
 
 const char* const kRevision = "0123456789abcdef0123456789abcdef01234567";
@@ -138,7 +142,9 @@ std::string ModelHub::manifest(const std::string& repository) {
   return json{{"schemaVersion", 2},
               {"layers",
                {layer("application/vnd.ollama.image.model", bytes),
-                layer("application/vnd.ollama.image.template", "{{ .Prompt }}")}}}
+                layer("application/vnd.ollama.image.template", kLayers[0]),
+                layer("application/vnd.ollama.image.params", kLayers[1]),
+                layer("application/vnd.ollama.image.system", kLayers[2])}}}
       .dump();
 }
 
@@ -178,8 +184,9 @@ std::string ModelHub::answer_to(const Request& request, std::string* body, bool*
     for (const auto& [name, bytes] : files) {
       const std::string at = repository + "/resolve/" + kRevision + "/" + name;
       if (path == "/" + at) {
-        return status(302, "Location: http://localhost:" + std::to_string(port_) + "/cdn/" + at +
-                               "?signature=secret\r\n");
+        std::string target = "Location: http://localhost:" + std::to_string(port_);
+        target.append("/cdn/").append(at).append("?signature=secret\r\n");
+        return status(302, target);
       }
       if (path == "/cdn/" + at) {
         // The hub's token is not for the content network.
@@ -189,6 +196,9 @@ std::string ModelHub::answer_to(const Request& request, std::string* body, bool*
       if (path == "/files/" + name) return file(bytes);
       if (path == registry + "blobs/sha256:" + sha256_text(bytes)) return file(bytes);
     }
+  }
+  for (const char* layer : kLayers) {
+    if (path.ends_with("/blobs/sha256:" + sha256_text(layer))) return file(layer);
   }
   if (path == "/token" && faults_.token_for_tokens) {
     return status(401, "WWW-Authenticate: Bearer realm=\"" + url() + "/token\"\r\n");
@@ -258,7 +268,7 @@ void ModelHub::serve(int fd) {
     const std::size_t colon = line.find(": ");
     if (colon == std::string::npos) continue;
     std::string value = line.substr(colon + 2);
-    value.erase(value.find_last_not_of("\r") + 1);
+    value.erase(value.find_last_not_of('\r') + 1);
     request.headers[lower(line.substr(0, colon))] = value;
   }
   std::string body;

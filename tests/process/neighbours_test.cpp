@@ -243,7 +243,8 @@ std::string tells(const HttpAnswer& answer, const std::string& id) {
   std::string body = std::regex_replace(replaced(answer.body, id, "ID"), made, "NEW");
   const json parsed = json::parse(answer.body, nullptr, false);
   // The id of a new object is random; the creation counts.
-  if (answer.status == 200 && parsed.is_object() && parsed.contains("id")) body = "made";
+  const bool success = answer.status == 200 || answer.status == 202;
+  if (success && parsed.is_object() && parsed.contains("id")) body = "made";
   const auto type = answer.headers.find("content-type");
   return std::to_string(answer.status) + " " + (type == answer.headers.end() ? "" : type->second) +
          " " + body;

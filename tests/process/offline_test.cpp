@@ -4,7 +4,10 @@
 // way of their supervisor) between the changes.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <future>
 #include <string>
 #include <thread>
@@ -147,6 +150,30 @@ TEST(Offline, Backup_WhileServing_IsRestoredOffline) {
   EXPECT_EQ(state_of(server, before.info.request_id), "succeeded");
   EXPECT_EQ(server.cli({"requests", "show", after.info.request_id}).code, 3);
   EXPECT_EQ(server.stop(), 0) << server.errors();
+}
+
+TEST(Offline, Restore_ByRootForAServiceUser_LeavesFilesOfThatUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "wants root, which gives files to another user";
+  constexpr uid_t kNobody = 65534;
+  const TempDir dir;
+  TestServer server(dir.path() + "/state");
+  ASSERT_TRUE(server.start(kServe)) << server.errors();
+  const std::string copy = dir.path() + "/copy.db";
+  ASSERT_EQ(server.cli({"db", "backup", copy}).code, 0);
+  ASSERT_EQ(server.stop(), 0) << server.errors();
+  ASSERT_EQ(chown(server.state().c_str(), kNobody, kNobody), 0);
+  const Ended restored = server.cli({"db", "restore", copy});
+  EXPECT_EQ(restored.code, 0) << restored.err;
+  int files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(server.state())) {
+    const std::string name = entry.path().filename().string();
+    if (name != "control.db" && !name.starts_with("before-restore-")) continue;
+    struct stat info {};
+    ASSERT_EQ(lstat(entry.path().c_str(), &info), 0);
+    EXPECT_EQ(info.st_uid, kNobody) << entry.path();
+    ++files;
+  }
+  EXPECT_EQ(files, 3);  // the database, the folder of the one before, and that
 }
 
 }  // namespace

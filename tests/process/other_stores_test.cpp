@@ -75,6 +75,37 @@ TEST_F(OtherStores, Model_ByItsNameThere_IsServedWhereItLies) {
             (std::vector<std::string>{"hf:org/Demo-GGUF", "lmstudio:pub/demo", "ollama:demo:1b"}));
 }
 
+TEST_F(OtherStores, OllamasModel_WithOtherLayers_BringsThemAlong) {
+  const auto layer = [&](const std::string& part, const std::string& bytes) {
+    const std::string hash = sha256_text(bytes);
+    write(".ollama/models/blobs/sha256-" + hash, bytes);
+    return json{{"mediaType", "application/vnd.ollama.image." + part},
+                {"digest", "sha256:" + hash}};
+  };
+  const json layers = {layer("model", model_),
+                       layer("template", "{{ html .Prompt }}"),
+                       layer("params", R"({"temperature":0.5,"num_ctx":64,"stop":["Z"]})"),
+                       layer("system", "Arr"),
+                       layer("license", std::string(200'000, 'x')),
+                       json{{"mediaType", "application/vnd.ollama.image.messages"},
+                            {"digest", "sha256:../../../etc/passwd"}}};
+  write(".ollama/models/manifests/registry.ollama.ai/library/whole/latest",
+        json{{"layers", layers}}.dump());
+  TestServer server(dir_.path() + "/s");
+  ASSERT_TRUE(server.start({"--http", "none", "--model", "l=lmstudio:pub/demo"}))
+      << server.errors();
+  const Ended added = server.cli({"models", "add", "w", "ollama:whole", "--system", "Own"});
+  ASSERT_EQ(added.code, 0) << added.err;
+  for (const char* word : {"taken over: system, parameter num_ctx, parameters", "function html",
+                           "license: it cannot be read, or is too large", "messages: it cannot"}) {
+    EXPECT_NE(added.out.find(word), std::string::npos) << added.out;
+  }
+  const json model = json::parse(server.cli({"--json", "models", "show", "w"}).out);
+  EXPECT_EQ(model["profile"],
+            json::parse(R"({"system":"Own","parameters":{"temperature":0.5,"stop":["Z"]}})"));
+  EXPECT_EQ(model["context"], 64);
+}
+
 TEST_F(OtherStores, Name_ThatIsNotThereOrOdd_IsRefusedWithTheFolders) {
   const auto code = [](const char* text) {
     const auto path = find_stored_model(text);

@@ -96,6 +96,16 @@ TEST_F(Pull, Source_OfEachKind_IsVerifiedAndRegistered) {
         server_.cli({"run", name, "To be", "--max-tokens", "8", "--temperature", "0", "--raw"});
     EXPECT_EQ(answer.out, text) << answer.err;
   }
+  // Ollama's model brings its template and the like along, the bare layer of OCI does not.
+  const json model = json::parse(server_.cli({"--json", "models", "show", "m2"}).out);
+  EXPECT_EQ(model["profile"]["system"], "Arr") << model.dump(1);
+  EXPECT_EQ(model["profile"]["parameters"], json::parse(R"({"temperature":0.5})"));
+  EXPECT_NE(model["profile"]["template"].get<std::string>().find("{%"), std::string::npos);
+  EXPECT_EQ(pull("m2")["note"],
+            "taken over: template, system, parameters; left out: parameter num_gpu: has no effect "
+            "here");
+  EXPECT_FALSE(
+      json::parse(server_.cli({"--json", "models", "show", "m3"}).out).contains("profile"));
 }
 
 TEST_F(Pull, Folder_OfTheHub_IsPulledWhole) {
@@ -289,6 +299,23 @@ TEST_F(Pull, ManyWaiters_ShareOneDownload_AndCancelEndsIt) {
       << "the part of the cancelled pull is gone";
   EXPECT_EQ(pull("c").value("state", ""), "cancelled");
   EXPECT_EQ(server_.cli({"jobs", "cancel", "nobody"}).code, 3);
+}
+
+TEST_F(Pull, TwoNames_OfOneSource_AreOneFileAndOneDownload) {
+  ASSERT_TRUE(start()) << server_.errors();
+  hub_.set_faults({.bytes_s = 3'000'000});
+  ASSERT_EQ(server_.cli({"pull", hub_source(), "--as", "one", "--no-wait"}).code, 0);
+  ASSERT_EQ(server_.cli({"pull", hub_source(), "--as", "two", "--no-wait"}).code, 0);
+  ASSERT_EQ(server_.cli({"pull", hub_source(), "--as", "three", "--no-wait"}).code, 0);
+  EXPECT_EQ(server_.cli({"jobs", "cancel", "three"}).code, 0);
+  const json one = wait_for_end("one");
+  const json two = wait_for_end("two");
+  expect_whole(one);
+  expect_whole(two);
+  EXPECT_EQ(one["path"], two["path"]);
+  const auto fetched =
+      one.value("fetched_bytes", std::int64_t{0}) + two.value("fetched_bytes", std::int64_t{0});
+  EXPECT_LE(fetched, static_cast<std::int64_t>(model_.size()));
 }
 
 TEST_F(Pull, Disk_ThatIsFull_IsToldWithNumbersAndUsedWhenThereIsSpace) {

@@ -16,8 +16,8 @@
 
 #include "ops/cli/reach.h"
 #include "ops/cli/verbs.h"
-#include "ops/remote/address.h"
-#include "ops/remote/sse.h"
+#include "shared/remote/address.h"
+#include "shared/remote/sse.h"
 #include "tests/process/running.h"
 #include "tests/process/test_server.h"
 
@@ -431,9 +431,10 @@ TEST_F(RemoteCli, Documents_OfAnotherForm_AreErrors) {
   for (const std::string body :
        {"[]", "3", "{\"choices\": 3, \"data\": {\"a\": 1}}", event.c_str()}) {
     const std::string type = body == event ? "text/event-stream" : "application/json";
-    const OneAnswer strange("HTTP/1.1 200 OK\r\nX-Request-Id: x\r\nContent-Type: " + type +
-                            "\r\nContent-Length: " + std::to_string(body.size() + 2) + "\r\n\r\n" +
-                            body + "\n\n");
+    std::string answer = "HTTP/1.1 200 OK\r\nX-Request-Id: x\r\nContent-Type: ";
+    answer.append(type).append("\r\nContent-Length: ").append(std::to_string(body.size() + 2));
+    answer.append("\r\n\r\n").append(body).append("\n\n");
+    const OneAnswer strange(answer);
     for (const Words& args : verbs) {
       const Ended ended = run_program(with_env({"HOLDFAST_URL=" + strange.url()}, args));
       EXPECT_GE(ended.code, 0) << args[0] << " " << body << ": " << ended.err;

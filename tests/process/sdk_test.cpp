@@ -8,13 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
@@ -132,9 +132,11 @@ class Sdk : public testing::Test {
     setenv("HOLDFAST_LIBRARY", installed().library().c_str(), 1);
     setenv("PYTHONPATH", (std::string(HOLDFAST_SOURCE_DIR) + "/ops/sdk/python").c_str(), 1);
   }
+  void print_killed() const {
+    for (const auto& [whom, times] : killed_) std::printf("killed: %s %d\n", whom.c_str(), times);
+  }
   void TearDown() override {
-    std::printf("killed: programs %d, daemons %d, workers %d\n", killed_[0], killed_[1],
-                killed_[2]);
+    print_killed();
     const auto document =
         nlohmann::json::parse(read_file(state + "/run/supervisor.json"), nullptr, false);
     if (!document.is_object()) return;
@@ -162,7 +164,7 @@ class Sdk : public testing::Test {
     std::mt19937 random(seed);
     std::vector<std::string> words = program;
     for (const std::string& word :
-         {state, std::string("demo"), std::string("To be"), std::string(kTokens), key, file}) {
+         {where(), std::string("demo"), std::string("To be"), std::string(kTokens), key, file}) {
       words.push_back(word);
     }
     int status = -1;
@@ -172,13 +174,13 @@ class Sdk : public testing::Test {
         status = client.wait_ms(kills > 0 ? static_cast<int>(random() % pause_ms) : 60'000);
         if (status >= 0) break;
         if (kills-- <= 0) continue;
-        const std::uint32_t whom = random() % 3;
+        const std::string whom = victims_[random() % victims_.size()];
         ++killed_[whom];
-        if (whom == 0) {
+        if (whom == "program") {
           client.kill_it();
           break;
         }
-        const pid_t pid = pid_of(whom == 1 ? "daemon" : "worker-0");
+        const pid_t pid = pid_of(whom);
         if (pid > 0) kill(pid, SIGKILL);
       }
       EXPECT_LE(status, 0) << "the client failed";
@@ -214,7 +216,47 @@ class Sdk : public testing::Test {
   static constexpr const char* kTokens = "300";
   TempDir dir;
   std::string state = dir.path() + "/state";
-  std::array<int, 3> killed_{};  // programs, daemons, workers
+  std::vector<std::string> victims_ = {"program", "daemon", "worker-0"};
+  std::map<std::string, int> killed_;
+
+  /// The server that the programs give to open().
+  virtual std::string where() const { return state; }
+};
+
+/// Programs that ask a server elsewhere: by a URL and a key.
+class SdkElsewhere : public Sdk {
+ protected:
+  void SetUp() override {
+    Sdk::SetUp();
+    ASSERT_TRUE(server_.start({"--model", "demo=" + demo_model()})) << server_.errors();
+    victims_ = {"program", "daemon", "worker-0", "gateway"};
+    setenv("HOLDFAST_API_KEY", make_key("client").c_str(), 1);
+  }
+  void TearDown() override {
+    unsetenv("HOLDFAST_API_KEY");
+    print_killed();
+    EXPECT_EQ(server_.stop(), 0);
+  }
+  std::string where() const override { return server_.url(); }
+  std::string make_key(const std::string& role) const {
+    const Ended made = server_.cli({"--json", "keys", "create", role, "--role", role});
+    EXPECT_EQ(made.code, 0) << made.err;
+    return nlohmann::json::parse(made.out).at("key");
+  }
+  /// Runs lines of Python with `url` set. Returns its output.
+  std::string python(const std::string& lines) const {
+    const Ended ended = run_program({"/usr/bin/env", "python3", "-c",
+                                     "import holdfast, sys\nurl, file = sys.argv[1:3]\n"
+                                     "def code_of(work):\n"
+                                     "    try: work()\n"
+                                     "    except holdfast.Error as error: return error.code\n"
+                                     "    return 'none'\n" +
+                                         lines,
+                                     server_.url(), demo_model()});
+    EXPECT_EQ(ended.code, 0) << ended.err;
+    return ended.out;
+  }
+  TestServer server_{state};
 };
 
 /// Rounds of each program; 100 where HOLDFAST_TEST_FULL is set, as by ops/test --full.
@@ -236,6 +278,82 @@ TEST_F(Sdk, Programs_WhoseProcessesAreKilled_GetEachTokenOnceInOrder) {
     ASSERT_EQ(run(python_client(), "python-" + name, kKillsARound, seed), expected)
         << "round " << round;
   }
+}
+
+TEST_F(SdkElsewhere, Programs_WhoseProcessesAreKilled_GetEachTokenOnceInOrder) {
+  const std::string expected = run(c_client(), "undisturbed", 0, 0);
+  ASSERT_FALSE(expected.empty());
+  const bool node = missing_node().empty();
+  const std::vector<std::string> node_client = {"node", node_programs() + "/resuming_client.mjs"};
+  for (int round = 0; round < rounds() / 3; ++round) {
+    const auto seed = static_cast<std::uint32_t>(round);
+    const std::string name = std::to_string(round);
+    ASSERT_EQ(run(c_client(), "c-" + name, kKillsARound, seed), expected) << "round " << round;
+    ASSERT_EQ(run(python_client(), "python-" + name, kKillsARound, seed), expected)
+        << "round " << round;
+    if (!node) continue;
+    ASSERT_EQ(run(node_client, "node-" + name, kKillsARound, seed, kNodePauseMs), expected)
+        << "round " << round;
+  }
+}
+
+TEST_F(SdkElsewhere, Text_OfTheSameRequest_IsThatOfTheSocket) {
+  const std::string out = python(
+      "asked = dict(model='demo', prompt='To be', max_tokens=60, seed=3, n=2, stop=['zz'])\n"
+      "def all_of(server):\n"
+      "    request = server.submit(**asked)\n"
+      "    parts = list(server.attach(request))\n"
+      "    state = server.status(request)\n"
+      "    return [[(p.ids, p.text, p.finish) for p in parts if p.choice == c] for c in (0, 1)], "
+      "state\n"
+      "def joined(parts): return [(sum((p[0] for p in c), ()), ''.join(p[1] for p in c), c[-1][2])"
+      " for c in parts]\n"
+      "there, state = all_of(holdfast.open(url))\n"
+      "here, own = all_of(holdfast.open('" +
+      state +
+      "', start=False))\n"
+      "assert joined(there) == joined(here), (there, here)\n"
+      "assert state.keys() == own.keys(), (state.keys(), own.keys())\n"
+      "assert state['choices'] == own['choices'], (state, own)\n"
+      "models = holdfast.open(url).models()\n"
+      "mine = holdfast.open('" +
+      state +
+      "', start=False).models()\n"
+      "assert set(mine[0]) - set(models[0]) <= {'reason'}, (models, mine)\n"  // is an operator's
+      "print(len(there[0]) > 1)");
+  EXPECT_EQ(out, "True\n");
+}
+
+TEST_F(SdkElsewhere, Errors_OfTheServer_AreTyped) {
+  EXPECT_EQ(
+      python("server = holdfast.open(url)\n"
+             "asked = dict(model='demo', prompt='a', max_tokens=4)\n"
+             "print(code_of(lambda: server.submit(model='none', prompt='a')))\n"
+             "print(code_of(lambda: server.submit(**asked, nothing=1)))\n"
+             "print(code_of(lambda: server.submit(**asked, tenant='other')))\n"
+             "print(code_of(lambda: server.attach('0' * 26).text()))\n"
+             "print(code_of(lambda: server.status('0' * 26)))\n"
+             "print(code_of(lambda: server.load('demo')))\n"
+             "print(code_of(server.stop_server))\n"
+             "import os; os.environ['HOLDFAST_API_KEY'] = 'hf-wrong'\n"
+             "print(code_of(lambda: holdfast.open(url).submit(**asked)))\n"
+             "print(code_of(lambda: holdfast.open(url).attach('0' * 26).text()))\n"
+             "print(code_of(lambda: holdfast.open('http://user@host')))"),
+      "model_not_found\ninvalid_request\ninvalid_request\nnot_found\nnot_found\nunauthorized\n"
+      "unsupported\nunauthorized\nunauthorized\nusage\n");
+}
+
+TEST_F(SdkElsewhere, Operators_OverHttp_ManageModels) {
+  setenv("HOLDFAST_API_KEY", make_key("operator").c_str(), 1);
+  EXPECT_EQ(
+      python("with holdfast.open(url) as server:\n"
+             "    server.add('second', file); server.load('second')\n"
+             "    print(server.complete(model='second', prompt='To be', max_tokens=4) != '')\n"
+             "    server.unload('second')\n"
+             "    request = server.submit(model='demo', prompt='To be', max_tokens=500)\n"
+             "    stream = server.attach(request); stream.next(30); stream.close()\n"
+             "    print(server.cancel(request)['state'])\n"),
+      "True\ncancelled\n");
 }
 
 TEST_F(Sdk, NodeProgram_WhoseProcessesAreKilled_GetsEachTokenOnceInOrder) {

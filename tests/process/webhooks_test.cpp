@@ -1,7 +1,7 @@
-// Goal: the end of every background response and batch is delivered to its targets, signed, under
-// one id, however often it takes and whichever process is killed in between; no other address is
-// contacted. Method: a server, a target on loopback that answers well, badly or not at all; kills
-// of daemon and gateway.
+// Goal: the end of every background response, batch and pull is delivered to its targets, signed,
+// under one id, however often it takes and whichever process is killed in between; no other address
+// is contacted. Method: a server, a target on loopback that answers well, badly or not at all;
+// kills of daemon and gateway.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,6 +11,7 @@
 
 #include "shared/client/webhook.h"
 #include "tests/process/http_stream.h"
+#include "tests/process/model_hub.h"
 #include "tests/process/test_server.h"
 #include "tests/process/webhook_target.h"
 
@@ -172,6 +173,45 @@ TEST_F(Webhooks, Webhook_WhenProcessesAreKilled_IsDeliveredUnderOneId) {
     EXPECT_EQ(told.size(), 1u) << "the same each time";
   }
   EXPECT_EQ(server.stop(), 0);
+}
+
+TEST_F(Webhooks, Webhook_WhenPullsEnd_IsSentOnceForEachEnd) {
+  ModelHub hub;
+  hub.put("org/Demo-GGUF", "demo-Q8_0.gguf", read_file(demo_model()));
+  const std::string secret = cli({"webhooks", "create", target.url(), "--private"})["secret"];
+  (void)cli({"webhooks", "create", target.url() + "/other", "--private", "--tenant", "x"});
+  const auto pull = [&](const char* name) {
+    const json args = {{"source", "hf.co/org/Demo-GGUF:Q8_0"}, {"name", name}, {"hub", hub.url()}};
+    const auto started =
+        server.operator_client()->op(client::AllTenants::local(), "pulls.start", args.dump());
+    EXPECT_NE(std::get_if<std::string>(&started), nullptr);
+  };
+  std::set<std::string> ids;
+  const auto expect_told = [&](const char* name, const std::string& type) {
+    const auto received = target.wait_for(ids.size() + 1);
+    ASSERT_EQ(received.size(), ids.size() + 1) << type << server.errors();
+    EXPECT_EQ(received.back().path, "POST /hook");
+    EXPECT_TRUE(signed_with(received.back(), secret));
+    const json event = json::parse(received.back().body);
+    EXPECT_EQ(event["type"], type);
+    EXPECT_EQ(event["data"]["id"], name);
+    ids.insert(received.back().headers.at("webhook-id"));
+  };
+  pull("pulled");
+  ASSERT_NO_FATAL_FAILURE(expect_told("pulled", "pull.done"));
+  pull("pulled");
+  ASSERT_TRUE(server.kill_child("gateway"));
+  ASSERT_NO_FATAL_FAILURE(expect_told("pulled", "pull.done"));
+  hub.set_faults({.bytes_s = 10'000});
+  pull("slow");
+  EXPECT_EQ(server.cli({"jobs", "cancel", "slow"}).code, 0);
+  ASSERT_NO_FATAL_FAILURE(expect_told("slow", "pull.cancelled"));
+  hub.set_faults({.other_bytes = true});
+  pull("lie");
+  ASSERT_NO_FATAL_FAILURE(expect_told("lie", "pull.failed"));
+  EXPECT_EQ(ids.size(), 4u) << "each end has an id of its own";
+  EXPECT_EQ(server.stop(), 0);
+  EXPECT_EQ(target.wait_for(0).size(), 4u);
 }
 
 // The gateway dies between an end and its delivery, at each of the crash points; the second end is

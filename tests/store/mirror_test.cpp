@@ -256,6 +256,7 @@ struct Mirror {
     r.created_ms = big();
     r.last_used_ms = big();
     r.tokenizer_sha = word();
+    r.profile = word();
     models[r.name] = r;
     return core::PutModel{r};
   }

@@ -1,1 +1,1 @@
-set(libs holdfast_text holdfast_jinja)
+set(libs holdfast_text holdfast_jinja holdfast_profile)

@@ -77,7 +77,7 @@ TEST(Layers, Modules_InTheBuild_SeeNothingAboveThem) {
       {"worker.backend.cpu", "worker.engine"},
       {"worker.engine", "worker.link"},
       {"worker.engine", "control.core"},
-      {"ops.remote", "ops.terminal"},
+      {"shared.remote", "ops.terminal"},
       {"ops.terminal", "ops.serve"},
       {"ops.serve", "ops.cli"},
       {"ops.model_tools", "worker.engine"},

@@ -204,12 +204,12 @@ TEST_F(Files, ModelFile_WhenDamaged_IsRefusedWithItsOwnReason) {
 TEST_F(Files, InspectChild_WhenFileIsReadable_AnswersAsTheDirectRead) {
   if (!std::filesystem::exists(kProgram)) GTEST_SKIP() << kProgram << " is not built";
   const wire::Inspected direct = inspect_file(kDemo);
-  const wire::Inspected child = inspect_in_child(kProgram, {9, kDemo, {}});
+  const wire::Inspected child = inspect_in_child(kProgram, {9, kDemo, {}, {}});
   ASSERT_TRUE(child.ok) << child.refusal.message;
   EXPECT_EQ(child.job, 9u);
   EXPECT_EQ(child.model_sha, direct.model_sha);
   EXPECT_EQ(child.detokenizer, direct.detokenizer);
-  const wire::Inspected missing = inspect_in_child(kProgram, {1, folder + "/none", {}});
+  const wire::Inspected missing = inspect_in_child(kProgram, {1, folder + "/none", {}, {}});
   EXPECT_EQ(missing.refusal.code, Errc::kIo);
 }
 
@@ -219,12 +219,12 @@ TEST_F(Files, InspectChild_WhenItDies_ReturnsARefusal) {
   for (const std::string& script : {crash, silent}) {
     std::filesystem::permissions(script, std::filesystem::perms::owner_all);
   }
-  wire::Inspected out = inspect_in_child(crash, {1, "/x.gguf", {}});
+  wire::Inspected out = inspect_in_child(crash, {1, "/x.gguf", {}, {}});
   EXPECT_EQ(out.refusal.code, Errc::kFileInvalid);
   EXPECT_NE(out.refusal.message.find("signal 11"), std::string::npos) << out.refusal.message;
-  out = inspect_in_child(silent, {1, "/x.gguf", {}});
+  out = inspect_in_child(silent, {1, "/x.gguf", {}, {}});
   EXPECT_NE(out.refusal.message.find("status 3"), std::string::npos) << out.refusal.message;
-  out = inspect_in_child(folder + "/no-such-program", {1, "/x.gguf", {}});
+  out = inspect_in_child(folder + "/no-such-program", {1, "/x.gguf", {}, {}});
   EXPECT_FALSE(out.ok);
 }
 
@@ -305,15 +305,15 @@ TEST_F(Files, ReaderSpawner_WhenInspecting_AnswersAsAChild) {
   const auto spawner = ReaderSpawner::start(kProgram);
   ASSERT_TRUE(spawner.has_value()) << spawner.error().what;
   for (int i = 0; i < 2; ++i) {
-    const auto answer = spawner.value()->inspect({7, kDemo, {}});
+    const auto answer = spawner.value()->inspect({7, kDemo, {}, {}});
     ASSERT_TRUE(answer.has_value());
     EXPECT_TRUE(answer->ok) << answer->refusal.message;
     EXPECT_EQ(answer->job, 7u);
   }
-  EXPECT_EQ(spawner.value()->inspect({1, folder + "/none", {}})->refusal.code, Errc::kIo);
-  EXPECT_EQ(spawner.value()->inspect({1, kDemo, folder})->refusal.code, Errc::kUnauthorized);
+  EXPECT_EQ(spawner.value()->inspect({1, folder + "/none", {}, {}})->refusal.code, Errc::kIo);
+  EXPECT_EQ(spawner.value()->inspect({1, kDemo, folder, {}})->refusal.code, Errc::kUnauthorized);
   const std::string endless(100'000, 'x');
-  EXPECT_EQ(spawner.value()->inspect({1, endless, {}})->refusal.code, Errc::kInvalidRequest);
+  EXPECT_EQ(spawner.value()->inspect({1, endless, {}, {}})->refusal.code, Errc::kInvalidRequest);
 }
 
 TEST_F(Files, Symlink_WhenItLeadsOutOfTheRoots_IsRefused) {
@@ -328,7 +328,7 @@ TEST_F(Files, Symlink_WhenItLeadsOutOfTheRoots_IsRefused) {
   fs::create_symlink(folder + "/elsewhere", folder + "/models/way-out");
   fs::create_symlink(folder + "/models", folder + "/alias-of-root");
   const auto ask = [&](const std::string& path, const std::string& roots) {
-    return inspect_in_child(kProgram, {1, folder + path, roots}).refusal;
+    return inspect_in_child(kProgram, {1, folder + path, roots, {}}).refusal;
   };
   const std::string root = folder + "/models";
   for (const char* good : {"/models/deep/real.gguf", "/models/inside.gguf"}) {
@@ -485,7 +485,7 @@ TEST(Program, IngressProgram_WhenConfined_ServesPromptsAndFiles) {
   daemon.send(schema);
   EXPECT_TRUE(daemon.expect<wire::Prepared>().ok);
   for (int i = 0; i < 2; ++i) {
-    daemon.send(wire::Inspect{5, kDemo, {}});
+    daemon.send(wire::Inspect{5, kDemo, {}, {}});
     EXPECT_TRUE(daemon.expect<wire::Inspected>().ok);
   }
   int status = 0;

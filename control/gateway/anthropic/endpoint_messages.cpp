@@ -34,11 +34,11 @@ void show_message_count(const ExchangePtr& exchange, const TokenizeRequest& requ
 
 }  // namespace
 
-void post_messages(Context& context, ExchangePtr exchange, const Captures&) {
+void post_messages(Context& context, const ExchangePtr& exchange, const Captures&) {
   post_generation(context, exchange, parse_message);
 }
 
-void post_message_count(Context& context, ExchangePtr exchange, const Captures&) {
+void post_message_count(Context& context, const ExchangePtr& exchange, const Captures&) {
   ask_tokens(context, exchange, {"models.tokenize", read_message_count, show_message_count});
 }
 

@@ -1,5 +1,7 @@
 #include "control/gateway/common/attachment.h"
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -22,6 +24,17 @@ std::string stopping_event(Api api, const wire::Refusal& why) {
   std::string out;
   append_event_without_id(out, anthropic ? "error" : "", body);
   return out;
+}
+
+constexpr std::chrono::seconds kTellAgain{9};  // before the keep-alive of a silent stream
+constexpr std::int64_t kPositionsPerSecond = 50;
+constexpr std::int64_t kPauseSecondsMax = 10;
+
+/// Returns how long a waiting request is not asked about. Far behind, its position is of less use
+/// and there are more of its kind.
+std::chrono::seconds pause_at(std::int64_t position) {
+  return std::chrono::seconds(
+      std::min(1 + std::max<std::int64_t>(position, 0) / kPositionsPerSecond, kPauseSecondsMax));
 }
 
 /// One attachment. Its members run on the exchange's strand; the SDK's callbacks only post to it.
@@ -74,9 +87,36 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
     stream_id_ = context_.client.open_stream(caller_of(exchange_->request()), request_id, {},
                                              std::move(handler));
     open_ = true;
+    if (stream_ && stream_->tells_position()) watch_position();
   }
 
  private:
+  using InfoAnswer = client::Answer<wire::RequestInfo>;
+
+  /// Asks where the request stands, as long as the client has seen no token of it.
+  void watch_position() {
+    exchange_->after(pause_at(position_), [self = shared_from_this()] {
+      if (self->done_ || self->begun_) return;
+      self->context_.client.status_async(
+          caller_of(self->exchange_->request()), self->id_, [self](const InfoAnswer& answer) {
+            self->exchange_->post([self, answer] { self->on_position(answer); });
+          });
+    });
+  }
+
+  void on_position(const InfoAnswer& answer) {
+    if (done_ || begun_) return;
+    const auto* info = std::get_if<wire::RequestInfo>(&answer);
+    const auto now = std::chrono::steady_clock::now();
+    if (info != nullptr && info->queue_position >= 0 &&
+        (info->queue_position != position_ || now - told_ >= kTellAgain)) {
+      position_ = info->queue_position;
+      told_ = now;
+      exchange_->write(stream_->waiting(*info));
+    }
+    watch_position();
+  }
+
   void on_attached(const wire::RequestInfo& info) {
     if (done_) return;
     if (stream_) stream_->update(info);
@@ -85,6 +125,7 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
 
   void on_event(const wire::Event& event) {
     if (done_) return;
+    begun_ = true;
     crash_point(CrashPoint::kGatewayEventBefore);
     if (whole_) return whole_->on_event(event);
     exchange_->write(stream_->on_event(event));
@@ -160,6 +201,9 @@ class Attachment : public std::enable_shared_from_this<Attachment> {
   bool open_ = false;
   bool held_ = false;
   bool done_ = false;
+  bool begun_ = false;          // a token has come
+  std::int64_t position_ = -1;  // in the queue, as told last
+  std::chrono::steady_clock::time_point told_{};
 };
 
 }  // namespace

@@ -68,6 +68,6 @@ struct Context {
 
 /// The parts of the path that matched {…} in the route, percent-decoded.
 using Captures = std::vector<std::string>;
-using Endpoint = void (*)(Context&, ExchangePtr, const Captures&);
+using Endpoint = void (*)(Context&, const ExchangePtr&, const Captures&);
 
 }  // namespace holdfast::gateway

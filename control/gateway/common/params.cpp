@@ -16,6 +16,7 @@
 #include "shared/base/json_text.h"
 #include "shared/chat/messages.h"
 #include "shared/grammar/request.h"
+#include "shared/sampling/given.h"
 #include "shared/wire/bounds.h"
 
 namespace holdfast::gateway {
@@ -169,6 +170,9 @@ bool finish(Fields& fields, const ParamLimits& limits, Generation* out, FieldErr
     return false;
   }
   out->shape.choices = static_cast<int>(choices);
+  out->submit.given =
+      sampling::given_options([&](std::string_view name) { return fields.has(name); });
+  if (fields.has("max_completion_tokens")) out->submit.given->emplace_back("max_tokens");
   for (std::string& name : fields.unknown()) out->ignored.push_back(std::move(name));
   return true;
 }

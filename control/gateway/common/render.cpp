@@ -138,6 +138,7 @@ std::string public_id(Api api, const std::string& request_id) {
       return "embd-" + request_id;
     case Api::kMessages:
       return "msg_" + request_id;
+    case Api::kTokens:
     case Api::kOllamaChat:
     case Api::kOllamaGenerate:
     case Api::kOllamaRaw:

@@ -23,6 +23,11 @@ class EventWriter {
   virtual std::string content_type() const { return "text/event-stream; charset=utf-8"; }
   /// Returns what is sent while nothing else is, to be ignored by the client.
   virtual std::string keep_alive() const { return std::string(kKeepAliveComment); }
+  /// True if waiting() is worth asking the daemon for.
+  virtual bool tells_position() const { return false; }
+  /// Returns what tells a client where its waiting request stands; empty: the form has no such
+  /// thing.
+  virtual std::string waiting(const wire::RequestInfo&) const { return {}; }
   virtual std::string open() = 0;
   virtual void update(const wire::RequestInfo& info) = 0;
   virtual std::string on_event(const wire::Event& event) = 0;

@@ -21,6 +21,7 @@ constexpr std::int64_t kTargetsMax = 100'000;
 std::string derived_id(const char* prefix, const WebhookEvent& event, const std::string& target) {
   std::string name = event.type;
   name.append(1, '\0').append(event.about).append(1, '\0').append(target);
+  if (!event.run.empty()) name.append(1, '\0').append(event.run);
   return prefix + hash_bytes(name).substr(0, kIdDigits);
 }
 

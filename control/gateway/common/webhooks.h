@@ -39,12 +39,13 @@ std::optional<std::vector<WebhookTarget>> read_targets(ObjectStore& object_store
 /// True if any target may want the end of one of `owner`'s responses.
 bool any_wants_responses(const std::vector<WebhookTarget>& targets, const std::string& owner);
 
-/// The end of a batch or a response.
+/// The end of a batch, a response or a pull.
 struct WebhookEvent {
   std::string type;   // "batch.completed"
   std::string about;  // id of what ended
   std::string owner;
   std::int64_t at_ms = 0;
+  std::string run = {};  // which of several runs under that id
 };
 /// Returns the event as OpenAI writes it: id, object, type, created_at, data.id.
 nlohmann::ordered_json event_json(const WebhookEvent& event);

@@ -111,7 +111,7 @@ bool read_args(const Request& request, std::string* out, FieldError* error) {
 
 }  // namespace
 
-void get_console(Context&, ExchangePtr exchange, const Captures& captures) {
+void get_console(Context&, const ExchangePtr& exchange, const Captures& captures) {
   const std::string_view name = captures.empty() ? "index.html" : std::string_view(captures[0]);
   const auto files = console_files();
   const auto file = std::find_if(files.begin(), files.end(), [&](const ConsoleFile& candidate) {
@@ -134,7 +134,7 @@ void get_console(Context&, ExchangePtr exchange, const Captures& captures) {
   exchange->respond(std::move(response));
 }
 
-void get_console_history(Context& context, ExchangePtr exchange, const Captures&) {
+void get_console_history(Context& context, const ExchangePtr& exchange, const Captures&) {
   if (auto refused = refuse_console(exchange->request())) {
     return exchange->respond(std::move(*refused));
   }
@@ -163,7 +163,7 @@ Response verb_response(client::Answer<std::string> answer) {
 
 }  // namespace
 
-void post_console_verb(Context& context, ExchangePtr exchange, const Captures& captures) {
+void post_console_verb(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   if (auto refused = refuse_console(exchange->request())) {
     return exchange->respond(std::move(*refused));
   }

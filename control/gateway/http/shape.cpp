@@ -16,15 +16,16 @@ struct ApiNames {
   std::string_view name;
   std::string_view path;
 };
-constexpr std::array<ApiNames, 9> kApis = {{{"completions", "/v1/completions"},
-                                            {"chat", "/v1/chat/completions"},
-                                            {"embeddings", "/v1/embeddings"},
-                                            {"messages", "/v1/messages"},
-                                            {"ollama_chat", "/api/chat"},
-                                            {"ollama_generate", "/api/generate"},
-                                            {"ollama_raw", "/api/generate"},
-                                            {"ollama_embed", "/api/embed"},
-                                            {"ollama_embeddings", "/api/embeddings"}}};
+constexpr std::array<ApiNames, 10> kApis = {{{"completions", "/v1/completions"},
+                                             {"chat", "/v1/chat/completions"},
+                                             {"embeddings", "/v1/embeddings"},
+                                             {"messages", "/v1/messages"},
+                                             {"tokens", "/v1/requests"},
+                                             {"ollama_chat", "/api/chat"},
+                                             {"ollama_generate", "/api/generate"},
+                                             {"ollama_raw", "/api/generate"},
+                                             {"ollama_embed", "/api/embed"},
+                                             {"ollama_embeddings", "/api/embeddings"}}};
 
 Api api_from_name(std::string_view name) {
   const auto at = std::find_if(kApis.begin(), kApis.end(),

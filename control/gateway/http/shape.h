@@ -17,6 +17,7 @@ enum class Api {
   kChat,
   kEmbeddings,
   kMessages,
+  kTokens,  // POST /v1/requests: tokens as they are, without a dialect
   kOllamaChat,
   kOllamaGenerate,  // a conversation of one turn
   kOllamaRaw,       // generate without a template

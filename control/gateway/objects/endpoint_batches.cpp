@@ -182,7 +182,7 @@ void try_cancel(Context& context, const ExchangePtr& exchange, const std::string
 
 }  // namespace
 
-void post_batches(Context& context, ExchangePtr exchange, const Captures&) {
+void post_batches(Context& context, const ExchangePtr& exchange, const Captures&) {
   const Request& request = exchange->request();
   auto batch = std::make_shared<NewBatch>(NewBatch{context, exchange, {}, {}});
   FieldError error;
@@ -209,17 +209,17 @@ void post_batches(Context& context, ExchangePtr exchange, const Captures&) {
   });
 }
 
-void get_batches(Context& context, ExchangePtr exchange, const Captures&) {
+void get_batches(Context& context, const ExchangePtr& exchange, const Captures&) {
   list_objects(context, exchange, kBatchKind, batch_json);
 }
 
-void get_batch(Context& context, ExchangePtr exchange, const Captures& captures) {
+void get_batch(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   with_object(context, exchange, kBatchKind, captures[0], [exchange](const StoredObject& stored) {
     exchange->respond(json_response(batch_json(stored)));
   });
 }
 
-void cancel_batch(Context& context, ExchangePtr exchange, const Captures& captures) {
+void cancel_batch(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   try_cancel(context, exchange, captures[0]);
 }
 

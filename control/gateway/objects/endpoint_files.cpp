@@ -180,7 +180,7 @@ void send_content(const std::shared_ptr<Download>& download) {
 
 }  // namespace
 
-void post_files(Context& context, ExchangePtr exchange, const Captures&) {
+void post_files(Context& context, const ExchangePtr& exchange, const Captures&) {
   auto upload = std::make_shared<Upload>(Upload{context, exchange, {}, {}, {}, 0});
   FieldError error;
   if (!read_upload(exchange->request(), upload.get(), &error)) {
@@ -193,7 +193,7 @@ void post_files(Context& context, ExchangePtr exchange, const Captures&) {
   });
 }
 
-void get_files(Context& context, ExchangePtr exchange, const Captures&) {
+void get_files(Context& context, const ExchangePtr& exchange, const Captures&) {
   const std::string* purpose = exchange->request().query_value("purpose");
   list_objects(context, exchange, kFileKind, [purpose](const StoredObject& stored) {
     const bool matches = purpose == nullptr || file_facts(stored).purpose == *purpose;
@@ -201,14 +201,14 @@ void get_files(Context& context, ExchangePtr exchange, const Captures&) {
   });
 }
 
-void get_file(Context& context, ExchangePtr exchange, const Captures& captures) {
+void get_file(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   with_object(context, exchange, kFileKind, captures[0], [exchange](const StoredObject& stored) {
     const json document = file_json(stored);
     exchange->respond(document.is_null() ? no_such(kFileKind, stored.id) : json_response(document));
   });
 }
 
-void delete_file(Context& context, ExchangePtr exchange, const Captures& captures) {
+void delete_file(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   const std::string id = captures[0];
   context.object_store->remove(
       exchange->request().from, kFileKind, id,
@@ -218,7 +218,7 @@ void delete_file(Context& context, ExchangePtr exchange, const Captures& capture
       }));
 }
 
-void get_file_content(Context& context, ExchangePtr exchange, const Captures& captures) {
+void get_file_content(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   with_object(context, exchange, kFileKind, captures[0], [&context, exchange](StoredObject stored) {
     if (!file_facts(stored).whole) return exchange->respond(no_such(kFileKind, stored.id));
     Response head;

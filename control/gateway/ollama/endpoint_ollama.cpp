@@ -17,6 +17,7 @@
 #include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 #include "shared/base/version.h"
+#include "shared/profile/ollama.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -64,35 +65,61 @@ json capabilities_of(const json& model) {
   return out;
 }
 
-using Show = std::function<Response(const json& models)>;
-
-/// Asks the daemon for its models and answers with what `show` makes of the list.
-void with_models(Context& context, const ExchangePtr& exchange, Show show) {
+/// Asks the daemon for its models and goes on with the list.
+void find_models(Context& context, const ExchangePtr& exchange,
+                 std::function<void(const json& models)> then) {
   if (context.operating == nullptr) {
     return exchange->respond(error_response(503, "the daemon's models cannot be read"));
   }
-  const auto answer = [exchange, show = std::move(show)](const std::string& text) {
+  const auto answer = [then = std::move(then)](const std::string& text) {
     json models = try_parse_json<json>(text);
     if (models.is_object() && models.contains("models")) models = models["models"];
-    exchange->respond(show(models.is_array() ? models : json::array()));
+    then(models.is_array() ? models : json::array());
   };
   context.operating->op_async(client::AllTenants::local(), "models.list", "{}",
                               on_strand<std::string>(exchange, answer));
 }
 
-Response model_document(const json& model) {
+using Show = std::function<Response(const json& models)>;
+
+/// Answers with what `show` makes of the daemon's models.
+void with_models(Context& context, const ExchangePtr& exchange, const Show& show) {
+  find_models(context, exchange,
+              [exchange, show](const json& models) { exchange->respond(show(models)); });
+}
+
+/// `whole`: with the system message and messages, which are the operator's.
+Response model_document(const json& model, const json& profile, bool whole) {
   const std::string family = model.value("architecture", std::string());
   json info = {{"general.architecture", family},
                {family + ".context_length", model.value("context", std::int64_t{0})},
                {family + ".vocab_size", model.value("vocab", std::int64_t{0})}};
-  return json_response({{"license", ""},
-                        {"modelfile", ""},
-                        {"parameters", ""},
-                        {"template", ""},
-                        {"details", details_of(model)},
-                        {"model_info", std::move(info)},
-                        {"capabilities", capabilities_of(model)},
-                        {"modified_at", iso_time(model.value("created_ms", std::int64_t{0}))}});
+  const std::string none;
+  json out = {{"license", profile.value("license", none)},
+              {"modelfile", profile::modelfile_text(model.value("name", none), profile, whole)},
+              {"parameters", profile::ollama_parameters_text(profile)},
+              {"template", profile.value("template", none)}};
+  for (const char* member : {"system", "messages"}) {
+    if (whole && profile.contains(member)) out[member] = profile[member];
+  }
+  out.update(json{{"details", details_of(model)},
+                  {"model_info", std::move(info)},
+                  {"capabilities", capabilities_of(model)},
+                  {"modified_at", iso_time(model.value("created_ms", std::int64_t{0}))}});
+  return json_response(out);
+}
+
+/// Answers with a model of the list, and what its name adds to its file.
+void show_with_profile(Context& context, const ExchangePtr& exchange, const json& model) {
+  const auto answer = [exchange, model](const std::string& text) {
+    const json document = try_parse_json<json>(text);
+    json profile = document.is_object() ? document.value("profile", json()) : json();
+    if (!profile.is_object()) profile = json::object();
+    exchange->respond(model_document(model, profile, sees_hashes(exchange->request())));
+  };
+  const json args = {{"name", model.value("name", std::string())}};
+  context.operating->op_async(client::AllTenants::local(), "models.show", args.dump(),
+                              on_strand<std::string>(exchange, answer));
 }
 
 Response unknown_model(const std::string& name) {
@@ -146,18 +173,18 @@ bool answer_load(Context& context, const ExchangePtr& exchange, bool chat) {
 
 }  // namespace
 
-void get_ollama_root(Context&, ExchangePtr exchange, const Captures&) {
+void get_ollama_root(Context&, const ExchangePtr& exchange, const Captures&) {
   Response response;
   response.content_type = "text/plain; charset=utf-8";
   response.body = "Holdfast is running";
   exchange->respond(std::move(response));
 }
 
-void get_ollama_version(Context&, ExchangePtr exchange, const Captures&) {
+void get_ollama_version(Context&, const ExchangePtr& exchange, const Captures&) {
   exchange->respond(json_response({{"version", kApiVersion}, {"holdfast", kVersion}}));
 }
 
-void get_ollama_tags(Context& context, ExchangePtr exchange, const Captures&) {
+void get_ollama_tags(Context& context, const ExchangePtr& exchange, const Captures&) {
   with_models(context, exchange, [exchange](const json& models) {
     json list = json::array();
     for (const json& model : models) {
@@ -169,7 +196,7 @@ void get_ollama_tags(Context& context, ExchangePtr exchange, const Captures&) {
   });
 }
 
-void get_ollama_ps(Context& context, ExchangePtr exchange, const Captures&) {
+void get_ollama_ps(Context& context, const ExchangePtr& exchange, const Captures&) {
   with_models(context, exchange, [exchange](const json& models) {
     json list = json::array();
     for (const json& model : models) {
@@ -186,7 +213,7 @@ void get_ollama_ps(Context& context, ExchangePtr exchange, const Captures&) {
   });
 }
 
-void post_ollama_show(Context& context, ExchangePtr exchange, const Captures&) {
+void post_ollama_show(Context& context, const ExchangePtr& exchange, const Captures&) {
   json body;
   FieldError error;
   if (!parse_json_object(exchange->request().body, &body, &error)) {
@@ -199,32 +226,33 @@ void post_ollama_show(Context& context, ExchangePtr exchange, const Captures&) {
   }
   if (name.empty()) fields.fail("model", "is required: the name of a model (GET /api/tags)");
   if (fields.error()) return exchange->respond(error_response(*fields.error()));
-  with_models(context, exchange, [name](const json& models) {
+  find_models(context, exchange, [&context, exchange, name](const json& models) {
     for (const std::string& candidate : {name, without_latest(name)}) {
       for (const json& model : models) {
-        if (model.value("name", std::string()) == candidate) return model_document(model);
+        if (model.value("name", std::string()) != candidate) continue;
+        return show_with_profile(context, exchange, model);
       }
     }
-    return unknown_model(name);
+    exchange->respond(unknown_model(name));
   });
 }
 
-void post_ollama_chat(Context& context, ExchangePtr exchange, const Captures&) {
+void post_ollama_chat(Context& context, const ExchangePtr& exchange, const Captures&) {
   if (answer_load(context, exchange, true)) return;
-  post_generation(context, std::move(exchange), parse_ollama_chat);
+  post_generation(context, exchange, parse_ollama_chat);
 }
 
-void post_ollama_generate(Context& context, ExchangePtr exchange, const Captures&) {
+void post_ollama_generate(Context& context, const ExchangePtr& exchange, const Captures&) {
   if (answer_load(context, exchange, false)) return;
-  post_generation(context, std::move(exchange), parse_ollama_generate);
+  post_generation(context, exchange, parse_ollama_generate);
 }
 
-void post_ollama_embed(Context& context, ExchangePtr exchange, const Captures&) {
-  post_generation(context, std::move(exchange), parse_ollama_embed);
+void post_ollama_embed(Context& context, const ExchangePtr& exchange, const Captures&) {
+  post_generation(context, exchange, parse_ollama_embed);
 }
 
-void post_ollama_embeddings(Context& context, ExchangePtr exchange, const Captures&) {
-  post_generation(context, std::move(exchange), parse_ollama_embeddings);
+void post_ollama_embeddings(Context& context, const ExchangePtr& exchange, const Captures&) {
+  post_generation(context, exchange, parse_ollama_embeddings);
 }
 
 }  // namespace holdfast::gateway

@@ -54,16 +54,16 @@ void register_again(Context& context, const ExchangePtr& exchange, const std::st
         error_response(FieldError{"'" + missing + "' is required: the name of a model", missing}));
   }
   const json args = {{"name", without_latest(source)}};
-  change_models(context, exchange, "models.show", args,
-                [&context, exchange, name, then = std::move(then)](const std::string& result) {
-                  const json model = try_parse_json<json>(result);
-                  json add = {{"name", without_latest(name)}};
-                  for (const char* member : {"path", "context", "slots", "kv_type", "options"}) {
-                    if (model.is_object() && model.contains(member)) add[member] = model[member];
-                  }
-                  change_models(context, exchange, "models.add", add,
-                                [then](const std::string&) { then(); });
-                });
+  change_models(
+      context, exchange, "models.show", args,
+      [&context, exchange, name, then = std::move(then)](const std::string& result) {
+        const json model = try_parse_json<json>(result);
+        json add = {{"name", without_latest(name)}};
+        for (const char* member : {"path", "context", "slots", "kv_type", "options", "profile"}) {
+          if (model.is_object() && model.contains(member)) add[member] = model[member];
+        }
+        change_models(context, exchange, "models.add", add, [then](const std::string&) { then(); });
+      });
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ void change_models(Context& context, const ExchangePtr& exchange, const std::str
                               on_strand<std::string>(exchange, std::move(then)));
 }
 
-void delete_ollama_model(Context& context, ExchangePtr exchange, const Captures&) {
+void delete_ollama_model(Context& context, const ExchangePtr& exchange, const Captures&) {
   const auto body = read_model_change(context, exchange);
   if (!body) return;
   const json args = {{"name", named_model(*body)}};
@@ -109,7 +109,7 @@ void delete_ollama_model(Context& context, ExchangePtr exchange, const Captures&
                 });
 }
 
-void post_ollama_copy(Context& context, ExchangePtr exchange, const Captures&) {
+void post_ollama_copy(Context& context, const ExchangePtr& exchange, const Captures&) {
   const auto body = read_model_change(context, exchange);
   if (!body) return;
   register_again(context, exchange, body->value("source", std::string()),
@@ -117,28 +117,7 @@ void post_ollama_copy(Context& context, ExchangePtr exchange, const Captures&) {
                  [exchange] { exchange->respond(Response()); });
 }
 
-void post_ollama_create(Context& context, ExchangePtr exchange, const Captures&) {
-  const auto body = read_model_change(context, exchange);
-  if (!body) return;
-  for (const char* member : {"files", "adapters", "template", "license", "system", "parameters",
-                             "messages", "quantize", "modelfile"}) {
-    if (!body->contains(member) || (*body)[member].empty()) continue;
-    const std::string what = member;
-    return exchange->respond(error_response(FieldError{
-        "'" + what + "' is not supported: a model here is a file as it is; 'from' gives a " +
-            "registered model a further name, and `holdfast models add` registers a file",
-        what}));
-  }
-  register_again(context, exchange, body->value("from", std::string()), named_model(*body),
-                 [exchange] {
-                   Response response;
-                   response.content_type = "application/x-ndjson";
-                   response.body = "{\"status\":\"success\"}\n";
-                   exchange->respond(std::move(response));
-                 });
-}
-
-void refuse_ollama_change(Context&, ExchangePtr exchange, const Captures&) {
+void refuse_ollama_change(Context&, const ExchangePtr& exchange, const Captures&) {
   exchange->respond(error_response(
       501,
       "files of models are not sent over this API: POST /api/pull has the server download one, and "

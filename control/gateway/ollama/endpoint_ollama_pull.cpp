@@ -136,7 +136,7 @@ class PullLines : public std::enable_shared_from_this<PullLines> {
 
 }  // namespace
 
-void post_ollama_pull(Context& context, ExchangePtr exchange, const Captures&) {
+void post_ollama_pull(Context& context, const ExchangePtr& exchange, const Captures&) {
   const auto body = read_model_change(context, exchange);
   if (!body) return;
   const std::string model = named_model(*body);

@@ -1,8 +1,11 @@
 #include "control/gateway/ollama/ollama_body.h"
-#include "shared/base/json_fields.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+
+#include "shared/base/json_fields.h"
+#include "shared/profile/ollama.h"
 
 namespace holdfast::gateway {
 
@@ -10,38 +13,10 @@ using json = nlohmann::ordered_json;
 
 namespace {
 
-/// One of Ollama's options, and our field for it; null: it has no effect here.
-struct Option {
-  const char* name;
-  const char* ours;
-};
-constexpr Option kOptions[] = {
-    {"temperature", "temperature"},
-    {"top_k", "top_k"},
-    {"top_p", "top_p"},
-    {"min_p", "min_p"},
-    {"typical_p", "typical_p"},
-    {"repeat_penalty", "repetition_penalty"},
-    {"repeat_last_n", "repeat_last_n"},
-    {"presence_penalty", "presence_penalty"},
-    {"frequency_penalty", "frequency_penalty"},
-    {"mirostat", "mirostat"},
-    {"mirostat_tau", "mirostat_tau"},
-    {"mirostat_eta", "mirostat_eta"},
-    {"stop", "stop"},
-    {"num_ctx", nullptr},
-    {"num_keep", nullptr},
-    {"num_batch", nullptr},
-    {"num_gpu", nullptr},
-    {"main_gpu", nullptr},
-    {"num_thread", nullptr},
-    {"use_mmap", nullptr},
-    {"use_mlock", nullptr},
-    {"low_vram", nullptr},
-    {"numa", nullptr},
-    {"tfs_z", nullptr},
-    {"penalize_newline", nullptr},
-};
+bool is_empty_text(const json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().empty();
+}
+
 /// Values that Ollama takes where a client names none.
 constexpr std::pair<const char*, double> kDefaults[] = {
     {"temperature", 0.8}, {"top_p", 0.9}, {"repetition_penalty", 1.1}};
@@ -88,6 +63,7 @@ class Reader {
     for (const auto& [name, value] : kDefaults) made_[name] = value;
     made_["top_k"] = kTopK;
     made_["repeat_last_n"] = kRepeatLastN;
+    for (const auto& [name, value] : made_.items()) made_defaults_.insert(name);
     for (const auto& [name, value] : given.items()) take_option(name, value);
   }
   /// Refuses images: there is no model here that sees.
@@ -114,25 +90,29 @@ class Reader {
     }
     if (!parse_ours(made_, limits, out, error)) return false;
     out->shape.api = api;
+    name_given(*out->submit.given);
     for (std::string& name : ignored_) out->ignored.push_back(std::move(name));
     return true;
   }
 
  private:
+  /// Takes out the options that have only Ollama's defaults: a profile of the model gives others.
+  void name_given(std::vector<std::string>& given) const {
+    std::erase_if(given, [&](const std::string& name) {
+      return made_defaults_.contains(name) && !given_.contains(name);
+    });
+    if (unbounded_) given.emplace_back("max_tokens");
+  }
   void take_option(const std::string& name, const json& value) {
     if (value.is_null()) return;
     if (name == "num_predict") return read_num_predict(value);
-    if (name == "seed") {
-      made_["seed"] = value;
-      return;
-    }
-    const auto* option = std::find_if(std::begin(kOptions), std::end(kOptions),
-                                      [&](const Option& one) { return name == one.name; });
-    if (option == std::end(kOptions) || option->ours == nullptr) {
+    const auto ours = profile::our_option(name);
+    if (!ours) {
       ignored_.push_back("options." + name);
       return;
     }
-    made_[option->ours] = value;
+    made_[std::string(*ours)] = value;
+    given_.emplace(*ours);
   }
   /// -1 and -2 are "as many as fit", which is what a request without a bound gets.
   void read_num_predict(const json& value) {
@@ -142,10 +122,11 @@ class Reader {
       return fields_.fail("options.num_predict", "must be positive, or -1 for no bound");
     }
     if (tokens > 0) made_["max_tokens"] = tokens;
+    unbounded_ = tokens < 0;
   }
   void read_format() {
     const json* format = fields_.take("format");
-    if (format == nullptr || *format == "") return;
+    if (format == nullptr || is_empty_text(*format)) return;
     if (*format == "json") {
       made_["response_format"] = {{"type", "json_object"}};
     } else if (format->is_object()) {
@@ -170,6 +151,9 @@ class Reader {
 
   Fields fields_;
   json made_ = json::object();
+  std::set<std::string, std::less<>> made_defaults_;  // before the client's options
+  std::set<std::string, std::less<>> given_;          // options of the client
+  bool unbounded_ = false;                            // num_predict says "as many as fit"
   std::vector<std::string> ignored_;
 };
 
@@ -247,7 +231,7 @@ std::string without_latest(const std::string& name) {
 std::string named_model(const json& body) {
   for (const char* member : {"model", "name"}) {
     const auto it = body.find(member);
-    if (it != body.end() && it->is_string() && *it != "") {
+    if (it != body.end() && it->is_string() && !is_empty_text(*it)) {
       return without_latest(it->get<std::string>());
     }
   }
@@ -256,7 +240,7 @@ std::string named_model(const json& body) {
 
 bool is_ollama_load(const json& body, bool chat) {
   const json content = body.value(chat ? "messages" : "prompt", json());
-  return content.is_null() || content == "" || (content.is_array() && content.empty());
+  return content.is_null() || is_empty_text(content) || (content.is_array() && content.empty());
 }
 
 bool parse_ollama_chat(const json& body, const ParamLimits& limits, Generation* out,

@@ -130,6 +130,13 @@ std::string OllamaWriter::keep_alive() const {
   return dump(line_of(shape_, info_, {}, 0)) + "\n";
 }
 
+std::string OllamaWriter::waiting(const wire::RequestInfo& info) const {
+  json line = line_of(shape_, info_, {}, 0);
+  line["queue_position"] = info.queue_position;
+  if (info.eta_ms >= 0) line["eta_ms"] = info.eta_ms;
+  return dump(line) + "\n";
+}
+
 std::string OllamaWriter::on_event(const wire::Event& event) {
   const OllamaPart part = text_.feed(event);
   if (part.empty()) return {};

@@ -55,6 +55,9 @@ class OllamaWriter final : public EventWriter {
   std::string content_type() const override { return "application/x-ndjson"; }
   /// Returns a line without text.
   std::string keep_alive() const override;
+  bool tells_position() const override { return true; }
+  /// Returns a line without text that has queue_position and eta_ms as well.
+  std::string waiting(const wire::RequestInfo& info) const override;
   std::string open() override { return {}; }
   void update(const wire::RequestInfo& info) override { info_ = info; }
   std::string on_event(const wire::Event& event) override;

@@ -6,15 +6,15 @@
 
 namespace holdfast::gateway {
 
-void post_completions(Context& context, ExchangePtr exchange, const Captures&) {
+void post_completions(Context& context, const ExchangePtr& exchange, const Captures&) {
   post_generation(context, exchange, parse_completion);
 }
 
-void post_chat_completions(Context& context, ExchangePtr exchange, const Captures&) {
+void post_chat_completions(Context& context, const ExchangePtr& exchange, const Captures&) {
   post_generation(context, exchange, parse_chat);
 }
 
-void post_embeddings(Context& context, ExchangePtr exchange, const Captures&) {
+void post_embeddings(Context& context, const ExchangePtr& exchange, const Captures&) {
   post_generation(context, exchange, parse_embedding);
 }
 

@@ -56,7 +56,7 @@ void with_models(Context& context, const ExchangePtr& exchange,
 
 }  // namespace
 
-void get_models(Context& context, ExchangePtr exchange, const Captures&) {
+void get_models(Context& context, const ExchangePtr& exchange, const Captures&) {
   with_models(context, exchange, [](const Models& models) {
     json body;
     body["object"] = "list";
@@ -66,7 +66,7 @@ void get_models(Context& context, ExchangePtr exchange, const Captures&) {
   });
 }
 
-void get_model(Context& context, ExchangePtr exchange, const Captures& captures) {
+void get_model(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   with_models(context, exchange, [name = captures[0]](const Models& models) {
     for (const wire::ModelInfo& model : models) {
       if (model.name == name) return json_response(model_json(model));

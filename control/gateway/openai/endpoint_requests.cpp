@@ -49,6 +49,7 @@ Response request_response(const wire::RequestInfo& info) {
   body["created_ms"] = info.created_ms;
   if (info.finished_ms > 0) body["finished_ms"] = info.finished_ms;
   body["max_tokens"] = info.max_tokens;
+  body["prompt_tokens"] = info.prompt_tokens;
   body["seed"] = info.sampling.seed;
   body["choices"] = choices_json(info);
   body["usage"] = try_parse_json<json>(usage_json(info));
@@ -100,6 +101,26 @@ bool read_start(const Request& request, const std::string& request_id,
   return true;
 }
 
+/// Reads the form in which the answer is shown: ?form=tokens, else that of the request's API.
+bool read_form(const Request& request, Shape* shape, FieldError* error) {
+  const std::string* form = request.query_value("form");
+  if (form == nullptr) {
+    // Lines of Ollama's form have no ids from which a stream could go on.
+    if (is_ollama(shape->api) && !is_embedding(shape->api)) {
+      shape->api = is_chat(shape->api) ? Api::kChat : Api::kCompletions;
+    }
+    shape->stream = !is_whole(*shape);
+    return true;
+  }
+  if (*form != "tokens") {
+    *error = {"'form' must be 'tokens', or absent for the form of the request's API", "form"};
+    return false;
+  }
+  shape->api = Api::kTokens;
+  shape->stream = true;
+  return true;
+}
+
 /// Answers 404 for a text that cannot be an id.
 bool check_id(const ExchangePtr& exchange, const std::string& id) {
   if (is_request_id(id)) return true;
@@ -109,7 +130,7 @@ bool check_id(const ExchangePtr& exchange, const std::string& id) {
 
 }  // namespace
 
-void get_request(Context& context, ExchangePtr exchange, const Captures& captures) {
+void get_request(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   if (!check_id(exchange, captures[0])) return;
   context.client.status_async(caller_of(exchange->request()), captures[0],
                               then(exchange, [exchange](const wire::RequestInfo& info) {
@@ -117,7 +138,7 @@ void get_request(Context& context, ExchangePtr exchange, const Captures& capture
                               }));
 }
 
-void delete_request(Context& context, ExchangePtr exchange, const Captures& captures) {
+void delete_request(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   if (!check_id(exchange, captures[0])) return;
   context.client.cancel_async(caller_of(exchange->request()), captures[0],
                               then(exchange, [exchange](const wire::RequestInfo& info) {
@@ -125,7 +146,7 @@ void delete_request(Context& context, ExchangePtr exchange, const Captures& capt
                               }));
 }
 
-void get_request_stream(Context& context, ExchangePtr exchange, const Captures& captures) {
+void get_request_stream(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   if (!check_id(exchange, captures[0])) return;
   View view;
   FieldError error;
@@ -134,11 +155,10 @@ void get_request_stream(Context& context, ExchangePtr exchange, const Captures& 
   }
   const auto start = [&context, exchange, view](wire::RequestInfo info) mutable {
     view.shape = decode_shape(info.meta);
-    // Lines of Ollama's form have no ids from which a stream could go on.
-    if (is_ollama(view.shape.api) && !is_embedding(view.shape.api)) {
-      view.shape.api = is_chat(view.shape.api) ? Api::kChat : Api::kCompletions;
+    FieldError wrong;
+    if (!read_form(exchange->request(), &view.shape, &wrong)) {
+      return exchange->respond(error_response(wrong));
     }
-    view.shape.stream = !is_whole(view.shape);
     const std::size_t choices =
         std::max(info.choices.size(), static_cast<std::size_t>(std::max(view.shape.choices, 1)));
     if (view.resume_from.size() == 1) view.resume_from.resize(choices, view.resume_from[0]);

@@ -208,11 +208,11 @@ void show_text(const ExchangePtr& exchange, const TokenizeRequest& request, cons
 
 }  // namespace
 
-void post_tokenize(Context& context, ExchangePtr exchange, const Captures&) {
+void post_tokenize(Context& context, const ExchangePtr& exchange, const Captures&) {
   ask_tokens(context, exchange, {"models.tokenize", read_tokenize, show_tokens});
 }
 
-void post_detokenize(Context& context, ExchangePtr exchange, const Captures&) {
+void post_detokenize(Context& context, const ExchangePtr& exchange, const Captures&) {
   ask_tokens(context, exchange, {"models.detokenize", read_detokenize, show_text});
 }
 

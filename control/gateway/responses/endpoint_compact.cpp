@@ -180,6 +180,9 @@ void compose(const CompactionPtr& compaction, Conversation conversation) {
     body["temperature"] = 0;
     body["seed"] = kSummarySeed;
     right = parse_chat(body, compaction->context.params, &compaction->generation, &error);
+    // A summary has its own bound: none that a profile has for answers.
+    auto& given = compaction->generation.submit.given;
+    if (right && given) given->emplace_back("max_tokens");
   }
   if (!right) {
     if (error.param == "messages") error.param = "input";
@@ -210,7 +213,7 @@ json summary_fields(const json& body, std::vector<std::string>* ignored) {
 
 }  // namespace
 
-void post_responses_compact(Context& context, ExchangePtr exchange, const Captures&) {
+void post_responses_compact(Context& context, const ExchangePtr& exchange, const Captures&) {
   const Request& request = exchange->request();
   auto compaction = std::make_shared<Compaction>(
       Compaction{context, exchange, {}, {}, {}, {}, json::array(), {}});

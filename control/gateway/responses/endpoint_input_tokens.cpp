@@ -41,7 +41,7 @@ void show_input_count(const ExchangePtr& exchange, const TokenizeRequest& reques
 
 }  // namespace
 
-void post_input_count(Context& context, ExchangePtr exchange, const Captures&) {
+void post_input_count(Context& context, const ExchangePtr& exchange, const Captures&) {
   ask_tokens(context, exchange, {"models.tokenize", read_input_count, show_input_count});
 }
 

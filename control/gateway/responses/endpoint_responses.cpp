@@ -413,7 +413,7 @@ bool read_after(const Request& request, const std::string& id, std::int64_t* aft
 
 }  // namespace
 
-void post_responses(Context& context, ExchangePtr exchange, const Captures&) {
+void post_responses(Context& context, const ExchangePtr& exchange, const Captures&) {
   answer_turn(context, exchange, {});
 }
 
@@ -446,7 +446,7 @@ void answer_turn(Context& context, const ExchangePtr& exchange, const SocketTurn
   });
 }
 
-void get_response(Context& context, ExchangePtr exchange, const Captures& captures) {
+void get_response(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   const std::string* wants = exchange->request().query_value("stream");
   const bool streams = wants != nullptr && *wants == "true";
   std::int64_t after = -1;
@@ -470,7 +470,7 @@ void get_response(Context& context, ExchangePtr exchange, const Captures& captur
       });
 }
 
-void cancel_response(Context& context, ExchangePtr exchange, const Captures& captures) {
+void cancel_response(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   const std::string id = captures[0];
   with_object(context, exchange, kResponseKind, id,
               [&context, exchange, id](const StoredObject& stored) {
@@ -487,7 +487,7 @@ void cancel_response(Context& context, ExchangePtr exchange, const Captures& cap
               });
 }
 
-void delete_response(Context& context, ExchangePtr exchange, const Captures& captures) {
+void delete_response(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   const std::string id = captures[0];
   context.object_store->remove(
       exchange->request().from, kResponseKind, id,
@@ -497,7 +497,7 @@ void delete_response(Context& context, ExchangePtr exchange, const Captures& cap
       }));
 }
 
-void get_response_items(Context& context, ExchangePtr exchange, const Captures& captures) {
+void get_response_items(Context& context, const ExchangePtr& exchange, const Captures& captures) {
   with_object(
       context, exchange, kResponseKind, captures[0], [exchange](const StoredObject& stored) {
         const json body = try_parse_json<json>(stored.body);

@@ -376,7 +376,7 @@ std::optional<Response> refuse_handshake(const Request& request) {
 
 }  // namespace
 
-void get_response_socket(Context& context, ExchangePtr exchange, const Captures&) {
+void get_response_socket(Context& context, const ExchangePtr& exchange, const Captures&) {
   if (auto refused = refuse_handshake(exchange->request())) {
     return exchange->respond(std::move(*refused));
   }

@@ -14,6 +14,7 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/json_text.h"
 #include "shared/base/log.h"
+#include "shared/pull/job.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -99,6 +100,7 @@ void WebhookSender::run(int number) {
     if (number == 0) watch_responses();
     const bool all = now_ms() - all_ms >= options_.look_at_all_ms;
     if (all) all_ms = now_ms();
+    if (number == 0 && all) watch_pulls();
     deliver_due(all);
   }
 }
@@ -140,6 +142,43 @@ void WebhookSender::look_at(const StoredObject& watch) {
   (void)await<bool>([&](auto done) {
     context_.object_store->remove(owner, kWatchKind, watch.id, std::move(done));
   });
+}
+
+void WebhookSender::watch_pulls() {
+  each_page(*context_.object_store, pull::kPullKind, Order::kOldestFirst, kLookMax,
+            [&](const std::vector<StoredObject>& rows) {
+              for (const StoredObject& row : rows) {
+                if (stopping()) return false;
+                look_at_pull(row);
+              }
+              return true;
+            });
+}
+
+/// Makes the deliveries of a pull that has ended and is not told yet, and writes into its row that
+/// it is.
+void WebhookSender::look_at_pull(const StoredObject& row) {
+  auto job = pull::parse_pull(row.body);
+  if (!job || !job->untold || !pull::is_ended(job->state)) return;
+  const std::string item = std::string(pull::kPullKind) + ":" + row.id;
+  if (is_poison(context_.blame, item)) {
+    log::error("the end of a pull is not told: gateways crashed over it", {{"item", item}});
+  } else {
+    const auto touch_guard = touch(context_.blame, item);
+    // The version that the row has at its end is that of this run alone.
+    const std::string run = std::to_string(row.created_ms) + "." + std::to_string(row.version);
+    const WebhookEvent event{"pull." + std::string(pull::pull_state_name(job->state)), row.id,
+                             row.owner, now_ms(), run};
+    if (!put_deliveries(*context_.object_store, event)) return;
+  }
+  job->untold = false;
+  ObjectChange change;
+  change.kind = pull::kPullKind;
+  change.id = row.id;
+  change.version = row.version;
+  change.body = pull::to_json_text(*job);
+  (void)await<ObjectStore::Put>(
+      [&](auto done) { context_.object_store->put(kAllTenants, change, std::move(done)); });
 }
 
 /// False for a delivery that waits for its next attempt, or that another sender has.

@@ -39,6 +39,8 @@ class WebhookSender {
   bool stopping();
   void watch_responses();
   void look_at(const StoredObject& watch);
+  void watch_pulls();
+  void look_at_pull(const StoredObject& row);
   void deliver_due(bool all);
   void deliver(const StoredObject& due, const std::vector<WebhookTarget>& targets);
   bool put_due(const StoredObject& due, const nlohmann::ordered_json& body);

@@ -105,7 +105,7 @@ export interface Model {
   [member: string]: unknown;
 }
 
-/** A server of this machine. Made by open(). Several calls may run at once. */
+/** A server. Made by open(). Several calls may run at once. */
 export interface Client {
   /** Accepts a request; returns its id when it is durable. An abort cancels the request. */
   submit(model: string, prompt: Prompt, options?: RequestOptions): Promise<string>;
@@ -136,13 +136,16 @@ export interface Client {
 }
 
 export interface OpenOptions {
-  /** The state directory; by default that of this user. */
+  /** The state directory; by default that of HOLDFAST_STATE or of this user. */
   state?: string | URL;
+  /** A server elsewhere, as "http://HOST:PORT"; HOLDFAST_URL counts where neither is given. Its key is in
+   * HOLDFAST_API_KEY, or in the file of HOLDFAST_API_KEY_FILE. */
+  url?: string | URL;
   /** Start the server if none runs on the state directory (the default). */
   start?: boolean;
 }
 
-/** Opens the server of a state directory. */
+/** Opens the server of a state directory, or one elsewhere by its URL. */
 export function open(where?: string | URL | OpenOptions): Promise<Client>;
 
 /** Returns the version of the C library. */

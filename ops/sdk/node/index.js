@@ -234,9 +234,9 @@ class Client {
 
 export async function open(where) {
   const options = typeof where === 'object' && where !== null && !(where instanceof URL) ? where : { state: where };
-  const state = options.state ?? null;
-  const folder = state instanceof URL ? decodeURIComponent(state.pathname) : state;
-  return new Client(await called(() => addon.open(folder, options.start ?? true)));
+  const named = options.url ?? options.state ?? null;
+  const text = named instanceof URL && named.protocol === 'file:' ? decodeURIComponent(named.pathname) : named;
+  return new Client(await called(() => addon.open(text === null ? null : String(text), options.start ?? true)));
 }
 
 export function version() {

@@ -1,4 +1,4 @@
-"""Holdfast's client: durable requests to a language-model server on this machine.
+"""Holdfast's client: durable requests to a language-model server, on this machine or elsewhere.
 
     import holdfast
 
@@ -107,7 +107,7 @@ class Stream:
 
 
 class Client:
-    """A server of this machine. Make one with holdfast.open()."""
+    """A server. Make one with holdfast.open()."""
 
     def __init__(self, state: Optional[str] = None, start: bool = True) -> None:
         self._streams: set[Stream] = set()
@@ -205,5 +205,6 @@ class Client:
 
 
 def open(state: Optional[str] = None, start: bool = True) -> Client:
-    """Opens the server of a state directory (the default one of this user), and starts it if none runs."""
+    """Opens a server: of a state directory, which is started if none runs, or elsewhere ("http://HOST:PORT",
+    with the key in HOLDFAST_API_KEY). Without `state`: HOLDFAST_STATE, HOLDFAST_URL, this user's own."""
     return Client(state, start)

@@ -52,7 +52,7 @@ class Stream:
 
 
 class Client:
-    """A server of this machine, for asyncio."""
+    """A server, for asyncio."""
 
     def __init__(self, state: Optional[str] = None, start: bool = True) -> None:
         self._state, self._start = state, start

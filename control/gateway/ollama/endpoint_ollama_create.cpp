@@ -1,0 +1,177 @@
+// Ollama's create: a further name of a model here, with what the body adds to its file
+// (shared/profile/profile.h). What the model's own name adds is taken over where the body is
+// silent.
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "control/gateway/common/endpoints.h"
+#include "control/gateway/http/errors.h"
+#include "control/gateway/ollama/ollama_body.h"
+#include "control/gateway/ollama/ollama_change.h"
+#include "shared/base/json_text.h"
+#include "shared/profile/ollama.h"
+#include "shared/profile/template_text.h"
+
+namespace holdfast::gateway {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// A body of /api/create as it was read.
+struct Creation {
+  std::string name;
+  std::string from;
+  bool stream = true;
+  json profile = json::object();        // members that replace those of `from`
+  std::int64_t context = 0;             // 0: that of `from`
+  std::vector<std::string> notes = {};  // lines about what is not taken over
+};
+
+/// Members that have another way here.
+struct OtherWay {
+  const char* member;
+  const char* way;
+};
+constexpr OtherWay kOtherWays[] = {
+    {"adapters", "adapters are not loaded by this API; merge it into a GGUF file and add that"},
+    {"quantize", "run `holdfast quantize IN OUT TYPE` and `holdfast models add NAME OUT`"},
+    {"files",
+     "files of models are not sent over this API; `holdfast models add NAME FILE` adds one of the "
+     "server's, POST /api/pull has it download one"},
+    {"modelfile", "send its lines as members: from, template, system, parameters, messages"},
+};
+
+bool is_set(const json& body, const char* member) {
+  const auto found = body.find(member);
+  if (found == body.end() || found->is_null()) return false;
+  if (found->is_string()) return !found->get_ref<const std::string&>().empty();
+  return !found->empty();
+}
+
+FieldError fault(const std::string& member, const std::string& what) {
+  return {"'" + member + "' is not right: " + what, member};
+}
+
+std::optional<FieldError> read_template(const json& body, Creation& out) {
+  if (!is_set(body, "template")) return std::nullopt;
+  if (!body["template"].is_string()) return fault("template", "expected a text");
+  auto jinja = profile::template_as_jinja(body["template"].get_ref<const std::string&>());
+  if (!jinja) return fault("template", jinja.error().what);
+  out.profile["template"] = std::move(*jinja);
+  return std::nullopt;
+}
+
+std::optional<FieldError> read_parameters(const json& body, Creation& out) {
+  if (!is_set(body, "parameters")) return std::nullopt;
+  const auto read = profile::read_ollama_parameters(body["parameters"]);
+  if (!read) return fault("parameters", read.error().what);
+  if (!read->wrong.empty()) return fault("parameters", read->wrong.front());
+  if (!read->json.empty()) out.profile["parameters"] = try_parse_json<json>(read->json);
+  out.context = read->context;
+  for (const std::string& name : read->left_out) {
+    out.notes.push_back("parameter " + name + " has no effect here and is left out");
+  }
+  return std::nullopt;
+}
+
+/// Reads the members that become the profile. Returns the first fault.
+std::optional<FieldError> read_profile_members(const json& body, Creation& out) {
+  for (const char* member : {"system", "messages"}) {
+    if (is_set(body, member)) out.profile[member] = body[member];
+  }
+  if (is_set(body, "license")) {
+    auto license = profile::read_ollama_license(body["license"]);
+    if (!license) return fault("license", license.error().what);
+    out.profile["license"] = std::move(*license);
+  }
+  if (auto error = read_template(body, out)) return error;
+  return read_parameters(body, out);
+}
+
+std::optional<FieldError> read_creation(const json& body, Creation& out) {
+  for (const auto& [member, way] : kOtherWays) {
+    if (is_set(body, member)) {
+      return FieldError{"'" + std::string(member) + "' is not supported: " + way, member};
+    }
+  }
+  out.name = named_model(body);
+  out.from = without_latest(body.value("from", std::string()));
+  if (out.name.empty()) return FieldError{"'model' is required: the new name", "model"};
+  if (out.from.empty()) return FieldError{"'from' is required: the name of a model here", "from"};
+  if (const auto stream = body.find("stream"); stream != body.end() && stream->is_boolean()) {
+    out.stream = stream->get<bool>();
+  }
+  if (auto error = read_profile_members(body, out)) return error;
+  const auto good = profile::checked_profile(out.profile);
+  if (good) return std::nullopt;
+  return FieldError{good.error().what, "model"};
+}
+
+/// The members of `from`'s profile that the creation does not replace, and its own. Single
+/// parameters are replaced, as Ollama does.
+json merged_profile(const json& from, const Creation& creation) {
+  json out = from.is_object() ? from : json::object();
+  for (const auto& [name, value] : creation.profile.items()) {
+    if (name == "parameters" && out.contains(name)) {
+      out[name].update(value);
+    } else {
+      out[name] = value;
+    }
+  }
+  return out;
+}
+
+Response created(const Creation& creation) {
+  Response response;
+  response.content_type = creation.stream ? "application/x-ndjson" : "application/json";
+  const auto line = [&](const std::string& status) {
+    response.body +=
+        json{{"status", status}}.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  };
+  if (creation.stream) {
+    line("using existing layer of " + creation.from);
+    for (const std::string& note : creation.notes) line(note);
+    line("writing manifest");
+  }
+  line("success");
+  return response;
+}
+
+/// The arguments of models.add for a further name of `model`.
+json add_arguments(const json& model, const Creation& creation) {
+  json add = {{"name", creation.name}};
+  for (const char* member : {"path", "context", "slots", "kv_type", "options"}) {
+    if (model.contains(member)) add[member] = model[member];
+  }
+  if (creation.context > 0) add["context"] = creation.context;
+  add["profile"] = merged_profile(model.value("profile", json()), creation);
+  return add;
+}
+
+void create(Context& context, const ExchangePtr& exchange, Creation creation) {
+  const json args = {{"name", creation.from}};
+  const auto add = [&context, exchange, creation = std::move(creation)](const std::string& result) {
+    const json model = try_parse_json<json>(result);
+    const json arguments = add_arguments(model.is_object() ? model : json::object(), creation);
+    change_models(
+        context, exchange, "models.add", arguments,
+        [exchange, creation](const std::string&) { exchange->respond(created(creation)); });
+  };
+  change_models(context, exchange, "models.show", args, add);
+}
+
+}  // namespace
+
+void post_ollama_create(Context& context, const ExchangePtr& exchange, const Captures&) {
+  const auto body = read_model_change(context, exchange);
+  if (!body) return;
+  Creation creation;
+  if (const auto error = read_creation(*body, creation)) {
+    return exchange->respond(error_response(*error));
+  }
+  create(context, exchange, std::move(creation));
+}
+
+}  // namespace holdfast::gateway
