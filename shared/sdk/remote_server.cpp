@@ -91,8 +91,10 @@ class RemoteServer final : public Server {
       for (const json& model : answer.value("data", json::array())) {
         if (!model.is_object()) continue;
         json one = {{"name", model.value("id", "")}};
-        one.update(members(
-            model, {"state", "context", "architecture", "chat", "encoder", "reason", "alias_of"}));
+        one.update(members(model, {"state", "context", "architecture", "chat"}));
+        const json can = model.value("capabilities", json::object());
+        one["encoder"] = can.is_object() && !can.value("completion", true);
+        one.update(members(model, {"reason", "alias_of"}));
         list.push_back(std::move(one));
       }
       return dump(list);

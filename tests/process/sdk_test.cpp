@@ -286,13 +286,13 @@ TEST_F(SdkElsewhere, Programs_WhoseProcessesAreKilled_GetEachTokenOnceInOrder) {
   const bool node = missing_node().empty();
   const std::vector<std::string> node_client = {"node", node_programs() + "/resuming_client.mjs"};
   for (int round = 0; round < rounds() / 3; ++round) {
-    const auto seed = static_cast<std::uint32_t>(round);
+    const auto seed = static_cast<std::uint32_t>(3 * round);
     const std::string name = std::to_string(round);
     ASSERT_EQ(run(c_client(), "c-" + name, kKillsARound, seed), expected) << "round " << round;
-    ASSERT_EQ(run(python_client(), "python-" + name, kKillsARound, seed), expected)
+    ASSERT_EQ(run(python_client(), "python-" + name, kKillsARound, seed + 1), expected)
         << "round " << round;
     if (!node) continue;
-    ASSERT_EQ(run(node_client, "node-" + name, kKillsARound, seed, kNodePauseMs), expected)
+    ASSERT_EQ(run(node_client, "node-" + name, kKillsARound, seed + 2, kNodePauseMs), expected)
         << "round " << round;
   }
 }

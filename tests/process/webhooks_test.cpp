@@ -177,11 +177,14 @@ TEST_F(Webhooks, Webhook_WhenProcessesAreKilled_IsDeliveredUnderOneId) {
 
 TEST_F(Webhooks, Webhook_WhenPullsEnd_IsSentOnceForEachEnd) {
   ModelHub hub;
-  hub.put("org/Demo-GGUF", "demo-Q8_0.gguf", read_file(demo_model()));
+  for (const std::string name : {"pulled", "slow", "lie"}) {
+    hub.put("org/" + name, name + "-Q8_0.gguf", read_file(demo_model()));
+  }
   const std::string secret = cli({"webhooks", "create", target.url(), "--private"})["secret"];
   (void)cli({"webhooks", "create", target.url() + "/other", "--private", "--tenant", "x"});
   const auto pull = [&](const char* name) {
-    const json args = {{"source", "hf.co/org/Demo-GGUF:Q8_0"}, {"name", name}, {"hub", hub.url()}};
+    const std::string source = std::string("hf.co/org/") + name + ":Q8_0";
+    const json args = {{"source", source}, {"name", name}, {"hub", hub.url()}};
     const auto started =
         server.operator_client()->op(client::AllTenants::local(), "pulls.start", args.dump());
     EXPECT_NE(std::get_if<std::string>(&started), nullptr);
