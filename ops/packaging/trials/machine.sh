@@ -92,8 +92,10 @@ install() {
 # service_begin: on this machine's root, where no systemd is, what the unit would do.
 service_begin() {
   [ "$LOWER" = / ] || return 0
-  inside setsid sh -c '. /etc/default/holdfast; export HOLDFAST_STATE=/var/lib/holdfast
-    exec holdfast serve --user holdfast --quiet $HOLDFAST_SERVE' >>$logs/serve.log 2>&1 &
+  # By exec all the way, so that this is the process id of `holdfast serve` itself.
+  (exec env -i -C / PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root chroot $machine setsid sh -c '
+    . /etc/default/holdfast; export HOLDFAST_STATE=/var/lib/holdfast
+    exec holdfast serve --user holdfast --quiet $HOLDFAST_SERVE' >>$logs/serve.log 2>&1) &
   server=$!
 }
 
