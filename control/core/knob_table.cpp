@@ -196,7 +196,7 @@ constexpr std::array kKnobs = {
     Knob{"link.ingress_message_bytes", &Config::link_ingress_message_bytes, 65'536, 1 << 30,
          "bytes", "largest message of a helper (a tokenizer is one message)", true},
     Knob{"link.outbox_messages", &Config::link_outbox_messages, 16, 10'000'000, "messages",
-         "messages kept for a worker or helper whose socket is full, before it counts as lost",
+         "messages kept for a peer whose socket is full, before it counts as lost",
          true},
     Knob{"storage.reserve_bytes", &Config::storage_reserve_bytes, 0, 1LL << 34, "bytes",
          "file that is given up when the disk is full, so that running work can end", true},

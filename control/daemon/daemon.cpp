@@ -104,7 +104,7 @@ Result<void> Daemon::open_routers() {
       {Role::kWorker, ipc(options_.state_dir, "workers"), worker, outbox},
       {Role::kOperator, ipc(options_.state_dir, "operator"), client, outbox},
       {Role::kIngress, ipc(options_.state_dir, "ingress"), ingress, outbox},
-      {Role::kClient, ipc(options_.state_dir, "clients"), client, 0},
+      {Role::kClient, ipc(options_.state_dir, "clients"), client, outbox},
       {Role::kGateway, ipc(options_.state_dir, "gateway"), client, outbox},
   };
   for (const RouterEndpoint::Options& router : routers) {

@@ -30,6 +30,11 @@ void pass_sent_point(const wire::Message& message) {
   }
 }
 
+/// True for what the commit loop sends again when a peer's socket was full.
+bool is_part_of_stream(const wire::Message& message) {
+  return std::holds_alternative<wire::Event>(message) || std::holds_alternative<wire::Fin>(message);
+}
+
 }  // namespace
 
 Result<void> Daemon::release() {
@@ -51,9 +56,11 @@ Result<void> Daemon::release() {
 wire::SendStatus Daemon::send(core::PeerId to, wire::Message message) {
   const auto role = roles_.find(to);
   if (role == roles_.end()) return wire::SendStatus::kGone;
-  // A client whose socket is full asks again; workers and helpers have an outbox.
+  // The parts of a client's stream wait where they are; an answer waits in the outbox, as nobody
+  // asks for it again.
+  const bool repeated = role->second == Role::kClient && is_part_of_stream(message);
   const wire::SendStatus status =
-      routers_[static_cast<std::size_t>(role->second)].send(to, wire::encode(message));
+      routers_[static_cast<std::size_t>(role->second)].send(to, wire::encode(message), repeated);
   if (status != wire::SendStatus::kFull && crash_points_armed()) pass_sent_point(message);
   return status;
 }

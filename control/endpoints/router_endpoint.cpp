@@ -114,7 +114,7 @@ void RouterEndpoint::answer_refused(PeerId id, const Peer& peer, std::string_vie
   }
 }
 
-wire::SendStatus RouterEndpoint::send(PeerId id, std::string_view frame) {
+wire::SendStatus RouterEndpoint::send(PeerId id, std::string_view frame, bool repeated) {
   const auto it = by_id_.find(id);
   if (it == by_id_.end()) return wire::SendStatus::kGone;
   Peer& peer = it->second;
@@ -126,7 +126,7 @@ wire::SendStatus RouterEndpoint::send(PeerId id, std::string_view frame) {
       return status;
     }
   }
-  if (options_.outbox_max == 0) return wire::SendStatus::kFull;
+  if (repeated) return wire::SendStatus::kFull;
   if (peer.outbox.size() >= options_.outbox_max) {
     // A peer that takes nothing any more counts as gone, as it must not lose messages.
     forget(id);

@@ -37,7 +37,7 @@ class RouterEndpoint {
     Role role = Role::kClient;
     std::string endpoint;
     wire::SocketOptions socket;
-    std::size_t outbox_max = 0;  // queued messages of a full peer; 0 = none, send() says kFull
+    std::size_t outbox_max = 0;  // queued messages of a full peer
   };
   static Result<RouterEndpoint> open(const wire::Context& context, Options options);
 
@@ -53,8 +53,9 @@ class RouterEndpoint {
   /// peer with eight of them is ignored from then on. `last_peer` numbers new connections.
   std::optional<Incoming> receive(PeerId& last_peer);
   /// Sends a frame, or puts it into the peer's outbox. kGone: the peer is forgotten (and listed by
-  /// take_gone). kFull: not sent (no outbox here).
-  wire::SendStatus send(PeerId peer, std::string_view frame);
+  /// take_gone). `repeated`: the sender itself repeats what a full peer does not take, so that it is
+  /// not put there: kFull. Frames to one peer leave in their order.
+  wire::SendStatus send(PeerId peer, std::string_view frame, bool repeated = false);
   /// Sends what waits in outboxes. Returns true if something still waits.
   bool flush();
 
