@@ -53,8 +53,8 @@ class RouterEndpoint {
   /// peer with eight of them is ignored from then on. `last_peer` numbers new connections.
   std::optional<Incoming> receive(PeerId& last_peer);
   /// Sends a frame, or puts it into the peer's outbox. kGone: the peer is forgotten (and listed by
-  /// take_gone). `repeated`: the sender itself repeats what a full peer does not take, so that it is
-  /// not put there: kFull. Frames to one peer leave in their order.
+  /// take_gone). `repeated`: the sender itself repeats what a full peer does not take, so that it
+  /// is not put there: kFull. Frames to one peer leave in their order.
   wire::SendStatus send(PeerId peer, std::string_view frame, bool repeated = false);
   /// Sends what waits in outboxes. Returns true if something still waits.
   bool flush();

@@ -162,17 +162,14 @@ class Writer {
     values_.open_scope();
     HOLDFAST_TRY(Value value, values_.value_of(node.pipeline));
     HOLDFAST_CHECKED(declare_for_block(node, value));
-    Value rest = value;
     if (!value.constant || *value.constant) {
-      rest.text = values_.fresh();
-      set(rest.text, value.text);
+      const std::string dot = values_.fresh();
+      set(dot, value.text);
+      value.text = dot;
     }
-    const Value outer = values_.exchange_dot(rest);
-    Node branches = node;
-    const bool dot_outside = branches.has_other;
-    if (dot_outside) HOLDFAST_CHECKED(check_else_dot(node));
-    value.text = rest.text;
-    HOLDFAST_CHECKED(write_branches(branches, value));
+    const Value outer = values_.exchange_dot(value);
+    if (node.has_other) HOLDFAST_CHECKED(check_else_dot(node));
+    HOLDFAST_CHECKED(write_branches(node, value));
     values_.exchange_dot(outer);
     values_.close_scope();
     return {};

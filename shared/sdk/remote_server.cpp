@@ -111,11 +111,15 @@ class RemoteServer final : public Server {
   }
 
   client::StreamId open_stream(const std::string& id, client::StreamHandler handler) override {
+    auto opened = std::make_shared<RemoteStream>(address_, id, std::move(handler));
+    Streams over;  // their threads are awaited without the lock, which a handler may want
     const std::lock_guard lock(mutex_);
-    std::erase_if(streams_, [](const auto& one) { return one.second->over(); });
-    const client::StreamId stream = ++last_stream_;
-    streams_[stream] = std::make_shared<RemoteStream>(address_, id, std::move(handler));
-    return stream;
+    for (auto one = streams_.begin(); one != streams_.end();) {
+      const auto at = one++;
+      if (at->second->over()) over.insert(streams_.extract(at));
+    }
+    streams_[++last_stream_] = std::move(opened);
+    return last_stream_;
   }
 
   void hold_stream(client::StreamId stream, bool hold) override {
@@ -127,6 +131,8 @@ class RemoteServer final : public Server {
   }
 
  private:
+  using Streams = std::map<client::StreamId, std::shared_ptr<RemoteStream>>;
+
   std::shared_ptr<RemoteStream> find(client::StreamId stream) {
     const std::lock_guard lock(mutex_);
     const auto found = streams_.find(stream);
@@ -165,7 +171,7 @@ class RemoteServer final : public Server {
   const remote::Address address_;
   std::mutex mutex_;
   client::StreamId last_stream_ = 0;
-  std::map<client::StreamId, std::shared_ptr<RemoteStream>> streams_;
+  Streams streams_;
 };
 
 }  // namespace

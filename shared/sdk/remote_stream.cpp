@@ -167,8 +167,8 @@ void RemoteStream::on_reply(const remote::HttpReply& reply) {
 }
 
 void RemoteStream::end_with(const client::Failure& failure) {
-  over_ = true;
   handler_.on_failure(failure);
+  over_ = true;
 }
 
 /// Waits before the next try; ends the stream once there was no answer for too long.
@@ -191,8 +191,8 @@ bool RemoteStream::on_event(const remote::SseEvent& event) {
   if (event.type == "request") {
     on_state(data);
   } else if (event.type == "end") {
-    over_ = true;
     handler_.on_fin(info_of(data));
+    over_ = true;  // after the handler: whoever finds it over need not wait for the thread
   } else if (!on_tokens(data)) {
     return false;
   }
