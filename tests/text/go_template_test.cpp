@@ -33,7 +33,7 @@ std::string render(std::string_view go, const std::string& messages = kUser,
   return out ? *out : "render: " + out.error().what + "\n" + *jinja;
 }
 
-/// Renders a item that stands before the messages, which write nothing.
+/// Renders an item that stands before the messages, which write nothing.
 std::string item(std::string_view go, const std::string& messages = kUser) {
   return render(std::string(go) + "{{ range .Messages }}{{ end }}", messages);
 }

@@ -45,27 +45,6 @@ void remove_when_unloaded(Context& context, const ExchangePtr& exchange, const j
                               args.dump(), answered);
 }
 
-/// Registers the file of a model under a further name, with the same settings.
-void register_again(Context& context, const ExchangePtr& exchange, const std::string& source,
-                    const std::string& name, std::function<void()> then) {
-  if (source.empty() || name.empty()) {
-    const std::string missing = source.empty() ? "source" : "destination";
-    return exchange->respond(
-        error_response(FieldError{"'" + missing + "' is required: the name of a model", missing}));
-  }
-  const json args = {{"name", without_latest(source)}};
-  change_models(
-      context, exchange, "models.show", args,
-      [&context, exchange, name, then = std::move(then)](const std::string& result) {
-        const json model = try_parse_json<json>(result);
-        json add = {{"name", without_latest(name)}};
-        for (const char* member : {"path", "context", "slots", "kv_type", "options", "profile"}) {
-          if (model.is_object() && model.contains(member)) add[member] = model[member];
-        }
-        change_models(context, exchange, "models.add", add, [then](const std::string&) { then(); });
-      });
-}
-
 }  // namespace
 
 std::optional<json> read_model_change(Context& context, const ExchangePtr& exchange) {
@@ -109,12 +88,35 @@ void delete_ollama_model(Context& context, const ExchangePtr& exchange, const Ca
                 });
 }
 
+void add_name(Context& context, const ExchangePtr& exchange, const std::string& from,
+              const std::string& name, std::function<void(json& args)> change,
+              std::function<void()> then) {
+  const json named = {{"name", without_latest(from)}};
+  const auto add = [&context, exchange, name, change = std::move(change),
+                    then = std::move(then)](const std::string& result) {
+    const json model = try_parse_json<json>(result);
+    json args = {{"name", without_latest(name)}};
+    for (const char* member : {"path", "context", "slots", "kv_type", "options", "profile"}) {
+      if (model.is_object() && model.contains(member)) args[member] = model[member];
+    }
+    if (change) change(args);
+    change_models(context, exchange, "models.add", args, [then](const std::string&) { then(); });
+  };
+  change_models(context, exchange, "models.show", named, add);
+}
+
 void post_ollama_copy(Context& context, const ExchangePtr& exchange, const Captures&) {
   const auto body = read_model_change(context, exchange);
   if (!body) return;
-  register_again(context, exchange, body->value("source", std::string()),
-                 body->value("destination", std::string()),
-                 [exchange] { exchange->respond(Response()); });
+  const auto source = body->value("source", std::string());
+  const auto destination = body->value("destination", std::string());
+  if (source.empty() || destination.empty()) {
+    const std::string missing = source.empty() ? "source" : "destination";
+    return exchange->respond(
+        error_response(FieldError{"'" + missing + "' is required: the name of a model", missing}));
+  }
+  add_name(context, exchange, source, destination, {},
+           [exchange] { exchange->respond(Response()); });
 }
 
 void refuse_ollama_change(Context&, const ExchangePtr& exchange, const Captures&) {

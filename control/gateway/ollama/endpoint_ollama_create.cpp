@@ -139,29 +139,6 @@ Response created(const Creation& creation) {
   return response;
 }
 
-/// The arguments of models.add for a further name of `model`.
-json add_arguments(const json& model, const Creation& creation) {
-  json add = {{"name", creation.name}};
-  for (const char* member : {"path", "context", "slots", "kv_type", "options"}) {
-    if (model.contains(member)) add[member] = model[member];
-  }
-  if (creation.context > 0) add["context"] = creation.context;
-  add["profile"] = merged_profile(model.value("profile", json()), creation);
-  return add;
-}
-
-void create(Context& context, const ExchangePtr& exchange, Creation creation) {
-  const json args = {{"name", creation.from}};
-  const auto add = [&context, exchange, creation = std::move(creation)](const std::string& result) {
-    const json model = try_parse_json<json>(result);
-    const json arguments = add_arguments(model.is_object() ? model : json::object(), creation);
-    change_models(
-        context, exchange, "models.add", arguments,
-        [exchange, creation](const std::string&) { exchange->respond(created(creation)); });
-  };
-  change_models(context, exchange, "models.show", args, add);
-}
-
 }  // namespace
 
 void post_ollama_create(Context& context, const ExchangePtr& exchange, const Captures&) {
@@ -171,7 +148,12 @@ void post_ollama_create(Context& context, const ExchangePtr& exchange, const Cap
   if (const auto error = read_creation(*body, creation)) {
     return exchange->respond(error_response(*error));
   }
-  create(context, exchange, std::move(creation));
+  const auto change = [creation](json& args) {
+    if (creation.context > 0) args["context"] = creation.context;
+    args["profile"] = merged_profile(args.value("profile", json()), creation);
+  };
+  add_name(context, exchange, creation.from, creation.name, change,
+           [exchange, creation] { exchange->respond(created(creation)); });
 }
 
 }  // namespace holdfast::gateway

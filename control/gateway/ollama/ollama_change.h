@@ -20,4 +20,10 @@ void change_models(Context& context, const ExchangePtr& exchange, const std::str
                    const nlohmann::ordered_json& args,
                    std::function<void(std::string result)> then);
 
+/// Registers a further name for the file of the model `from`, with its settings and its profile.
+/// `change`, if there is one, alters these arguments of models.add. Goes on once it is there.
+void add_name(Context& context, const ExchangePtr& exchange, const std::string& from,
+              const std::string& name, std::function<void(nlohmann::ordered_json& args)> change,
+              std::function<void()> then);
+
 }  // namespace holdfast::gateway
