@@ -2,19 +2,18 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <mutex>
 #include <set>
 #include <thread>
 #include <vector>
 
+#include "control/fetch/disk.h"
 #include "control/fetch/file_hash.h"
 #include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
@@ -31,20 +30,6 @@ constexpr int kPartialContent = 206;
 
 std::int64_t now_ms() {
   return system_clock().monotonic_us() / 1000;
-}
-
-std::string mib(std::int64_t bytes) {
-  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
-}
-
-Error disk_full(const std::string& path, std::int64_t needed) {
-  struct statvfs disk {};
-  std::string have;
-  if (statvfs(fs::path(path).parent_path().c_str(), &disk) == 0) {
-    have = ", " + mib(static_cast<std::int64_t>(disk.f_bavail * disk.f_frsize)) + " are free";
-  }
-  return {Errc::kDiskFull, path + ": " + mib(needed) + " are needed" + have +
-                               "; make room, or give another state directory (--state)"};
 }
 
 /// Reads a decimal number at the end of `text` after `mark`; -1 if there is none.
@@ -65,17 +50,6 @@ std::int64_t first_byte(const std::string& range) {
   std::from_chars(range.data() + at, range.data() + range.size(), number);
   return number;
 }
-
-void sync_folder(const std::string& path) {
-  const int fd = open(fs::path(path).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  fsync(fd);
-  close(fd);
-}
-
-}  // namespace
-
-namespace {
 
 /// The files that this process is bringing: two pulls of one source want the same one.
 class PathClaims {
@@ -120,10 +94,7 @@ Download::~Download() {
 }
 
 Error Download::failed(const char* operation) const {
-  if (errno == ENOSPC || errno == EDQUOT) {
-    return disk_full(part_, file_.bytes - progress_.on_disk);
-  }
-  return {Errc::kIo, std::string(operation) + " " + part_ + ": " + std::strerror(errno)};
+  return file_error(operation, part_, file_.bytes - progress_.on_disk);
 }
 
 bool Download::tick(bool now) {
@@ -337,6 +308,10 @@ Result<void> Download::run_alone() {
 
 /// Brings the file here, going on with what an earlier try left.
 Result<void> Download::fetch() {
+  if (file_.url.empty()) {
+    return Error{Errc::kFileInvalid,
+                 path_ + ": other bytes than its hash " + file_.sha256 + " names; send it again"};
+  }
   HOLDFAST_CHECKED(open_part());
   HOLDFAST_CHECKED(reserve());
   HOLDFAST_CHECKED(hash_part());

@@ -52,7 +52,7 @@ void Fetcher::look(PullRows& rows, PullRows& adding) {
     slot->id = row.id;
     Slot* const mine = slot.get();
     slot->thread = std::thread([this, mine, &rows, &adding, row = std::move(row)]() mutable {
-      const PullWorkOptions options{options_.models_dir, options_.run_dir, boot_id_,
+      const PullWorkOptions options{options_.models_dir, options_.run_dir, boot_id_, options_.blobs,
                                     [this] { return stopping_.load(); }};
       work_on_pull(std::move(row), rows, adding, options);
       mine->ended = true;

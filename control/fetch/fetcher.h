@@ -17,10 +17,11 @@ namespace holdfast::fetch {
 
 /// Bounds and places of a fetcher.
 struct FetcherOptions {
-  std::string endpoint;    // of the daemon's socket
-  std::string models_dir;  // absolute, exists
-  std::string run_dir;     // where the daemon says where models may lie
-  int pulls = 2;           // at once
+  std::string endpoint;              // of the daemon's socket
+  std::string models_dir;            // absolute, exists
+  std::string run_dir;               // where the daemon says where models may lie
+  const BlobStore* blobs = nullptr;  // outlives the fetcher
+  int pulls = 2;                     // at once
   int look_ms = 500;
 };
 

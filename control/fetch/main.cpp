@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <string>
 
+#include "control/fetch/blob_server.h"
 #include "control/fetch/fetcher.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
@@ -51,11 +52,20 @@ int serve(const std::string& state) {
     return 1;
   }
   const std::string run = state + "/run";
+  holdfast::fetch::BlobStore blobs(models, run);
+  blobs.clean_up();
+  auto server = holdfast::fetch::BlobServer::open(run, blobs);
+  if (!server) {
+    holdfast::log::error("the fetcher ends", {{"why", server.error().what}});
+    return 1;
+  }
   holdfast::sandbox::confine_and_report(holdfast::sandbox::fetcher_policy(models, run), run);
   holdfast::fetch::FetcherOptions options;
   options.endpoint = "ipc://" + run + "/gateway.sock";
   options.models_dir = models;
   options.run_dir = run;
+  options.blobs = &blobs;
+  (*server)->start();
   holdfast::fetch::Fetcher fetcher(std::move(options));
   running_fetcher = &fetcher;
   std::signal(SIGTERM, on_stop_signal);

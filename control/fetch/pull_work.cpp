@@ -8,6 +8,7 @@
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/roots.h"
+#include "shared/pull/blob.h"
 #include "shared/pull/source.h"
 
 namespace holdfast::fetch {
@@ -38,6 +39,7 @@ class PullWork {
  private:
   Result<void> work();
   Result<void> resolve(Session& session);
+  Result<Listing> list(Session& session) const;
   Result<void> download(Session& session);
   Result<void> download_file(Session& session, pull::PullFile& file);
   Result<void> enter(PullState state);
@@ -73,13 +75,36 @@ Result<void> PullWork::enter(PullState state) {
   return saved;
 }
 
-Result<void> PullWork::resolve(Session& session) {
+/// Arranges the blobs that the row names.
+Result<Listing> list_blobs(const pull::PullJob& job, const BlobStore& store) {
+  std::vector<pull::NamedBlob> blobs;
+  for (const auto& file : job.files) blobs.push_back({file.path, file.sha256});
+  HOLDFAST_TRY(pull::BlobModel model, pull::model_of_blobs(std::move(blobs)));
+  for (auto& file : model.files) {
+    HOLDFAST_TRY(file.bytes, store.find(file.sha256));
+  }
+  Listing listing;
+  listing.folder = model.folder;
+  listing.files = std::move(model.files);
+  listing.model = model.model;
+  listing.profile = job.profile;
+  listing.context = job.context;
+  return listing;
+}
+
+/// Returns the files of the row's source. Errors of list_files() and of the blobs.
+Result<Listing> PullWork::list(Session& session) const {
+  if (pull::is_blob_source(row_.job.source)) return list_blobs(row_.job, *options_.blobs);
   HOLDFAST_TRY(const pull::Source source, pull::parse_source(row_.job.source, row_.job.hub));
+  return list_files(source, session);
+}
+
+Result<void> PullWork::resolve(Session& session) {
   // A file that the daemon would not take is not downloaded.
   const auto roots = read_roots(options_.run_dir);
   if (roots) HOLDFAST_CHECKED(allowed_by_roots(options_.models_dir + "/model", *roots));
   HOLDFAST_CHECKED(enter(PullState::kResolving));
-  HOLDFAST_TRY(Listing listing, list_files(source, session));
+  HOLDFAST_TRY(Listing listing, list(session));
   row_.job.folder = options_.models_dir + "/" + listing.folder;
   row_.job.path = row_.job.folder + (listing.model.empty() ? "" : "/" + listing.model);
   row_.job.files = std::move(listing.files);
@@ -116,6 +141,7 @@ Result<void> PullWork::download_file(Session& session, pull::PullFile& file) {
     if (&other == &file) break;
     before += std::max<std::int64_t>(other.bytes, 0);
   }
+  if (file.url.empty()) HOLDFAST_CHECKED(options_.blobs->name(file.sha256, path_of(file)));
   const bool same_boot = row_.job.boot == options_.boot_id || row_.job.boot.empty();
   Download download(session, file, path_of(file), same_boot ? -1 : row_.job.synced_bytes);
   fetched_before_ = row_.job.fetched_bytes;
@@ -151,7 +177,7 @@ Result<void> PullWork::work() {
   options.rate_bytes_s = row_.job.rate_bytes_s;
   options.stopping = [this] { return !goes_on(); };
   Session session(std::move(options));
-  if (row_.job.files.empty()) HOLDFAST_CHECKED(resolve(session));
+  if (row_.job.folder.empty()) HOLDFAST_CHECKED(resolve(session));
   HOLDFAST_CHECKED(download(session));
   crash_point(CrashPoint::kFetcherDownloaded);
   HOLDFAST_CHECKED(enter(PullState::kRegistering));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include "control/fetch/blob_store.h"
 #include "control/fetch/pull_rows.h"
 
 namespace holdfast::fetch {
@@ -13,6 +14,7 @@ struct PullWorkOptions {
   std::string models_dir;  // absolute
   std::string run_dir;     // where the daemon says where models may lie
   std::string boot_id;     // of this machine's start
+  const BlobStore* blobs = nullptr;
   std::function<bool()> stopping;
 };
 

@@ -14,6 +14,7 @@
 #include "control/gateway/http/options.h"
 #include "control/gateway/http/server.h"
 #include "control/gateway/objects/batch_runner.h"
+#include "control/gateway/ollama/blob_link.h"
 #include "control/gateway/router.h"
 #include "control/gateway/webhooks/webhook_sender.h"
 #include "shared/base/crash_point.h"
@@ -22,6 +23,7 @@
 #include "shared/base/standard_files.h"
 #include "shared/base/version.h"
 #include "shared/client/client.h"
+#include "shared/pull/blob.h"
 #include "shared/sandbox/report.h"
 #include "shared/sandbox/rights.h"
 
@@ -178,6 +180,9 @@ int serve(const Options& options, const sigset_t& signals) {
   if (!links) return fail(links.error());
   contexts = std::make_unique<Contexts>(*links, options, **server, std::move(users));
   serving = &contexts->serving;
+  // Its calls hold connections, which belong to the server.
+  BlobLink blobs(options.state + "/run/" + pull::kBlobSocket);
+  serving->blobs = &blobs;
   auto history = std::make_unique<History>(contexts->serving.daemon_metrics);
   contexts->serving.history = history.get();
   auto batches = std::make_unique<BatchRunner>(contexts->working);

@@ -56,11 +56,12 @@ constexpr Route kRoutes[] = {
     {"POST", "/api/embed", post_ollama_embed},
     {"POST", "/api/embeddings", post_ollama_embeddings},
     {"POST", "/api/pull", post_ollama_pull},
-    {"POST", "/api/push", refuse_ollama_change},
+    {"POST", "/api/push", refuse_ollama_push},
     {"POST", "/api/create", post_ollama_create},
     {"POST", "/api/copy", post_ollama_copy},
     {"DELETE", "/api/delete", delete_ollama_model},
-    {"POST", "/api/blobs/{}", refuse_ollama_change},
+    {"HEAD", "/api/blobs/{}", head_ollama_blob},
+    {"POST", "/api/blobs/{}", post_ollama_blob},
     {"POST", "/v1/pulls", post_pulls},
     {"GET", "/v1/pulls", get_pulls},
     {"GET", "/v1/pulls/{*}", get_pull},
@@ -193,6 +194,11 @@ void answer_no_route(Context& context, const ExchangePtr& exchange, const std::s
   exchange->respond(std::move(response));
 }
 
+/// HEAD is answered as GET, without the body, where it has no route of its own.
+bool takes_method(const Route& route, std::string_view method) {
+  return route.method == method || (method == "HEAD" && route.method == "GET");
+}
+
 /// Answers the request. `waited`: it has waited for the keys to be read.
 void answer(Context& context, const ExchangePtr& exchange, bool waited) {
   const Request& request = exchange->request();
@@ -200,13 +206,12 @@ void answer(Context& context, const ExchangePtr& exchange, bool waited) {
   if (context.access != nullptr && context.access->keyless()) {
     if (auto refused = refuse_foreign_host(request)) return exchange->respond(std::move(*refused));
   }
-  std::string_view method = request.method;
-  if (method == "HEAD") method = "GET";
   std::string allow;
   for (const Route& route : kRoutes) {
     const auto captures = match_path(route.pattern, request.path);
     if (!captures) continue;
-    if (route.method == method) return serve(context, exchange, route, *captures, waited);
+    if (takes_method(route, request.method))
+      return serve(context, exchange, route, *captures, waited);
     exchange->set_route({"other", route.pattern});
     allow.append(allow.empty() ? "" : ", ").append(route.method);
   }

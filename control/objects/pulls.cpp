@@ -6,6 +6,8 @@
 #include "control/core/admission.h"
 #include "shared/base/json_text.h"
 #include "shared/base/url.h"
+#include "shared/profile/profile.h"
+#include "shared/pull/blob.h"
 #include "shared/pull/job.h"
 #include "shared/pull/source.h"
 
@@ -16,6 +18,7 @@ using nlohmann::json;
 using wire::Refusal;
 
 constexpr std::size_t kModelNameBytesMax = 128;
+constexpr std::size_t kNameBytesInError = 80;  // bytes of a name in an error
 constexpr std::int64_t kRateMax = std::int64_t{1} << 40;
 
 std::string text_member(const json& args, const char* key) {
@@ -39,9 +42,8 @@ std::string wrong_hub(const std::string& hub) {
   return "hub: expected https://HOST (plain http is for this machine alone)";
 }
 
-/// The row of a pull that begins.
-std::variant<pull::PullJob, Refusal> new_job(const json& args, const std::string& name) {
-  pull::PullJob job;
+/// Sets a source that is asked over the network.
+std::optional<Refusal> set_source(const json& args, pull::PullJob& job) {
   job.hub = text_member(args, "hub");
   if (const std::string wrong = wrong_hub(job.hub); !wrong.empty()) {
     return core::refuse(Errc::kUsage, "pulls.start: " + wrong);
@@ -50,6 +52,47 @@ std::variant<pull::PullJob, Refusal> new_job(const json& args, const std::string
   if (!source) return refusal_of(source.error());
   if (source->kind != pull::SourceKind::kHub) job.hub.clear();
   job.source = pull::to_text(*source);
+  return std::nullopt;
+}
+
+/// Sets blobs that were sent before as the source, and what the model's name adds to them.
+std::optional<Refusal> set_blobs(const json& args, pull::PullJob& job) {
+  std::vector<pull::NamedBlob> blobs;
+  const json& files = args["files"];
+  if (!files.is_object())
+    return core::refuse(Errc::kUsage, "pulls.start: files: expected an object");
+  for (const auto& [name, digest] : files.items()) {
+    const auto digits = pull::digest_digits(digest.is_string() ? digest.get<std::string>() : "");
+    if (!digits) {
+      return core::refuse(Errc::kInvalidRequest, "files: \"" + name.substr(0, kNameBytesInError) +
+                                                     "\": expected sha256: and 64 digits");
+    }
+    blobs.push_back({name, *digits});
+  }
+  for (const pull::NamedBlob& blob : blobs) {
+    pull::PullFile file;
+    file.path = blob.name;
+    file.sha256 = blob.digits;
+    job.files.push_back(std::move(file));
+  }
+  const auto model = pull::model_of_blobs(std::move(blobs));
+  if (!model) return refusal_of(model.error());
+  job.source = model->source;
+  if (args.contains("profile") && args["profile"].is_object()) job.profile = args["profile"].dump();
+  if (job.profile.size() > profile::kBytesMax) {
+    return core::refuse(Errc::kInvalidRequest, "pulls.start: profile: more than " +
+                                                   std::to_string(profile::kBytesMax) + " bytes");
+  }
+  const json context = args.value("context", json());
+  if (context.is_number_integer() && context > 0) job.context = context.get<std::int64_t>();
+  return std::nullopt;
+}
+
+/// The row of a pull that begins.
+std::variant<pull::PullJob, Refusal> new_job(const json& args, const std::string& name) {
+  pull::PullJob job;
+  auto refused = args.contains("files") ? set_blobs(args, job) : set_source(args, job);
+  if (refused) return std::move(*refused);
   job.name = name;
   job.untold = true;
   job.load = args.value("load", json()).is_boolean() && args["load"].get<bool>();

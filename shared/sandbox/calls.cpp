@@ -364,7 +364,7 @@ std::vector<std::string_view> calls_of(Profile profile) {
     case Profile::kDaemon:
       return join({kBase, kSocket, kFind, kWriteFiles, kServe, kWatch});
     case Profile::kFetcher:
-      return join({kBase, kSocket, kFind, kWriteFiles, kPair});
+      return join({kBase, kSocket, kFind, kWriteFiles, kPair, kAccept});
   }
   CHECK(false);
 }

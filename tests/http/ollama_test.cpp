@@ -282,7 +282,7 @@ TEST_F(Ollama, WrongRequest_OnEachRoute_IsRefusedInOllamasForm) {
   EXPECT_NE(error("/api/chat", kChat + R"(,"think":"much"})", 400), "");
   EXPECT_NE(error("/api/chat", kChat + R"(,"options":{"num_predict":0}})", 400), "");
   EXPECT_NE(error("/api/show", R"({"model":"nobody"})", 404).find("not found"), std::string::npos);
-  EXPECT_NE(error("/api/push", R"({"model":"m"})", 501).find("models add"), std::string::npos);
+  EXPECT_NE(error("/api/push", R"({"model":"m"})", 501).find("models show"), std::string::npos);
   EXPECT_NE(error("/api/chat", "no json", 400), "");
 }
 

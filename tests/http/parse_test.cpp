@@ -63,6 +63,36 @@ TEST(HttpParse, RequestParser_WithAFollowingRequest_LeavesItsBytes) {
   }
 }
 
+TEST(HttpParse, RequestParser_WithABlob_GivesItsBodyInPartsWithinABound) {
+  const std::string head = "POST /api/blobs/sha256:x HTTP/1.1\r\nHost: h\r\n";
+  const std::string bodies[] = {
+      "Content-Length: 5\r\n\r\nhello",
+      "Transfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n"};
+  for (const std::string& body : bodies) {
+    RequestParser parser({});
+    std::string in, out;
+    for (const char c : head + body) {
+      in += c;
+      in.erase(0, parser.feed(in));
+      if (parser.state() != State::kHead) out += parser.take_body();
+    }
+    ASSERT_EQ(parser.state(), State::kDone) << parser.failure();
+    EXPECT_EQ(parser.body_kind(), BodyKind::kBlob);
+    EXPECT_EQ(out, "hello");
+  }
+  ParseLimits limits;
+  limits.blob_bytes = 4;
+  for (const std::string& body : bodies) {
+    RequestParser parser(limits);
+    feed(parser, head + body, 1);
+    EXPECT_EQ(parser.failure_status(), 413);
+  }
+  // No memory is taken for a length that is only told.
+  RequestParser parser({});
+  parser.feed(head + "Content-Length: 1000000000000\r\n\r\n");
+  EXPECT_EQ(parser.state(), State::kBody);
+}
+
 TEST(HttpParse, RequestParser_WhenMalformedOrAmbiguous_Refuses) {
   const std::string head = "POST / HTTP/1.1\r\nHost: h\r\n";
   const std::pair<std::string, int> cases[] = {

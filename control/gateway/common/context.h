@@ -27,6 +27,7 @@ namespace holdfast::gateway {
 class AnswerForms;
 class BatchRunner;
 class Blame;
+class BlobLink;
 class History;
 
 /// Everything that endpoints work with. Outlives every exchange; read-only after the start.
@@ -52,7 +53,8 @@ struct Context {
   std::chrono::milliseconds console_time{3'000};  // limit for its answer to the console
   History* history = nullptr;                     // the console's plots
   std::shared_ptr<WebhookStats> webhooks = std::make_shared<WebhookStats>();
-  Blame* blame = nullptr;  // of what is resumed after deaths; null: nothing is blamed
+  BlobLink* blobs = nullptr;  // files of models that are sent here; null: none are taken
+  Blame* blame = nullptr;     // of what is resumed after deaths; null: nothing is blamed
   // Long texts that are tokenized at once.
   std::shared_ptr<TenantSlots> token_turns = std::make_shared<TenantSlots>(2);
   // Open WebSockets. A handshake never waits for a slot.

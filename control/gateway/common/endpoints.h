@@ -71,7 +71,9 @@ void post_ollama_embeddings(Context&, const ExchangePtr&, const Captures&);
 void delete_ollama_model(Context&, const ExchangePtr&, const Captures&);
 void post_ollama_copy(Context&, const ExchangePtr&, const Captures&);
 /// Refuses what sends the files of models here.
-void refuse_ollama_change(Context&, const ExchangePtr&, const Captures&);
+void refuse_ollama_push(Context&, const ExchangePtr&, const Captures&);
+void head_ollama_blob(Context&, const ExchangePtr&, const Captures&);
+void post_ollama_blob(Context&, const ExchangePtr&, const Captures&);
 // endpoint_ollama_create.cpp
 void post_ollama_create(Context&, const ExchangePtr&, const Captures&);
 // endpoint_ollama_pull.cpp

@@ -30,6 +30,7 @@ namespace {
 
 constexpr std::size_t kPipelinedBytesMax = 16 * 1024;   // read ahead while an answer is under way
 constexpr std::size_t kIdleBufferBytesMax = 16 * 1024;  // larger buffers are freed when empty
+constexpr std::size_t kPartBytesMax = 256 * 1024;       // read ahead of a body that comes in parts
 constexpr std::size_t kLingerBytesMax = 2 * 1024 * 1024;
 constexpr std::chrono::milliseconds kLingerTime{1'000};
 // The kernel would let this grow to megabytes: memory for each slow reader, and a measure of
@@ -97,6 +98,13 @@ class ConnectionExchange final : public Exchange,
     timer->async_wait([self = shared_from_this(), timer, work = std::move(work)](error_code ec) {
       if (!ec && !self->over_) work();
     });
+  }
+
+  void receive_body(BodyParts parts) override {
+    if (!over_) connection_->receive_body(std::move(parts));
+  }
+  void next_part() override {
+    if (!over_) connection_->next_part();
   }
 
   void respond(Response response) override {
@@ -366,6 +374,7 @@ void Connection::on_read(const error_code& ec, std::size_t n) {
   if (lingering_) return discard(n);
   shared_->stats->bytes_received += n;
   in_.append(read_buffer_.data(), n);
+  if (body_ != nullptr) return parse_part();
   if (raw_.take && !answered_) return take_raw();
   if (active_ || answered_) {
     // These bytes are the next request, or more of a body that is not wanted. Reading goes on
@@ -410,7 +419,7 @@ void Connection::parse() {
     return refuse(parser_.failure_status(), parser_.failure());
   }
   if (!judge_head()) return;
-  if (parser_.state() == State::kDone) return dispatch();
+  if (parser_.state() == State::kDone || parser_.body_kind() == BodyKind::kBlob) return dispatch();
   if (parser_.state() == State::kBody && !std::exchange(body_begun_, true)) begin_body();
   if (waits_for_slot_ || answered_) return;
   invite_body();
@@ -496,7 +505,7 @@ void Connection::become_stranger() {
 
 void Connection::begin_body() {
   const ServerLimits& limits = shared_->limits;
-  if (parser_.is_upload()) return wait_for_slot();
+  if (parser_.body_kind() == BodyKind::kFile) return wait_for_slot();
   read_due_ = Clock::now() + limits.body_time;
 }
 
@@ -541,19 +550,84 @@ void Connection::dispatch() {
   read_due_ = Clock::time_point::max();
   begun_ = false;
   parser_.request().secure = tls_ != nullptr;
+  const bool in_parts = parser_.body_kind() == BodyKind::kBlob && parser_.request().body_read;
+  if (in_parts) begin_parts();
   active_ = std::make_shared<ConnectionExchange>(shared_from_this(), std::move(parser_.request()));
-  parser_ = RequestParser(shared_->limits.parse);
+  if (!in_parts) parser_ = RequestParser(shared_->limits.parse);
   continued_ = looked_ = body_begun_ = false;
   if (in_.capacity() > kIdleBufferBytesMax && in_.empty()) in_.shrink_to_fit();
   const std::shared_ptr<ConnectionExchange> exchange = active_;
   arm();
-  if (in_.size() < kPipelinedBytesMax) read();
+  if (!in_parts && in_.size() < kPipelinedBytesMax) read();
   try {
     exchange->run([this, &exchange] { shared_->handler(exchange); });
   } catch (const std::exception& e) {
     log::error("handler failed", {{"path", exchange->request().path}, {"what", e.what()}});
     if (!exchange->closed()) close();
   }
+}
+
+/// Leaves the body to the endpoint, which receives it while it answers. The connection ends with
+/// the answer, as the endpoint may answer before the body's end.
+void Connection::begin_parts() {
+  body_ = std::make_unique<BodyStream>();
+  body_->bytes = parser_.take_body();
+  body_->whole = parser_.state() == State::kDone;
+  parser_.request().body_follows = true;
+  parser_.request().keep_alive = false;
+}
+
+void Connection::receive_body(BodyParts parts) {
+  CHECK_MSG(body_ != nullptr, "this request has no body that comes in parts");
+  body_->parts = std::move(parts);
+  const bool waits = active_->request().expects_continue && !body_->whole && body_->bytes.empty();
+  if (waits) send("HTTP/1.1 100 Continue\r\n\r\n");
+  next_part();
+}
+
+void Connection::next_part() {
+  net::post(executor(), [self = shared_from_this()] {
+    if (self->closed_ || self->body_ == nullptr) return;
+    self->body_->due = true;
+    self->give_part();
+  });
+}
+
+void Connection::parse_part() {
+  const std::size_t used = parser_.feed(in_);
+  in_.erase(0, used);
+  body_->bytes += parser_.take_body();
+  if (parser_.state() == State::kFailed) {
+    return fail_body(parser_.failure_status(), parser_.failure());
+  }
+  body_->whole = parser_.state() == State::kDone;
+  give_part();
+}
+
+/// Gives what there is to an endpoint that waits for it, and reads on within a bound.
+void Connection::give_part() {
+  if (body_->due && body_->whole && body_->bytes.empty()) {
+    read_due_ = Time::max();
+    const BodyParts parts = std::move(std::exchange(body_, nullptr)->parts);
+    return parts.on_end();
+  }
+  if (body_->due && !body_->bytes.empty()) {
+    body_->due = false;
+    const auto on_bytes = body_->parts.on_bytes;  // the call may end the body
+    on_bytes(std::exchange(body_->bytes, {}));
+    if (closed_ || body_ == nullptr) return;
+  }
+  const bool reads = !body_->whole && body_->bytes.size() < kPartBytesMax;
+  read_due_ = reads ? Clock::now() + shared_->limits.body_time : Time::max();
+  if (!reads) return;
+  arm();
+  read();
+}
+
+void Connection::fail_body(int status, const std::string& message) {
+  read_due_ = Time::max();
+  const BodyParts parts = std::move(std::exchange(body_, nullptr)->parts);
+  parts.on_failure(error_response(status, message));
 }
 
 void Connection::refuse(int status, const std::string& message) {
@@ -637,6 +711,7 @@ void Connection::finish_answer(bool close_after) {
   keep_alive_.clear();
   drain_work_ = nullptr;
   raw_ = {};
+  body_.reset();
   close_after_ = close_after_ || close_after;
   answered_ = true;
   active_.reset();
@@ -684,6 +759,7 @@ void Connection::close() {
   socket_.close(ec);
   drain_work_ = nullptr;
   if (const auto exchange = std::exchange(active_, nullptr)) exchange->abandon();
+  body_.reset();
   raw_ = {};
 }
 
@@ -723,6 +799,7 @@ void Connection::on_timer() {
 }
 
 void Connection::on_read_overdue() {
+  if (body_ != nullptr) return fail_body(408, "the request body took too long: no byte came");
   if (lingering_ || !begun_) return close();
   refuse(408, parser_.state() == State::kHead ? "the request head took too long"
                                               : "the request body took too long");

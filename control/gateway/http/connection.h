@@ -80,6 +80,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void()> stop;             // the server wants the connection to end
   };
   void become_raw(Raw raw);
+  void receive_body(BodyParts parts);
+  void next_part();
   void read_on() { read(); }
   /// Returns an empty text if the peer is gone.
   std::string peer_address() const;
@@ -100,6 +102,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool become_authenticated(const std::string& tenant);
   void become_stranger();
   void begin_body();
+  void begin_parts();
+  void parse_part();
+  void give_part();
+  void fail_body(int status, const std::string& message);
   void wait_for_slot();
   bool upload_comes_on(Time now);
   void dispatch();
@@ -152,6 +158,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::size_t drain_low_ = 0;
   std::function<void()> drain_work_;
   Raw raw_;
+  /// A body that is received in parts.
+  struct BodyStream {
+    BodyParts parts;    // empty until the endpoint receives it
+    std::string bytes;  // that the endpoint has not taken
+    bool due = false;   // the endpoint waits for a part
+    bool whole = false;
+  };
+  std::unique_ptr<BodyStream> body_;  // of the active exchange
   bool answered_ = false;  // the active answer is complete; its bytes may still be under way
   bool close_after_ = false;
   bool lingering_ = false;

@@ -43,6 +43,16 @@ class MessageSocket {
 };
 using MessageSocketPtr = std::shared_ptr<MessageSocket>;
 
+/// Receives a body in parts. The functions run on the connection's strand; none runs once the
+/// request was answered or its client has left.
+struct BodyParts {
+  std::function<void(std::string bytes)>
+      on_bytes;                  // the next ones, and no others before next_part()
+  std::function<void()> on_end;  // once, after the last bytes
+  // Once, in place of on_end: the rest cannot come, for a reason that the answer says.
+  std::function<void(Response why)> on_failure;
+};
+
 /// An exchange of one request. All members but post() run on the connection's own strand: in the
 /// handler, in callbacks of this object and in functions given to post(). After the client has
 /// left, calls do nothing.
@@ -60,6 +70,12 @@ class Exchange {
   virtual void post(std::function<void()> work) = 0;
   /// Runs `work` on the strand after `delay`, unless the answer has ended or the client left.
   virtual void after(std::chrono::milliseconds delay, std::function<void()> work) = 0;
+
+  /// Receives the body of a request whose body comes in parts (Request::body_follows): asks for its
+  /// first part. Once, before the answer, which may come before the end of the body.
+  virtual void receive_body(BodyParts) {}
+  /// Asks for the next part. The connection reads ahead a little.
+  virtual void next_part() {}
 
   /// Answers as a whole. Either this or begin_stream, once.
   virtual void respond(Response response) = 0;

@@ -1,7 +1,9 @@
 #include "control/gateway/http/http_parse.h"
 
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
+#include <string>
+
+#include "shared/base/check.h"
 
 namespace holdfast::gateway {
 namespace {
@@ -73,18 +75,64 @@ Scan scan_head(std::string_view bytes, std::size_t from) {
   return {};
 }
 
-/// True for POST /v1/files, whose body may be long.
-bool takes_file(std::string_view head) {
-  constexpr std::string_view kUpload = "POST /v1/files";
-  if (!head.starts_with(kUpload) || head.size() == kUpload.size()) return false;
-  const char next = head[kUpload.size()];
-  return next == ' ' || next == '?';
+/// Reads the kind of body that the request line's path has.
+BodyKind kind_of(std::string_view head) {
+  constexpr std::string_view kFiles = "POST /v1/files";
+  if (head.starts_with("POST /api/blobs/")) return BodyKind::kBlob;
+  if (!head.starts_with(kFiles) || head.size() == kFiles.size()) return BodyKind::kShort;
+  const char next = head[kFiles.size()];
+  return next == ' ' || next == '?' ? BodyKind::kFile : BodyKind::kShort;
+}
+
+std::uint64_t limit_of(BodyKind kind, const ParseLimits& limits) {
+  switch (kind) {
+    case BodyKind::kShort:
+      return limits.body_bytes;
+    case BodyKind::kFile:
+      return limits.upload_bytes;
+    case BodyKind::kBlob:
+      return limits.blob_bytes;
+  }
+  CHECK(false);
 }
 
 }  // namespace
 
 struct RequestParser::Beast {
-  http::request_parser<http::string_body> parser;
+  /// A body as a text for Beast's parser. Unlike Beast's own string_body it takes memory for the
+  /// whole length at once only where `whole` is set.
+  struct TextBody {
+    struct value_type {
+      std::string text;
+      bool whole = true;
+    };
+    class reader {
+     public:
+      template <bool kRequest, class Fields>
+      reader(http::header<kRequest, Fields>&, value_type& body) : body_(body) {}
+      void init(const boost::optional<std::uint64_t>& length, boost::system::error_code& ec) {
+        if (length && body_.whole) body_.text.reserve(static_cast<std::size_t>(*length));
+        ec = {};
+      }
+      template <class Buffers>
+      std::size_t put(const Buffers& buffers, boost::system::error_code& ec) {
+        std::size_t bytes = 0;
+        for (auto at = boost::asio::buffer_sequence_begin(buffers);
+             at != boost::asio::buffer_sequence_end(buffers); ++at) {
+          const boost::asio::const_buffer part = *at;
+          body_.text.append(static_cast<const char*>(part.data()), part.size());
+          bytes += part.size();
+        }
+        ec = {};
+        return bytes;
+      }
+      void finish(boost::system::error_code& ec) { ec = {}; }
+
+     private:
+      value_type& body_;
+    };
+  };
+  http::request_parser<TextBody> parser;
 };
 
 RequestParser::RequestParser(ParseLimits limits) : limits_(limits) {}
@@ -134,8 +182,10 @@ void RequestParser::parse_head(std::string_view head) {
   beast_ = std::make_unique<Beast>();
   auto& parser = beast_->parser;
   parser.header_limit(static_cast<std::uint32_t>(limits_.header_bytes + 1));
-  body_limit_ = takes_file(head) ? limits_.upload_bytes : limits_.body_bytes;
+  body_kind_ = kind_of(head);
+  body_limit_ = limit_of(body_kind_, limits_);
   parser.body_limit(body_limit_);
+  parser.get().body().whole = body_kind_ != BodyKind::kBlob;
   request_.body_limit = body_limit_;
   boost::system::error_code ec;
   parser.put(boost::asio::const_buffer(head.data(), head.size()), ec);
@@ -258,8 +308,12 @@ std::size_t RequestParser::feed_body(std::string_view bytes) {
   return used;
 }
 
+std::string RequestParser::take_body() {
+  return std::exchange(beast_ == nullptr ? request_.body : beast_->parser.get().body().text, {});
+}
+
 void RequestParser::finish() {
-  request_.body = std::move(beast_->parser.get().body());
+  request_.body = std::move(beast_->parser.get().body().text);
   beast_.reset();
   state_ = State::kDone;
 }

@@ -3,6 +3,7 @@
 // so the same code is tested byte by byte and fuzzed. Boost.Beast parses the grammar.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -16,6 +17,14 @@ struct ParseLimits {
   std::size_t header_bytes = 8 * 1024;
   std::size_t body_bytes = 1024 * 1024;
   std::size_t upload_bytes = 64 * 1024 * 1024;  // of POST /v1/files
+  std::uint64_t blob_bytes = 1ULL << 40;        // of POST /api/blobs/DIGEST
+};
+
+/// The ways in which a body is received.
+enum class BodyKind : std::uint8_t {
+  kShort,  // with its head, as one text
+  kFile,   // as one text that takes much memory: it waits for a slot
+  kBlob,   // in parts, after the head (Exchange::receive_body): no memory would hold it
 };
 
 /// An incremental parser. Stricter than Beast where leniency helps request smuggling: no folded
@@ -35,10 +44,12 @@ class RequestParser {
   std::size_t feed(std::string_view bytes);
 
   State state() const { return state_; }
-  /// True if the body may be a file. Valid from kBody on.
-  bool is_upload() const { return body_limit_ == limits_.upload_bytes; }
+  /// How the body is received. Valid from kBody on.
+  BodyKind body_kind() const { return body_kind_; }
   /// The request: its head from kBody on, its body from kDone on.
   Request& request() { return request_; }
+  /// Takes the bytes of the body that were parsed since the last call. Valid from kBody on.
+  std::string take_body();
   /// The status to answer before closing. Valid in kFailed.
   int failure_status() const { return failure_status_; }
   const std::string& failure() const { return failure_; }
@@ -63,7 +74,8 @@ class RequestParser {
   void finish();
 
   ParseLimits limits_;
-  std::size_t body_limit_ = 0;
+  BodyKind body_kind_ = BodyKind::kShort;
+  std::uint64_t body_limit_ = 0;
   State state_ = State::kHead;
   std::size_t scanned_ = 0;  // bytes of the head already checked
   Request request_;

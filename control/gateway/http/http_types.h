@@ -62,6 +62,7 @@ struct Request {
   bool absolute_form = false;   // its target named a host: http://host/path
   bool secure = false;          // it came over TLS
   bool body_read = true;        // false: it has a body, which was not read
+  bool body_follows = false;    // its body comes in parts, on demand; `body` is empty
   TcpEnds ends;                 // of its connection
   std::int64_t arrived_us = 0;  // when its head was read; monotonic clock
   Principal from;               // set before an endpoint sees it

@@ -38,6 +38,9 @@ void add_sizes(CLI::App& app, ServerLimits& limits) {
       ->check(CLI::Range(0, 1 << 30));
   app.add_option("--upload-bytes", limits.parse.upload_bytes, "largest file of POST /v1/files")
       ->check(CLI::Range(1, 1 << 30));
+  app.add_option("--blob-bytes", limits.parse.blob_bytes,
+                 "largest file of POST /api/blobs, which goes on to the disk while it comes")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 44));
   app.add_option("--uploads", limits.uploads,
                  "files taken at once, each is held in memory; a tenant has half of them at most")
       ->check(CLI::Range(1, 1'000));

@@ -1,5 +1,4 @@
-// Ollama's API: what changes the names of models, for operators. What brings files here (push,
-// blobs) is refused with the verb that does it.
+// Ollama's API: what changes the names of models, for operators.
 
 #include <chrono>
 #include <functional>
@@ -47,17 +46,20 @@ void remove_when_unloaded(Context& context, const ExchangePtr& exchange, const j
 
 }  // namespace
 
-std::optional<json> read_model_change(Context& context, const ExchangePtr& exchange) {
+bool may_change_models(Context& context, const ExchangePtr& exchange) {
   if (!client::AllTenants::of(exchange->request().from)) {
     exchange->respond(forbidden(
         "models are changed by operators: this key's role is another one (holdfast keys create "
         "NAME --role operator)"));
-    return std::nullopt;
+    return false;
   }
-  if (context.operating == nullptr) {
-    exchange->respond(error_response(503, "the daemon's models cannot be changed"));
-    return std::nullopt;
-  }
+  if (context.operating != nullptr) return true;
+  exchange->respond(error_response(503, "the daemon's models cannot be changed"));
+  return false;
+}
+
+std::optional<json> read_model_change(Context& context, const ExchangePtr& exchange) {
+  if (!may_change_models(context, exchange)) return std::nullopt;
   json body;
   FieldError error;
   if (parse_json_object(exchange->request().body, &body, &error)) {
@@ -119,11 +121,10 @@ void post_ollama_copy(Context& context, const ExchangePtr& exchange, const Captu
            [exchange] { exchange->respond(Response()); });
 }
 
-void refuse_ollama_change(Context&, const ExchangePtr& exchange, const Captures&) {
+void refuse_ollama_push(Context&, const ExchangePtr& exchange, const Captures&) {
   exchange->respond(error_response(
       501,
-      "files of models are not sent over this API: POST /api/pull has the server download one, and "
-      "`holdfast models add NAME FILE` adds one of the server's"));
+      "models are not sent to registries: copy the file that `holdfast models show NAME` names"));
 }
 
 }  // namespace holdfast::gateway

@@ -1,6 +1,7 @@
-// Ollama's create: a further name of a model here, with what the body adds to its file
-// (shared/profile/profile.h). What the model's own name adds is taken over where the body is
-// silent.
+// Ollama's create: a name with what the body adds to its file (shared/profile/profile.h). The file
+// is that of a model here, whose own name's additions are taken over where the body is silent; or
+// it is made of blobs that were sent before, which is a pull (shared/pull/job.h): a row that goes
+// on after any crash.
 
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "control/gateway/http/errors.h"
 #include "control/gateway/ollama/ollama_body.h"
 #include "control/gateway/ollama/ollama_change.h"
+#include "control/gateway/ollama/pull_lines.h"
 #include "shared/base/json_text.h"
 #include "shared/profile/ollama.h"
 #include "shared/profile/template_text.h"
@@ -23,6 +25,7 @@ using json = nlohmann::ordered_json;
 struct Creation {
   std::string name;
   std::string from;
+  json files;  // name → digest, in place of `from`; null: none
   bool stream = true;
   json profile = json::object();        // members that replace those of `from`
   std::int64_t context = 0;             // 0: that of `from`
@@ -37,9 +40,6 @@ struct OtherWay {
 constexpr OtherWay kOtherWays[] = {
     {"adapters", "adapters are not loaded by this API; merge it into a GGUF file and add that"},
     {"quantize", "run `holdfast quantize IN OUT TYPE` and `holdfast models add NAME OUT`"},
-    {"files",
-     "files of models are not sent over this API; `holdfast models add NAME FILE` adds one of the "
-     "server's, POST /api/pull has it download one"},
     {"modelfile", "send its lines as members: from, template, system, parameters, messages"},
 };
 
@@ -99,7 +99,14 @@ std::optional<FieldError> read_creation(const json& body, Creation& out) {
   out.name = named_model(body);
   out.from = without_latest(body.value("from", std::string()));
   if (out.name.empty()) return FieldError{"'model' is required: the new name", "model"};
-  if (out.from.empty()) return FieldError{"'from' is required: the name of a model here", "from"};
+  if (is_set(body, "files")) out.files = body["files"];
+  if (out.from.empty() == out.files.is_null()) {
+    return FieldError{
+        "either 'from', the name of a model here, or 'files', names and digests of what was sent "
+        "to "
+        "/api/blobs, is required",
+        "from"};
+  }
   if (const auto stream = body.find("stream"); stream != body.end() && stream->is_boolean()) {
     out.stream = stream->get<bool>();
   }
@@ -139,6 +146,17 @@ Response created(const Creation& creation) {
   return response;
 }
 
+/// Has a model made of blobs, and tells of it until its end.
+void create_from_files(Context& context, const ExchangePtr& exchange, const Creation& creation) {
+  json args = {{"name", creation.name}, {"files", creation.files}};
+  args["profile"] = merged_profile({}, creation);
+  if (creation.context > 0) args["context"] = creation.context;
+  change_models(context, exchange, "pulls.start", args,
+                [&context, exchange, creation](const std::string&) {
+                  tell_of_pull(context, exchange, creation.name, creation.stream, creation.notes);
+                });
+}
+
 }  // namespace
 
 void post_ollama_create(Context& context, const ExchangePtr& exchange, const Captures&) {
@@ -148,6 +166,7 @@ void post_ollama_create(Context& context, const ExchangePtr& exchange, const Cap
   if (const auto error = read_creation(*body, creation)) {
     return exchange->respond(error_response(*error));
   }
+  if (!creation.files.is_null()) return create_from_files(context, exchange, creation);
   const auto change = [creation](json& args) {
     if (creation.context > 0) args["context"] = creation.context;
     args["profile"] = merged_profile(args.value("profile", json()), creation);

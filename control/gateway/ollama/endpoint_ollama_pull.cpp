@@ -1,19 +1,13 @@
-// Ollama's pull: starts a pull as any operator may, and tells of it in lines until its end. The
-// pull itself is a row, so it goes on when the client leaves.
+// Ollama's pull: starts a pull as any operator may, and tells of it in lines until its end.
 
-#include <chrono>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
-#include <utility>
 
-#include "control/gateway/common/answers.h"
 #include "control/gateway/common/endpoints.h"
 #include "control/gateway/http/errors.h"
-#include "control/gateway/http/json_body.h"
 #include "control/gateway/ollama/ollama_body.h"
 #include "control/gateway/ollama/ollama_change.h"
+#include "control/gateway/ollama/pull_lines.h"
 #include "shared/base/json_fields.h"
 #include "shared/base/json_text.h"
 
@@ -22,117 +16,12 @@ namespace {
 
 using json = nlohmann::ordered_json;
 
-constexpr std::chrono::milliseconds kLook{300};
-constexpr std::size_t kDigestDigits = 12;
-
 /// The source that Ollama means by a model's name: its registry, or the hub's by the hub's host.
 std::string source_of(const std::string& name) {
   const bool whole = name.find("://") != std::string::npos || name.starts_with("hf.co/") ||
                      name.starts_with("huggingface.co/");
   return whole ? name : "ollama://" + name;
 }
-
-/// Sends lines about one pull. Runs on the exchange's strand, and lives as long as it is polled.
-class PullLines : public std::enable_shared_from_this<PullLines> {
- public:
-  PullLines(Context& context, ExchangePtr exchange, client::AllTenants caller, std::string name,
-            bool stream)
-      : context_(context),
-        exchange_(std::move(exchange)),
-        caller_(caller),
-        name_(std::move(name)),
-        stream_(stream) {}
-
-  void begin() {
-    if (stream_) {
-      Response head;
-      head.content_type = "application/x-ndjson";
-      exchange_->begin_stream(std::move(head), "");
-    }
-    look();
-  }
-
- private:
-  void look() {
-    if (exchange_->closed()) return;
-    const json args = {{"name", name_}};
-    context_.operating->op_async(
-        caller_, "pulls.show", args.dump(),
-        [self = shared_from_this()](client::Answer<std::string> answer) {
-          self->exchange_->post([self, answer = std::move(answer)] { self->show(answer); });
-        });
-  }
-
-  void show(const client::Answer<std::string>& answer) {
-    if (const auto* failure = std::get_if<client::Failure>(&answer)) {
-      return fail(*failure);
-    }
-    const json pull = try_parse_json<json>(std::get<std::string>(answer));
-    const std::string state = pull.is_object() ? pull.value("state", std::string()) : std::string();
-    if (state == "done") return succeed();
-    if (state == "failed" || state == "cancelled") return fail(failure_of(pull, state));
-    if (stream_) tell(line_of(pull, state));
-    exchange_->after(kLook, [self = shared_from_this()] { self->look(); });
-  }
-
-  /// Writes a line unless it is the one before.
-  void tell(const json& line) {
-    std::string text = line.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
-    if (text == last_) return;
-    exchange_->write(text);
-    last_ = std::move(text);
-  }
-
-  void succeed() {
-    const json line = {{"status", "success"}};
-    if (!stream_) return exchange_->respond(json_response(line));
-    tell(line);
-    exchange_->end();
-  }
-
-  void fail(const client::Failure& failure) {
-    if (!stream_) return exchange_->respond(error_response(failure));
-    tell({{"error", failure.message}});
-    exchange_->end();
-  }
-
-  static client::Failure failure_of(const json& pull, const std::string& state) {
-    client::Failure failure;
-    failure.code = errc_from_name(pull.value("error_code", std::string()));
-    failure.message = pull.value("error", std::string());
-    if (state == "cancelled") {
-      failure.code = Errc::kCancelled;
-      failure.message = "the pull was cancelled";
-    }
-    return failure;
-  }
-
-  /// The line of a state, in Ollama's words.
-  static json line_of(const json& pull, const std::string& state) {
-    if (state == "registering") return {{"status", "writing manifest"}};
-    if (state == "waiting") {
-      return {{"status", "waiting for the next try: " + pull.value("error", std::string())}};
-    }
-    if (state != "downloading" && state != "verifying") return {{"status", "pulling manifest"}};
-    if (state == "verifying") return {{"status", "verifying sha256 digest"}};
-    std::string hash;
-    for (const json& file : pull.value("files", json::array())) {
-      hash = file.value("sha256", std::string());
-      if (!file.value("done", false)) break;
-    }
-    return {{"status", "pulling " + hash.substr(0, kDigestDigits)},
-            {"digest", "sha256:" + hash},
-            {"total", pull.value("bytes", std::int64_t{0})},
-            {"completed", pull.value("done_bytes", std::int64_t{0})}};
-  }
-
-  Context& context_;
-  ExchangePtr exchange_;
-  client::AllTenants caller_;
-  std::string name_;
-  bool stream_;
-  std::string last_;
-};
 
 }  // namespace
 
@@ -152,10 +41,7 @@ void post_ollama_pull(Context& context, const ExchangePtr& exchange, const Captu
   change_models(context, exchange, "pulls.start", args,
                 [&context, exchange, stream](const std::string& result) {
                   const json pull = try_parse_json<json>(result);
-                  const auto caller = client::AllTenants::of(exchange->request().from);
-                  std::make_shared<PullLines>(context, exchange, *caller,
-                                              pull.value("name", std::string()), stream)
-                      ->begin();
+                  tell_of_pull(context, exchange, pull.value("name", std::string()), stream);
                 });
 }
 

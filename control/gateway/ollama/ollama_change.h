@@ -10,6 +10,9 @@
 
 namespace holdfast::gateway {
 
+/// True if the caller may change models; otherwise it was answered why not.
+bool may_change_models(Context& context, const ExchangePtr& exchange);
+
 /// Reads the body of a change of the models: others than operators are refused. Returns nullopt if
 /// it was answered.
 std::optional<nlohmann::ordered_json> read_model_change(Context& context,
