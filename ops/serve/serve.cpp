@@ -86,7 +86,15 @@ Result<ServedModel> parse_model(const std::string& text) {
   std::string path = text.substr(equals + 1);
   std::error_code failed;
   if (!names_other_store(path)) path = fs::absolute(path, failed).string();
-  return ServedModel{text.substr(0, equals), std::move(path)};
+  return ServedModel{text.substr(0, equals), std::move(path), {}, 0};
+}
+
+/// Takes over what a model of Ollama's store has beside its weights. Without that it is served too.
+void take_profile(ServedModel& model) {
+  auto taken = find_stored_profile(model.path);
+  if (!taken) return;
+  model.profile = std::move(taken->profile);
+  model.context = taken->context;
 }
 
 /// Replaces the paths of --model by those that are meant. Fails if none of them can be loaded: a
@@ -97,6 +105,7 @@ Result<void> find_models(std::vector<ServedModel>& models) {
   for (ServedModel& model : models) {
     auto path = find_model(model.path);
     if (path) {
+      take_profile(model);
       model.path = std::move(path).value();
       continue;
     }

@@ -109,7 +109,9 @@ bool is_transient(const client::Failure& failure) {
 /// Registers a model and asks for its load; an empty string, or the reason why not.
 std::string register_model(Shared& shared, client::Client& client, const ServedModel& model) {
   json args = {{"name", model.name}, {"path", model.path}, {"load", true}};
+  if (model.context > 0) args["context"] = model.context;
   if (shared.options.context > 0) args["context"] = shared.options.context;
+  if (!model.profile.empty()) args["profile"] = try_parse_json<json>(model.profile);
   if (!shared.options.kv_type.empty()) args["kv_type"] = shared.options.kv_type;
   if (!shared.options.engine_options.empty()) args["options"] = shared.options.engine_options;
   client::Failure failure;

@@ -16,7 +16,9 @@ namespace holdfast::cli {
 /// A model that `serve` registers and loads at its start.
 struct ServedModel {
   std::string name;
-  std::string path;  // absolute
+  std::string path;          // absolute
+  std::string profile;       // that its name adds (shared/profile), of Ollama's models; empty: none
+  std::int64_t context = 0;  // that its source asks for; 0: none
 };
 
 /// The part of `serve`'s arguments that concerns the daemon.

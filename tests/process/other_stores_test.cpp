@@ -92,8 +92,10 @@ TEST_F(OtherStores, OllamasModel_WithOtherLayers_BringsThemAlong) {
   write(".ollama/models/manifests/registry.ollama.ai/library/whole/latest",
         json{{"layers", layers}}.dump());
   TestServer server(dir_.path() + "/s");
-  ASSERT_TRUE(server.start({"--http", "none", "--model", "l=lmstudio:pub/demo"}))
-      << server.errors();
+  ASSERT_TRUE(server.start({"--http", "none", "--model", "s=ollama:whole"})) << server.errors();
+  const json served = json::parse(server.cli({"--json", "models", "show", "s"}).out);
+  EXPECT_EQ(served["profile"]["system"], "Arr");
+  EXPECT_EQ(served["context"], 64);
   const Ended added = server.cli({"models", "add", "w", "ollama:whole", "--system", "Own"});
   ASSERT_EQ(added.code, 0) << added.err;
   for (const char* word : {"taken over: system, parameter num_ctx, parameters", "function html",
