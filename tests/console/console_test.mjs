@@ -304,7 +304,7 @@ step('a model is pulled, cancelled and pulled again', async () => {
   const line = () => row(page, 'Pulls', 'fetched');
   await go(page, 'Pulls');
   await page.getByText('Nothing was pulled.').waitFor();
-  const source = page.getByLabel('Source');
+  const source = page.getByLabel('Source', {exact: true});
   await source.fill('nothing that can be');
   await page.getByRole('button', {name: 'Pull', exact: true}).click();
   await page.getByRole('alert').getByText(/source/).waitFor();

@@ -60,7 +60,7 @@ class OneExchange final : public Exchange, public std::enable_shared_from_this<O
   void on_drain(std::size_t, std::function<void()> work) override { post(std::move(work)); }
   void on_close(std::function<void()>) override {}
   bool closed() const override { return false; }
-  void set_headers(std::vector<Header> headers) override { headers_ = std::move(headers); }
+  void set_headers(const std::vector<Header>& headers) override { headers_ = headers; }
 
   void run() {
     for (int steps = 0; !works_.empty(); ++steps) {

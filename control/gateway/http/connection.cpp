@@ -100,8 +100,8 @@ class ConnectionExchange final : public Exchange,
     });
   }
 
-  void receive_body(BodyParts parts) override {
-    if (!over_) connection_->receive_body(std::move(parts));
+  void receive_body(const BodyParts& parts) override {
+    if (!over_) connection_->receive_body(parts);
   }
   void next_part() override {
     if (!over_) connection_->next_part();
@@ -146,7 +146,7 @@ class ConnectionExchange final : public Exchange,
     finish(request_.http11 ? "0\r\n\r\n" : "", closes());
   }
 
-  MessageSocketPtr accept_socket(SocketEvents events, std::size_t bytes_max) override {
+  MessageSocketPtr accept_socket(const SocketEvents& events, std::size_t bytes_max) override {
     if (over_) return nullptr;
     CHECK_MSG(!begun_, "an exchange is answered once");
     begun_ = raw_ = true;
@@ -155,7 +155,7 @@ class ConnectionExchange final : public Exchange,
     note_answer(head);
     streaming_ = true;
     ++connection_->stats().streams;
-    return open_websocket(connection_, shared_from_this(), std::move(events), bytes_max);
+    return open_websocket(connection_, shared_from_this(), events, bytes_max);
   }
 
   void abort() override {
@@ -175,8 +175,8 @@ class ConnectionExchange final : public Exchange,
     close_work_ = std::move(work);
   }
 
-  void on_stop(std::function<void()> work) override {
-    if (!over_) stop_work_ = std::move(work);
+  void on_stop(const std::function<void()>& work) override {
+    if (!over_) stop_work_ = work;
   }
 
   /// Ends the answer early. Returns false if nothing can be sent, so that the connection must be
@@ -190,7 +190,7 @@ class ConnectionExchange final : public Exchange,
   bool closed() const override { return over_ && !ended_; }
 
   void set_route(RouteName route) override { route_ = route; }
-  void set_headers(std::vector<Header> headers) override { headers_ = std::move(headers); }
+  void set_headers(const std::vector<Header>& headers) override { headers_ = headers; }
 
   /// Tells the endpoint that the connection was lost before the answer was complete.
   void abandon() {
@@ -577,9 +577,9 @@ void Connection::begin_parts() {
   parser_.request().keep_alive = false;
 }
 
-void Connection::receive_body(BodyParts parts) {
+void Connection::receive_body(const BodyParts& parts) {
   CHECK_MSG(body_ != nullptr, "this request has no body that comes in parts");
-  body_->parts = std::move(parts);
+  body_->parts = parts;
   const bool waits = active_->request().expects_continue && !body_->whole && body_->bytes.empty();
   if (waits) send("HTTP/1.1 100 Continue\r\n\r\n");
   next_part();

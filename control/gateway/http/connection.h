@@ -80,7 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void()> stop;             // the server wants the connection to end
   };
   void become_raw(Raw raw);
-  void receive_body(BodyParts parts);
+  void receive_body(const BodyParts& parts);
   void next_part();
   void read_on() { read(); }
   /// Returns an empty text if the peer is gone.

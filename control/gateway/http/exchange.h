@@ -73,7 +73,7 @@ class Exchange {
 
   /// Receives the body of a request whose body comes in parts (Request::body_follows): asks for its
   /// first part. Once, before the answer, which may come before the end of the body.
-  virtual void receive_body(BodyParts) {}
+  virtual void receive_body(const BodyParts&) {}
   /// Asks for the next part. The connection reads ahead a little.
   virtual void next_part() {}
 
@@ -96,19 +96,19 @@ class Exchange {
   virtual void on_close(std::function<void()> work) = 0;
   /// Runs `work` once, if the server has to end before the answer has. It may still complete the
   /// answer; without it the connection is cut.
-  virtual void on_stop(std::function<void()>) {}
+  virtual void on_stop(const std::function<void()>&) {}
   virtual bool closed() const = 0;
   /// Accepts a WebSocket's handshake instead of answering: the connection speaks that protocol from
   /// then on. A message of more than `bytes_max` bytes ends it. Returns null where there is no
   /// connection.
-  virtual MessageSocketPtr accept_socket(SocketEvents, std::size_t /*bytes_max*/) {
+  virtual MessageSocketPtr accept_socket(const SocketEvents&, std::size_t /*bytes_max*/) {
     return nullptr;
   }
   /// Sets the name under which the request is counted and logged, before the answer. Its text must
   /// have static lifetime.
   virtual void set_route(RouteName) {}
   /// Sets headers that any answer to this request gets, before the answer.
-  virtual void set_headers(std::vector<Header>) {}
+  virtual void set_headers(const std::vector<Header>&) {}
 };
 
 using ExchangePtr = std::shared_ptr<Exchange>;

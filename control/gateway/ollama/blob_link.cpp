@@ -44,7 +44,7 @@ Result<std::int64_t> answer_of(const std::string& line) {
 /// link's thread.
 class Call : public BlobUpload, public std::enable_shared_from_this<Call> {
  public:
-  Call(net::io_context& context, json question, BlobLink::Answered answered)
+  Call(net::io_context& context, const json& question, BlobLink::Answered answered)
       : socket_(context),
         timer_(context),
         line_(question.dump() + "\n"),

@@ -83,7 +83,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
       self->upload_->abort();
       self->exchange_->respond(std::move(why));
     };
-    exchange_->receive_body(std::move(parts));
+    exchange_->receive_body(parts);
   }
 
   void answer(const Result<std::int64_t>& stored) {

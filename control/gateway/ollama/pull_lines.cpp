@@ -123,7 +123,7 @@ class PullLines : public std::enable_shared_from_this<PullLines> {
 }  // namespace
 
 void tell_of_pull(Context& context, const ExchangePtr& exchange, const std::string& name,
-                  bool stream, std::vector<std::string> notes) {
+                  bool stream, const std::vector<std::string>& notes) {
   const auto caller = client::AllTenants::of(exchange->request().from);
   std::make_shared<PullLines>(context, exchange, *caller, name, stream)->begin(notes);
 }

@@ -11,6 +11,6 @@ namespace holdfast::gateway {
 /// Tells of the pull of `name` on the exchange: with `stream` a line of JSON for every change,
 /// after those of `notes`; else one document at its end. The pull goes on when the client leaves.
 void tell_of_pull(Context& context, const ExchangePtr& exchange, const std::string& name,
-                  bool stream, std::vector<std::string> notes = {});
+                  bool stream, const std::vector<std::string>& notes = {});
 
 }  // namespace holdfast::gateway

@@ -113,8 +113,8 @@ class TurnExchange final : public Exchange, public std::enable_shared_from_this<
     if (over_) return work();
     close_work_ = std::move(work);
   }
-  void on_stop(std::function<void()> work) override {
-    if (!over_) stop_work_ = std::move(work);
+  void on_stop(const std::function<void()>& work) override {
+    if (!over_) stop_work_ = work;
   }
   bool closed() const override { return over_ && !ended_; }
 
@@ -192,7 +192,7 @@ class ResponseSocket : public std::enable_shared_from_this<ResponseSocket> {
     events.on_text = [self](std::string text) { self->on_text(std::move(text)); };
     events.on_stop = [self] { self->stop(false); };
     events.on_end = [self] { self->on_end(); };
-    socket_ = exchange_->accept_socket(std::move(events), context_.params.body_bytes);
+    socket_ = exchange_->accept_socket(events, context_.params.body_bytes);
     if (socket_ == nullptr) {
       return exchange_->respond(error_response(501, "no WebSocket can be opened here"));
     }
