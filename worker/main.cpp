@@ -20,7 +20,7 @@
 #include "shared/sandbox/report.h"
 #include "shared/sandbox/rights.h"
 #include "shared/text/regex_split.h"
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/api/opencl.h"
 #include "worker/backend/api/revisions.h"
 #include "worker/engine/engine.h"

@@ -540,7 +540,7 @@ TEST(Engine, GreedySequences_WhenTheDeviceGivesArgmax_NeedNoLogitRows) {
   for (const std::int64_t period : {0, 5}) {
     TestEngine all, best;
     all.log->period = best.log->period = period;
-    best.log->gives_best = true;
+    best.log->capabilities.greatest = true;
     const auto expected = run_together(all, specs);
     const auto out = run_together(best, specs);
     EXPECT_EQ(all.log->best_rows, 0);
@@ -569,7 +569,7 @@ TEST(Engine, Sequences_WhenTopKIsSmall_NeedNoLogitRows) {
   for (const std::int64_t period : {0, 5}) {
     TestEngine all, top_only;
     all.log->period = top_only.log->period = period;
-    top_only.log->top_most = 20;
+    top_only.log->capabilities.top_max = 20;
     const auto expected = run_together(all, specs);
     const auto out = run_together(top_only, specs);
     EXPECT_EQ(all.log->top_rows, 0);

@@ -233,7 +233,8 @@ TEST(NumericsClass, NumericsClass_WhenKernelClassesDiffer_NamesTheRatio) {
     options.kernels = kernels;
     const auto executor = backend::load("cpu", m.program, load_options(m, options));
     ASSERT_TRUE(executor.has_value()) << executor.error().what;
-    EXPECT_TRUE((*executor)->class_prefix().ends_with(end)) << (*executor)->class_prefix();
+    EXPECT_TRUE((*executor)->capabilities().class_prefix.ends_with(end))
+        << (*executor)->capabilities().class_prefix;
   }
 }
 

@@ -163,7 +163,7 @@ std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, con
   }
   const std::vector<std::int32_t> other(m.tokens.rbegin(), m.tokens.rend());
   std::vector<float> out;
-  const std::uint64_t taken = executor.allocations();
+  const std::uint64_t taken = executor.counters().allocations;
   for (std::int32_t at = 0; at < n; at += chunk_of(m, o)) {
     const Step step = step_of(m, o, at, other, pages);
     const auto rows = executor.forward(step.segments);
@@ -184,7 +184,7 @@ std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, con
       logits += m.columns();
     }
   }
-  EXPECT_EQ(executor.allocations(), taken);
+  EXPECT_EQ(executor.counters().allocations, taken);
   return out;
 }
 

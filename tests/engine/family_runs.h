@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 
 namespace holdfast {
 

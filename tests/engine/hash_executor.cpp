@@ -35,6 +35,7 @@ class HashExecutor final : public backend::Executor {
         states_(static_cast<std::size_t>(limits_.states)),
         logits_(static_cast<std::size_t>(limits_.logit_rows * vocab_)) {}
 
+  const backend::Capabilities& capabilities() const override { return log_->capabilities; }
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
     check(segments);
     if (failed_ && log_->then) return Error{*log_->then, "forward: and again"};
@@ -63,7 +64,7 @@ class HashExecutor final : public backend::Executor {
         if ((s.best || s.top > 0) && !all_finite(logits_.data() + out, vocab_)) {
           return Error{Errc::kNumericsNan, "forward: segment is not finite"};
         }
-        CHECK(s.top <= log_->top_most && (s.top == 0 || !s.best));
+        CHECK(s.top <= log_->capabilities.top_max && (s.top == 0 || !s.best));
         top_.push_back(take_top(logits_.data() + out, s.top));
         best_.push_back(s.best ? take_best(logits_.data() + out) : -1);
         out += static_cast<std::size_t>(vocab_);
@@ -97,28 +98,23 @@ class HashExecutor final : public backend::Executor {
   }
   const float* hidden(std::int32_t i) const override { return hidden_.data() + i * kHashWidth; }
   backend::Memory memory() const override { return {1, 2, 3}; }
-  std::int64_t prefill_heavy_ratio() const override { return 16; }
-  bool gives_best() const override { return log_->gives_best; }
   std::int32_t best(std::int32_t row) const override {
     const std::int32_t id = best_[static_cast<std::size_t>(row)];
     CHECK_MSG(id >= 0, "nobody wanted the best of this row");
     return id;
   }
-  std::int32_t top_most() const override { return log_->top_most; }
   const backend::Ranked* top(std::int32_t row) const override {
     CHECK_MSG(!top_[static_cast<std::size_t>(row)].empty(), "nobody wanted the first of this row");
     return top_[static_cast<std::size_t>(row)].data();
   }
-  int workers() const override { return log_->workers; }
   void on_workers(const std::function<void(int)>& work) override {
     ++log_->spread;
     std::vector<std::thread> others;
-    for (int i = 1; i < log_->workers; ++i) others.emplace_back(work, i);
+    for (int i = 1; i < log_->capabilities.workers; ++i) others.emplace_back(work, i);
     work(0);
     for (std::thread& other : others) other.join();
   }
-  std::string class_prefix() const override { return "test/hash/r1"; }
-  std::uint64_t allocations() const override { return 7; }
+  backend::ExecutorCounters counters() const override { return {0, 7}; }
 
  private:
   /// Adds the token, its position, and a sum over the prefix, all read back through the pages.
@@ -328,7 +324,7 @@ ModelEngineConfig test_config() {
 }
 
 TestEngine::TestEngine(ModelEngineConfig config, int workers) {
-  log->workers = workers;
+  log->capabilities.workers = workers;
   config.logit_rows = std::max(config.logit_rows, config.slots);
   config.clock = &log->clock;
   auto executor = make_hash_executor(config, log);

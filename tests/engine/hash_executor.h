@@ -25,11 +25,9 @@ struct HashLog {
   TokenId error_after = -1;         // forward fails where the logits after this one are requested
   Errc error = Errc::kNumericsNan;  // with this
   std::optional<Errc> then;         // and so does every forward after one that failed
-  bool gives_best = false;
-  std::int32_t top_most = 0;
+  backend::Capabilities capabilities = {"test/hash/r1", false, 0, 16, 3};
   bool tells_maxima = false;
   std::int64_t maxima_calls = 0;
-  int workers = 3;
   std::int64_t spread = 0;                    // times that work ran on all of them
   std::int64_t best_rows = 0, top_rows = 0;   // of which nothing else was requested
   ManualClock clock;                          // moves with each forward, by:
@@ -38,7 +36,7 @@ struct HashLog {
 
 /// An executor that CHECKs every limit and that live segments share no page that one of them
 /// writes, and reads nothing but what was written through the page tables (pages start as garbage).
-/// has_prefill_kernels() is true: a sequence that met a page of the other kind has other logits.
+/// It has prefill kernels: a sequence that met a page of the other kind has other logits.
 std::unique_ptr<backend::Executor> make_hash_executor(const ModelEngineConfig& config,
                                                       std::shared_ptr<HashLog> log);
 

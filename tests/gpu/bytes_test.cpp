@@ -81,7 +81,7 @@ TEST(GpuBytes, Load_WhenTheDeviceHasDotProducts_SelectsTheByteTier) {
                                             load_options(m, with_bytes("")));
     EXPECT_TRUE(executor.has_value()) << executor.error().what;
     watch() = {};
-    return executor.has_value() ? (*executor)->class_prefix() : "";
+    return executor.has_value() ? (*executor)->capabilities().class_prefix : "";
   };
   EXPECT_EQ(class_of(1).rfind("opencl/t2.", 0), 0u);
   EXPECT_EQ(class_of(16).rfind("opencl/t0.", 0), 0u) << "its items add vectors";

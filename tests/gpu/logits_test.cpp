@@ -117,7 +117,7 @@ TEST(GpuLogits, Argmax_WhenRequested_IsTheLowestIdOfTheGreatestLogit) {
   const RunOptions options = gpu::on_device();
   auto executor = backend::load(options.device, m.program, load_options(m, options));
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
-  ASSERT_TRUE((*executor)->gives_best());
+  ASSERT_TRUE((*executor)->capabilities().greatest);
   const std::vector<float> expected = run_on(**executor, m, options);
   const auto vocab = static_cast<std::int64_t>(m.columns());
   const std::int32_t mine[] = {1}, other[] = {0};
@@ -148,7 +148,7 @@ TEST(GpuLogits, TopLogits_WhenRequested_FollowTheTotalOrder) {
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
   const std::vector<float> expected = run_on(**executor, m, options);
   const auto vocab = static_cast<std::int32_t>(m.columns());
-  const std::int32_t most = std::min((*executor)->top_most(), vocab);
+  const std::int32_t most = std::min((*executor)->capabilities().top_max, vocab);
   ASSERT_GE(most, 100);
   const std::int32_t pages[2][1] = {{0}, {1}};
   // Requested numbers of two segments of a batch; 0: all, -1: the best.
@@ -195,7 +195,7 @@ TEST(GpuLogits, DeferredLogits_WhenComputed_AreThoseOfAForward) {
                                         {m.tokens.data(), 40, 0, mine, 0, false}};
   both[1].deferred_logits = true;
   ASSERT_TRUE((*executor)->forward(both).has_value());
-  const std::uint64_t before = (*executor)->allocations();
+  const std::uint64_t before = (*executor)->counters().allocations;
   for (std::int32_t at = 0, rows = 1; at < 40; at += rows, rows += 7) {
     rows = std::min(rows, 40 - at);
     const auto deferred_logits = (*executor)->compute_deferred_logits(5 + at, rows);
@@ -205,7 +205,7 @@ TEST(GpuLogits, DeferredLogits_WhenComputed_AreThoseOfAForward) {
         std::memcmp(*deferred_logits, first, static_cast<std::size_t>(rows) * m.columns() * 4), 0)
         << at;
   }
-  EXPECT_EQ((*executor)->allocations(), before);
+  EXPECT_EQ((*executor)->counters().allocations, before);
 }
 
 // Layers with a recurrent state: another sequence continues from a state snapshot of the first.

@@ -76,7 +76,7 @@ TEST_F(GpuMixed, Logits_WithPartialOffload_AgreeWithCpuAndRepeatTheirBits) {
       o.neighbour = chunk > 1;
       EXPECT_TRUE(same_bits(run_on(**executor, m, o), all)) << architecture << " " << chunk;
     }
-    const std::string name = (*executor)->class_prefix();
+    const std::string name = (*executor)->capabilities().class_prefix;
     const std::string border = ":" + std::to_string(m.program.shape.layers - 1) + "+cpu/";
     EXPECT_EQ(name.rfind("opencl/t0.", 0), 0u) << name;
     EXPECT_NE(name.find(border), std::string::npos) << name;
@@ -120,8 +120,8 @@ TEST_F(GpuMixed, DeviceLayers_WhenMemoryIsShort_AreAsManyAsFitAtEveryStart) {
     for (int start = 0; start < 2; ++start) {
       const auto executor = load("opencl:0+cpu", m, o);
       ASSERT_TRUE(executor.has_value()) << percent << " " << executor.error().what;
-      if (start == 0) first = (*executor)->class_prefix();
-      EXPECT_EQ((*executor)->class_prefix(), first);
+      if (start == 0) first = (*executor)->capabilities().class_prefix;
+      EXPECT_EQ((*executor)->capabilities().class_prefix, first);
       EXPECT_FALSE(run_on(**executor, m, o).empty());
     }
     const std::int64_t border = border_of(first);

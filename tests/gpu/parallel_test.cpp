@@ -224,7 +224,8 @@ TEST(GpuParallel, Memory_OverTwoDevices_IsDividedWithOneTiedEmbedding) {
     EXPECT_EQ((*parallel)->memory().kv, (*whole)->memory().kv) << between;
     // Tensor parallelism holds vectors twice, in whole lines.
     EXPECT_LE((*parallel)->memory().weights, (*whole)->memory().weights + 8192) << between;
-    EXPECT_EQ((*parallel)->class_prefix(), (*whole)->class_prefix()) << between;
+    EXPECT_EQ((*parallel)->capabilities().class_prefix, (*whole)->capabilities().class_prefix)
+        << between;
   }
 }
 

@@ -78,7 +78,7 @@ TEST_F(GpuPrograms, SecondStart_WhenTheDeviceIsProbed_BuildsNothing) {
     const auto executor =
         opencl::load_with(gpu::watched_api(), gpu::device(), m.program, load_options(m, options));
     ASSERT_TRUE(executor.has_value()) << executor.error().what;
-    EXPECT_EQ((*executor)->class_prefix().rfind("opencl/t2.", 0), 0u);
+    EXPECT_EQ((*executor)->capabilities().class_prefix.rfind("opencl/t2.", 0), 0u);
     EXPECT_FALSE(run_on(**executor, m, options).empty());
     EXPECT_EQ(watch().builds, builds);
   }

@@ -178,7 +178,7 @@ TEST_P(GpuModels, Kernels_WhenModelsRun_HaveNoDataRaces) {
   if (causal) {
     steps.push_back({{tokens, 1, 36, mine, 1}, {tokens, 5, 0, other, 2}});
     steps[1][0].best = true;
-    steps[1][1].top = (*executor)->top_most() > 0 ? 3 : 0;
+    steps[1][1].top = (*executor)->capabilities().top_max > 0 ? 3 : 0;
     const bool carries = m.program.shape.attention_step > 0;
     steps[1][1].state = 1;
     steps[0][0].snapshot_after = carries ? 20 : 0;

@@ -17,7 +17,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/cpu/family.h"
 
 namespace holdfast::logits_test {
@@ -160,7 +160,7 @@ TEST(Logits, Logits_WithEveryTypeAndArchitecture_AgreeWithOtherImplementations) 
       double allowed = quantised(c) ? 8e-3 : 2e-5;
       if (bfloat_products(family)) allowed = plain_floats(c) ? 1e-4 : 1e-2;
       if (name.rfind("qwen3", 0) == 0) allowed = 2e-3;
-      EXPECT_LT(error, allowed) << name << " with " << executor->class_prefix();
+      EXPECT_LT(error, allowed) << name << " with " << executor->capabilities().class_prefix;
       std::printf(" %s %.2e", family.c_str(), error);
     }
     std::printf("\n");
@@ -184,8 +184,8 @@ TEST(Logits, Logits_WhenFamilyChunkOrThreadsDiffer_HaveTheSameBits) {
       if (first.empty()) first = rows;
       ASSERT_LE(rows.size(), first.size());
       EXPECT_EQ(std::memcmp(rows.data(), first.data(), rows.size() * sizeof(float)), 0)
-          << name << " " << executor->class_prefix() << " threads " << threads << " chunk "
-          << chunk;
+          << name << " " << executor->capabilities().class_prefix << " threads " << threads
+          << " chunk " << chunk;
     };
     for (const std::string& family : all_families()) {
       if (family == "scalar") {  // slow: a few tokens show whether it computes something else
@@ -210,7 +210,7 @@ TEST(Executor, Forward_WithNeighbours_HasTheSameBitsAndAllocatesNothing) {
   const auto n = static_cast<std::int32_t>(c.tokens.size());
   const auto executor = open(c, "", 2, "f16");
   const std::vector<float> alone = run_chunks(*executor, c, 7, n);
-  const std::uint64_t before = executor->allocations();
+  const std::uint64_t before = executor->counters().allocations;
   const std::int32_t mine[] = {1, 4, 5}, other[] = {0, 2, 3};
   const std::size_t vocab = c.logits[0].size();
   for (std::int32_t at = 0; at + 9 <= n; at += 9) {
@@ -225,7 +225,7 @@ TEST(Executor, Forward_WithNeighbours_HasTheSameBitsAndAllocatesNothing) {
               0)
         << at;
   }
-  EXPECT_EQ(executor->allocations(), before);
+  EXPECT_EQ(executor->counters().allocations, before);
 }
 
 TEST(Executor, DeferredLogits_WhenComputed_AreThoseOfAForward) {
@@ -244,7 +244,7 @@ TEST(Executor, DeferredLogits_WhenComputed_AreThoseOfAForward) {
                                             {c.tokens.data(), n, 0, mine, 0}};
       both[1].deferred_logits = true;
       ASSERT_TRUE(executor->forward(both).has_value());
-      const std::uint64_t before = executor->allocations();
+      const std::uint64_t before = executor->counters().allocations;
       for (std::int32_t at = 0, rows = 1; at < n; at += rows, rows += 7) {
         rows = std::min(rows, n - at);
         const auto deferred_logits = executor->compute_deferred_logits(5 + at, rows);
@@ -253,14 +253,14 @@ TEST(Executor, DeferredLogits_WhenComputed_AreThoseOfAForward) {
             std::memcmp(*deferred_logits, expected.data() + static_cast<std::size_t>(at) * vocab,
                         static_cast<std::size_t>(rows) * vocab * sizeof(float)),
             0)
-            << name << " " << executor->class_prefix() << " at " << at;
+            << name << " " << executor->capabilities().class_prefix << " at " << at;
         const float* last = *deferred_logits + static_cast<std::size_t>(rows - 1) * vocab;
         for (std::size_t id = 0; id < vocab; id += backend::kBlockIds) {
           EXPECT_EQ(executor->maxima(rows - 1)[id / backend::kBlockIds],
                     *std::max_element(last + id, last + std::min(vocab, id + backend::kBlockIds)));
         }
       }
-      EXPECT_EQ(executor->allocations(), before);
+      EXPECT_EQ(executor->counters().allocations, before);
     }
   }
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/executor.h"
 #include "worker/engine/engine.h"
 
 namespace holdfast::engine {

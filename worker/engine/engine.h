@@ -71,7 +71,7 @@ struct Usage {
   std::uint64_t drafts = 0;  // draft tokens that were computed, and of these the accepted ones
   std::uint64_t drafts_accepted = 0;
   std::uint64_t preemptions = 0;
-  std::uint32_t barriers = 0;     // backend::Executor::barriers()
+  std::uint32_t barriers = 0;     // backend::ExecutorCounters::barriers
   std::uint64_t allocations = 0;  // device + engine allocations since the process started
 };
 

@@ -66,7 +66,7 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
   slot->prompt_n = slot->length();
   slot->generated_max = generated_max(spec, config_.context);
   slot->priority = spec.priority;
-  slot->prefill_heavy = is_prefill_heavy(spec, executor_->prefill_heavy_ratio());
+  slot->prefill_heavy = is_prefill_heavy(spec, executor_->capabilities().prefill_heavy_ratio);
   slot->prefix.root = {prefix.scope, slot->prefill_heavy};
   if (wants_scores(spec)) probes_.request_scores(*slot, spec.sampling.prompt_logprobs);
   sampler_.start(*slot, std::move(spec), std::move(request));
@@ -114,8 +114,9 @@ Usage ModelEngine::usage() const {
   u.running = static_cast<std::int32_t>(std::ranges::count_if(
       slots_.all(), [](const Slot& s) { return s.state != Slot::State::kFree; }));
   u.pages_used = pages_.total() - pages_.available();
-  u.allocations += executor_->allocations();
-  u.barriers = executor_->barriers();
+  const backend::ExecutorCounters counters = executor_->counters();
+  u.allocations += counters.allocations;
+  u.barriers = counters.barriers;
   return u;
 }
 

@@ -17,7 +17,7 @@
 #include <optional>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/executor.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/model_engine_config.h"
 #include "worker/engine/probe_runner.h"

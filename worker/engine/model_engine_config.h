@@ -9,7 +9,7 @@
 #include "shared/base/clock.h"
 #include "shared/grammar/token_table.h"
 #include "shared/plan/plan.h"
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/engine/grammar_loader.h"
 #include "worker/engine/stop_condition.h"
 

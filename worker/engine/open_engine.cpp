@@ -31,14 +31,14 @@ Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
   segment.pages = &page;
   segment.n_logits = shape.causal ? 1 : 0;
   segment.hidden = !shape.causal;  // a segment without outputs has no last layer
-  segment.top = shape.causal ? std::min(executor.top_most(), vocab) : 0;
+  segment.top = shape.causal ? std::min(executor.capabilities().top_max, vocab) : 0;
   HOLDFAST_CHECKED(executor.rehearse({segment}));
   if (tokens.size() < 2 || !shape.causal) return {};
   segment.tokens = tokens.data() + segment.n;
   segment.start = segment.n;
   segment.n = 1;
   segment.top = 0;
-  segment.best = executor.gives_best();
+  segment.best = executor.capabilities().greatest;
   HOLDFAST_CHECKED(executor.rehearse({segment}));
   return {};
 }
@@ -140,8 +140,8 @@ Result<std::unique_ptr<Engine>> open_guarded(const std::string& path,
     config.token_table = std::move(words.table);
   }
   const std::string sha = options.model_sha.empty() ? "-" : options.model_sha;
-  config.numerics_class = executor->class_prefix() + "/" + sha + "/" + options.kv_type + "/" +
-                          plan_name(program, config.context);
+  config.numerics_class = executor->capabilities().class_prefix + "/" + sha + "/" +
+                          options.kv_type + "/" + plan_name(program, config.context);
   return std::unique_ptr<Engine>(
       std::make_unique<ModelEngine>(std::move(executor), std::move(config)));
 }

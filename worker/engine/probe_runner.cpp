@@ -107,7 +107,7 @@ Result<void> ProbeRunner::add_embedding(EmbedSpec spec) {
   slot->tokens.assign(spec.tokens.begin(), spec.tokens.end());
   slot->prompt_n = slot->length();
   slot->priority = spec.priority;
-  slot->prefill_heavy = executor_.has_prefill_kernels();
+  slot->prefill_heavy = executor_.capabilities().has_prefill_kernels();
   slot->probe.pooler = std::make_unique<Pooler>(pooling, spec.normalize, config_.width);
   return {};
 }

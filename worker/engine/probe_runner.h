@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "shared/sampling/extra.h"
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/executor.h"
 #include "worker/engine/model_engine_config.h"
 #include "worker/engine/sequence_sampler.h"
 #include "worker/engine/slot_table.h"

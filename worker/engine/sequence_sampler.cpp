@@ -39,7 +39,7 @@ SequenceSampler::SequenceSampler(const ModelEngineConfig& config,
       results_(results),
       sampler_(config.vocab, end_ids(config.vocabulary, config.vocab)) {
   sampled_in_parallel_.reserve(static_cast<std::size_t>(config.slots));
-  const int samplers = std::min({executor.workers(), config.slots, kSamplersMost});
+  const int samplers = std::min({executor.capabilities().workers, config.slots, kSamplersMost});
   for (int i = 1; i < samplers; ++i) {
     worker_samplers_.emplace_back(config.vocab, end_ids(config.vocabulary, config.vocab));
   }
@@ -172,11 +172,12 @@ void SequenceSampler::append_tail(SamplingState& state, TokenId id) {
 void SequenceSampler::request_top_logits(const Slot& slot, backend::Segment& s) const {
   const SamplingState& state = slot.sampling;
   if (!slot.probe.is_none() || !state.is_unconstrained() || state.parameters.logprobs >= 0) return;
-  s.best = executor_.gives_best() &&
-           sampler_.takes_greatest(state.parameters, &state.extra, slot.generated());
+  const backend::Capabilities& can = executor_.capabilities();
+  s.best =
+      can.greatest && sampler_.takes_greatest(state.parameters, &state.extra, slot.generated());
   const std::int32_t top =
       sampler_.candidate_count(state.parameters, &state.extra, slot.generated());
-  if (top <= executor_.top_most()) s.top = top;
+  if (top <= can.top_max) s.top = top;
 }
 
 LogitRow SequenceSampler::row_at(const float* rows, std::int32_t row) const {

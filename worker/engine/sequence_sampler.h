@@ -9,7 +9,8 @@
 
 #include "shared/grammar/request.h"
 #include "shared/grammar/token_table.h"
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/executor.h"
+#include "worker/backend/api/logit_row.h"
 #include "worker/engine/grammar_loader.h"
 #include "worker/engine/model_engine_config.h"
 #include "worker/engine/sampler.h"

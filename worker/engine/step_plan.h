@@ -5,7 +5,8 @@
 #include <optional>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/batch.h"
+#include "worker/backend/api/logit_row.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/ranking.h"
 #include "worker/engine/slot.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 
 namespace holdfast::opencl {
 

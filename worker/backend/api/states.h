@@ -4,7 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "shared/base/check.h"
+#include "worker/backend/api/batch.h"
 
 namespace holdfast::backend {
 

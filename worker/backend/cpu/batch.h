@@ -6,7 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/batch.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/api/states.h"
 #include "worker/backend/cpu/buffers.h"
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "shared/gguf/read_guard.h"
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/cpu/memory.h"
 
 namespace holdfast::cpu {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/cpu/attention.h"
 #include "worker/backend/cpu/delta_net.h"
 #include "worker/backend/cpu/embedding_lookup.h"
@@ -23,7 +23,7 @@ namespace holdfast::cpu {
 /// Kernels revision: changed whenever the bits of any family change on any model.
 inline constexpr char kKernelsRev[] = "r4";
 
-/// Returns Executor::class_prefix() of a family.
+/// Returns Capabilities::class_prefix of a family.
 std::string class_prefix_of(const Kernels& kernels);
 
 /// The executor of the cpu backend: the threads of its pool run each operation together.
@@ -34,6 +34,7 @@ class CpuExecutor final : public backend::Executor {
                                                    const backend::LoadOptions& options);
   explicit CpuExecutor(std::unique_ptr<ForwardContext> context);
 
+  const backend::Capabilities& capabilities() const override { return capabilities_; }
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
   Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
   const float* maxima(std::int32_t row) const override {
@@ -41,14 +42,10 @@ class CpuExecutor final : public backend::Executor {
   }
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
-  std::int64_t prefill_heavy_ratio() const override {
-    return context_->kernels.prefill_heavy_ratio;
-  }
-  int workers() const override { return context_->pool.size(); }
   void on_workers(const std::function<void(int)>& work) override { context_->pool.run(work); }
-  std::string class_prefix() const override { return class_prefix_of(context_->kernels); }
-  std::uint32_t barriers() const override { return context_->pool.waits(); }
-  std::uint64_t allocations() const override { return region_count(); }
+  backend::ExecutorCounters counters() const override {
+    return {context_->pool.waits(), region_count()};
+  }
 
   // A forward in two parts, for a model whose first layers run on another device: embed() makes the
   // residual rows of the batch, the caller takes them through those layers and brings them back,
@@ -65,6 +62,7 @@ class CpuExecutor final : public backend::Executor {
   Result<const float*> given_logits();
 
   const std::unique_ptr<ForwardContext> context_;
+  const backend::Capabilities capabilities_;
   EmbeddingLookup embedding_lookup_;
   QkvProjection qkv_projection_;
   Attention attention_;

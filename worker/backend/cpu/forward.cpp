@@ -30,6 +30,14 @@ class FloatMode {
   unsigned before_;
 };
 
+backend::Capabilities capabilities_of(const ForwardContext& context) {
+  backend::Capabilities c;
+  c.class_prefix = class_prefix_of(context.kernels);
+  c.prefill_heavy_ratio = context.kernels.prefill_heavy_ratio;
+  c.workers = context.pool.size();
+  return c;
+}
+
 }  // namespace
 
 std::string class_prefix_of(const Kernels& kernels) {
@@ -41,6 +49,7 @@ std::string class_prefix_of(const Kernels& kernels) {
 
 CpuExecutor::CpuExecutor(std::unique_ptr<ForwardContext> context)
     : context_(std::move(context)),
+      capabilities_(capabilities_of(*context_)),
       embedding_lookup_(*context_),
       qkv_projection_(*context_),
       attention_(*context_),

@@ -8,7 +8,7 @@
 
 #include "shared/base/memory_nodes.h"
 #include "shared/base/thread_pool.h"
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/cpu/batch.h"
 #include "worker/backend/cpu/buffers.h"
 #include "worker/backend/cpu/cached_weights.h"

@@ -210,8 +210,8 @@ struct Kernels {
   /// The family for prefill-heavy segments: the same layout and the same functions except products
   /// and attention. Null: this family.
   const Kernels* prefill_heavy = nullptr;
-  /// Executor::prefill_heavy_ratio(): the ratio at which both kernel classes take equally long, for
-  /// one stream. 0: there is one class.
+  /// Capabilities::prefill_heavy_ratio: the ratio at which both kernel classes take equally long,
+  /// for one stream. 0: there is one class.
   std::int64_t prefill_heavy_ratio = 0;
 };
 

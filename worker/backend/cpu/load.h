@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 
 namespace holdfast::cpu {
 

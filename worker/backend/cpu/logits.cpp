@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "worker/backend/api/logit_row.h"
+
 namespace holdfast::cpu {
 
 void Logits::run(const PackedOp& op, int worker) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "shared/plan/family.h"
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/cpu/forward_context.h"
 #include "worker/model/program.h"
 

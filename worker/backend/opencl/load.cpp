@@ -393,25 +393,38 @@ DeviceModel::DeviceModel(std::shared_ptr<DeviceContext> context, const model::Pr
                                  tier_of(options.kernels).value_or(found.tier));
 }
 
-OpenclExecutor::OpenclExecutor(std::shared_ptr<DeviceContext> device_context,
-                               const model::Program& program, const backend::LoadOptions& options,
-                               cpu::KvType kv_type)
-    : model_(std::move(device_context), program, options, kv_type) {}
-
-std::string kernels_revision() {
-  return kKernelsRev;
-}
+namespace {
 
 /// The class, such as "opencl/t0.DEVICE.DRIVER/r1". It names the driver, because another one may
 /// round differently, and the lowest tier with the same bits.
-std::string OpenclExecutor::class_prefix() const {
-  std::string machine =
-      model_.device_context->device().name + "." + model_.device_context->device().driver;
+std::string class_prefix_of(const DeviceModel& model) {
+  const Device& device = model.device_context->device();
+  std::string machine = device.name + "." + device.driver;
   for (char& c : machine) {
     if (c == '/' || c == ' ') c = '_';
   }
-  return std::string("opencl/") + kTiers[model_.capabilities.int8_rows ? 2 : 0] + "." + machine +
+  return std::string("opencl/") + kTiers[model.capabilities.int8_rows ? 2 : 0] + "." + machine +
          "/" + kKernelsRev;
+}
+
+backend::Capabilities capabilities_of(const DeviceModel& model) {
+  backend::Capabilities c;
+  c.class_prefix = class_prefix_of(model);
+  c.greatest = model.shape.causal;
+  c.top_max = model.shape.causal ? kTopMost : 0;
+  return c;
+}
+
+}  // namespace
+
+OpenclExecutor::OpenclExecutor(std::shared_ptr<DeviceContext> device_context,
+                               const model::Program& program, const backend::LoadOptions& options,
+                               cpu::KvType kv_type)
+    : model_(std::move(device_context), program, options, kv_type),
+      capabilities_(capabilities_of(model_)) {}
+
+std::string kernels_revision() {
+  return kKernelsRev;
 }
 
 Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string_view device,

@@ -1,7 +1,7 @@
 // Selects the backend that a device name means. A backend that is not built gives its own error.
 
 #include "worker/backend/cpu/load.h"
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/api/opencl.h"
 #include "worker/backend/cpu/family.h"
 

@@ -12,8 +12,13 @@ class MixedExecutor final : public backend::Executor {
  public:
   MixedExecutor(std::unique_ptr<PipelineParallelExecutor> first,
                 std::unique_ptr<cpu::CpuExecutor> rest, std::int64_t border)
-      : first_(std::move(first)), rest_(std::move(rest)), border_(border) {}
+      : first_(std::move(first)), rest_(std::move(rest)) {
+    // The border decides the bits.
+    capabilities_.class_prefix = first_->capabilities().class_prefix + ":" +
+                                 std::to_string(border) + "+" + rest_->capabilities().class_prefix;
+  }
 
+  const backend::Capabilities& capabilities() const override { return capabilities_; }
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
     rest_->embed(segments);
     const cpu::FloatRows rows = rest_->residual_rows();
@@ -34,18 +39,14 @@ class MixedExecutor final : public backend::Executor {
     all.found_packed = rest.found_packed;
     return all;
   }
-  /// Names the number of layers on the devices: the border decides the bits.
-  std::string class_prefix() const override {
-    return first_->class_prefix() + ":" + std::to_string(border_) + "+" + rest_->class_prefix();
-  }
-  std::uint64_t allocations() const override {
-    return first_->allocations() + rest_->allocations();
+  backend::ExecutorCounters counters() const override {
+    return {0, first_->counters().allocations + rest_->counters().allocations};
   }
 
  private:
   const std::unique_ptr<PipelineParallelExecutor> first_;
   const std::unique_ptr<cpu::CpuExecutor> rest_;
-  const std::int64_t border_;
+  backend::Capabilities capabilities_;
 };
 
 /// Layers from `first` on as a program of their own, with both ends.

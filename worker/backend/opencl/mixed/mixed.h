@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/opencl/device/devices.h"
 

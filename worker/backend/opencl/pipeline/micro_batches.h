@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/batch.h"
+#include "worker/backend/api/load.h"
 
 namespace holdfast::opencl {
 

@@ -16,6 +16,8 @@ PipelineParallelExecutor::PipelineParallelExecutor(Parts&& parts, std::vector<St
     : Group(std::move(parts), std::move(host), 1),
       layers_(std::move(layers)),
       micro_batches_(parts_[0]->limits(), kMicroBatchesPerDevice * parts_.size()) {
+  capabilities_ = parts_.back()->capabilities();
+  capabilities_.class_prefix = class_prefix();
   // Where the last part also holds the embedding, because it is the output's matrix, it looks the
   // tokens up and the first layers get its rows.
   const std::size_t last = parts_.size() - 1;
@@ -123,11 +125,11 @@ void PipelineParallelExecutor::send_activations(std::size_t from, std::size_t to
 
 /// The class of one device if all are alike, else the class and number of layers of each.
 std::string PipelineParallelExecutor::class_prefix() const {
-  if (alike()) return parts_[0]->class_prefix();
+  if (alike()) return parts_[0]->capabilities().class_prefix;
   std::string all = "opencl/";
   for (std::size_t i = 0; i < parts_.size(); ++i) {
-    all +=
-        (i > 0 ? "+" : "") + parts_[i]->class_prefix().substr(7) + ":" + std::to_string(layers_[i]);
+    all += (i > 0 ? "+" : "") + parts_[i]->capabilities().class_prefix.substr(7) + ":" +
+           std::to_string(layers_[i]);
   }
   return all;
 }

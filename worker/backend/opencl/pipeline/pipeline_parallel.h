@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/opencl/device/devices.h"
 #include "worker/backend/opencl/pipeline/micro_batches.h"
@@ -34,19 +34,17 @@ class PipelineParallelExecutor final : public Group {
   void set_micro_batch_rows(std::int32_t rows) { micro_batch_rows_ = rows; }
   Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override { return parts_.back()->hidden(i); }
-  bool gives_best() const override { return parts_.back()->gives_best(); }
   std::int32_t best(std::int32_t row) const override { return parts_.back()->best(row); }
-  std::int32_t top_most() const override { return parts_.back()->top_most(); }
   const backend::Ranked* top(std::int32_t row) const override { return parts_.back()->top(row); }
   /// For a load where another backend has both ends: passes x, [batch] rows `stride` floats apart,
   /// through these layers, in place.
   Result<void> pass(const std::vector<backend::Segment>& segments, float* x, std::int64_t stride);
-  std::string class_prefix() const override;
 
  private:
   struct Stage {  // operations [first, end) of a part
     std::size_t part, first, end;
   };
+  std::string class_prefix() const;
   void run_stages();
   Result<void> run_micro_batches(const std::vector<MicroBatch>& micro_batches);
   Result<void> run_micro_batch(std::size_t stage, const MicroBatch& micro_batch);

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/opencl/device/device_context.h"
 

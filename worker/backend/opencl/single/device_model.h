@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/opencl/device/limits.h"
 #include "worker/backend/opencl/device/sources.h"

@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/executor.h"
+#include "worker/backend/api/load.h"
 #include "worker/backend/opencl/single/device_model.h"
 #include "worker/backend/opencl/single/operation_launcher.h"
 #include "worker/backend/opencl/single/step_batch.h"
@@ -17,16 +18,14 @@ namespace holdfast::opencl {
 /// Runs a program, or a part of one, on one device. Not thread-safe: one thread drives it.
 class OpenclExecutor final : public backend::Executor {
  public:
+  const backend::Capabilities& capabilities() const override { return capabilities_; }
   Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
   Result<void> rehearse(const std::vector<backend::Segment>& segments) override;
   Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
   const float* hidden(std::int32_t i) const override;
   backend::Memory memory() const override;
-  std::string class_prefix() const override;
-  std::uint64_t allocations() const override { return buffer_count(); }
-  bool gives_best() const override { return model_.shape.causal; }
+  backend::ExecutorCounters counters() const override { return {0, buffer_count()}; }
   std::int32_t best(std::int32_t row) const override;
-  std::int32_t top_most() const override { return model_.shape.causal ? kTopMost : 0; }
   const backend::Ranked* top(std::int32_t row) const override;
 
   // A forward pass in steps, for a model over several devices (group.h). begin() takes the batch,
@@ -85,6 +84,7 @@ class OpenclExecutor final : public backend::Executor {
   void prepare(std::int32_t rows);
 
   DeviceModel model_;
+  const backend::Capabilities capabilities_;
   StepBatch batch_;
   OperationLauncher launcher_{model_, batch_};
   Staging host_;        // the inputs, then the results

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "worker/backend/api/backend.h"
+#include "worker/backend/api/batch.h"
 #include "worker/backend/api/states.h"
 #include "worker/backend/opencl/single/device_model.h"
 

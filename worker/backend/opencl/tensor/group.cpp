@@ -63,7 +63,7 @@ Result<void> Group::settle() {
 
 bool Group::alike() const {
   for (const auto& part : parts_) {
-    if (part->class_prefix() != parts_[0]->class_prefix()) return false;
+    if (part->capabilities().class_prefix != parts_[0]->capabilities().class_prefix) return false;
   }
   return true;
 }

@@ -24,8 +24,9 @@ class Group : public backend::Executor {
  public:
   using Parts = std::vector<std::unique_ptr<OpenclExecutor>>;
 
+  const backend::Capabilities& capabilities() const override { return capabilities_; }
   backend::Memory memory() const override;
-  std::uint64_t allocations() const override { return buffer_count(); }
+  backend::ExecutorCounters counters() const override { return {0, buffer_count()}; }
 
  protected:
   /// `host`: as DeviceCommunicator. `sends`: the most sends of one run of it.
@@ -37,6 +38,7 @@ class Group : public backend::Executor {
   bool alike() const;  // all parts are of one numerics class
 
   Parts parts_;
+  backend::Capabilities capabilities_;  // those of a part; the class is the derived executor's
   DeviceCommunicator communicator_;
   // Their capacity is reserved.
   std::vector<RowsAt> rows_;

@@ -14,6 +14,7 @@ class TensorParallelExecutor final : public Group {
   TensorParallelExecutor(Parts&& parts, std::vector<Staging>&& host, const backend::Limits& limits,
                          std::int64_t vocab, bool causal)
       : Group(std::move(parts), std::move(host), sends_most(limits, parts.size())), vocab_(vocab) {
+    capabilities_.class_prefix = class_prefix();
     if (causal) {
       logits_.resize(static_cast<std::size_t>(std::max(limits.logit_rows, 1)) *
                      static_cast<std::size_t>(vocab));
@@ -39,18 +40,19 @@ class TensorParallelExecutor final : public Group {
     CHECK(i >= 0 && i < parts_[0]->batch_rows());
     return hidden_.data() + static_cast<std::int64_t>(i) * parts_[0]->scratch().x.stride;
   }
+
+ private:
   /// The class of one device if all are alike, else the classes of all: then it matters which
   /// device has which rows.
-  std::string class_prefix() const override {
-    std::string all = parts_[0]->class_prefix();
+  std::string class_prefix() const {
+    std::string all = parts_[0]->capabilities().class_prefix;
     if (alike()) return all;
     for (std::size_t i = 1; i < parts_.size(); ++i) {
-      all += "*" + parts_[i]->class_prefix().substr(7);  // "opencl/"
+      all += "*" + parts_[i]->capabilities().class_prefix.substr(7);  // "opencl/"
     }
     return all;
   }
 
- private:
   /// The most sends at once: a row of the embedding for each token, or a run of columns for each
   /// device.
   static std::size_t sends_most(const backend::Limits& l, std::size_t devices) {
