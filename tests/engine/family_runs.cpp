@@ -11,6 +11,8 @@
 
 namespace holdfast {
 
+using backend::Wants;
+
 std::size_t FamilyModel::columns() const {
   return static_cast<std::size_t>(program.shape.causal ? program.shape.vocab : width());
 }
@@ -105,8 +107,8 @@ namespace {
 
 /// A chunk of m's tokens from `at` on, in its pages, and the other sequence next to it.
 struct Step {
-  std::vector<backend::Segment> segments;
-  std::size_t mine = 0;     // its index
+  backend::Batch batch;
+  std::int32_t n = 0;       // its tokens
   std::int32_t before = 0;  // tokens of the batch before it
   std::int32_t rows = 0;    // logit rows before its own
 };
@@ -116,40 +118,40 @@ Step step_of(const FamilyModel& m, const RunOptions& o, std::int32_t at,
   const bool causal = m.program.shape.causal;
   const std::int32_t now = std::min(chunk_of(m, o), n - at);
   backend::Segment mine{m.tokens.data() + at, now, at, pages[0].data()};
-  for (std::int32_t i = at; i < at + now && causal; ++i) mine.n_logits += wants_row(m, o, i);
-  mine.hidden = !causal;
-  if (o.sparse_logits && !causal) mine.hidden_at = n / 2;
+  std::int32_t rows = 0;
+  for (std::int32_t i = at; i < at + now && causal; ++i) rows += wants_row(m, o, i);
+  mine.wants = causal            ? Wants::logits(rows)
+               : o.sparse_logits ? Wants::hidden_of(n / 2)
+                                 : Wants::hidden();
   mine.prefill_heavy = o.prefill_heavy;
   Step step;
-  step.segments.push_back(mine);
+  step.n = now;
+  std::vector<backend::Segment>& segments = step.batch.segments;
+  segments.push_back(mine);
   if (!o.neighbour) return step;
   // A state goes on where it ended; the neighbour's begins anew with each chunk instead.
   const std::int32_t there = causal && m.program.shape.attention_step == 0 ? at : 0;
   const std::int32_t theirs = causal ? std::min(5, n - at) : n / 2 + 1;
   backend::Segment other_segment{other.data() + there, theirs, there, pages[1].data()};
-  other_segment.n_logits = causal && o.sparse_logits ? 1 : 0;
-  other_segment.hidden = !causal;
+  other_segment.wants = causal ? Wants::logits(o.sparse_logits ? 1 : 0) : Wants::hidden();
   other_segment.prefill_heavy = o.neighbour_prefill_heavy;
-  other_segment.state = 1;
+  other_segment.states.at = 1;
   if (o.neighbour_prefill_heavy && !o.prefill_heavy) {
-    step.segments.push_back(other_segment);
+    segments.push_back(other_segment);
     return step;
   }
-  step.segments.insert(step.segments.begin(), other_segment);
-  step.mine = 1;
+  segments.insert(segments.begin(), other_segment);
   step.before = other_segment.n;
-  step.rows = other_segment.n_logits;
+  step.rows = other_segment.wants.logit_rows();
   return step;
 }
 
 /// Expects that what an executor says of a row of logits is so.
-void expect_maxima(const backend::Executor& executor, std::int32_t row, const float* logits,
-                   std::int64_t vocab) {
-  const float* maxima = executor.maxima(row);
-  for (std::int64_t id = 0; id < vocab && maxima != nullptr; id += backend::kBlockIds) {
-    const float* end = logits + std::min<std::int64_t>(vocab, id + backend::kBlockIds);
-    EXPECT_EQ(maxima[id / backend::kBlockIds], *std::max_element(logits + id, end))
-        << "row " << row << ", from id " << id;
+void expect_maxima(const backend::LogitRow& row, std::int64_t vocab) {
+  for (std::int64_t id = 0; id < vocab && row.maxima != nullptr; id += backend::kBlockIds) {
+    const float* end = row.at + std::min<std::int64_t>(vocab, id + backend::kBlockIds);
+    EXPECT_EQ(row.maxima[id / backend::kBlockIds], *std::max_element(row.at + id, end))
+        << "from id " << id;
   }
 }
 
@@ -166,22 +168,23 @@ std::vector<float> run_on(backend::Executor& executor, const FamilyModel& m, con
   const std::uint64_t taken = executor.counters().allocations;
   for (std::int32_t at = 0; at < n; at += chunk_of(m, o)) {
     const Step step = step_of(m, o, at, other, pages);
-    const auto rows = executor.forward(step.segments);
-    EXPECT_TRUE(rows.has_value()) << rows.error().what;
-    if (!rows.has_value()) return {};
-    const float* logits = *rows + static_cast<std::size_t>(step.rows) * m.columns();
-    for (std::int32_t i = 0; i < step.segments[step.mine].n; ++i) {
+    const auto result = executor.forward(step.batch);
+    EXPECT_TRUE(result.has_value()) << result.error().what;
+    if (!result.has_value()) return {};
+    std::int32_t next = step.rows;
+    for (std::int32_t i = 0; i < step.n; ++i) {
       if (!wants_row(m, o, at + i)) {
         out.resize(out.size() + m.columns());
         continue;
       }
-      const bool causal = m.program.shape.causal;
-      const float* row = causal ? logits : executor.hidden(step.before + i);
-      out.insert(out.end(), row, row + m.columns());
-      if (!causal) continue;
-      const auto at = (logits - *rows) / static_cast<std::ptrdiff_t>(m.columns());
-      expect_maxima(executor, static_cast<std::int32_t>(at), row, m.program.shape.vocab);
-      logits += m.columns();
+      backend::LogitRow row;
+      if (m.program.shape.causal) {
+        row = result->logits(next++);
+        expect_maxima(row, m.program.shape.vocab);
+      } else {
+        row.at = result->hidden(step.before + i);
+      }
+      out.insert(out.end(), row.at, row.at + m.columns());
     }
   }
   EXPECT_EQ(executor.counters().allocations, taken);

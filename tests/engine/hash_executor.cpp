@@ -36,77 +36,41 @@ class HashExecutor final : public backend::Executor {
         logits_(static_cast<std::size_t>(limits_.logit_rows * vocab_)) {}
 
   const backend::Capabilities& capabilities() const override { return log_->capabilities; }
-  Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
-    check(segments);
+  Result<backend::StepResult> forward(const backend::Batch& batch) override {
+    ++step_;
+    check(batch.segments);
     if (failed_ && log_->then) return Error{*log_->then, "forward: and again"};
-    last_ = segments;
-    for (const backend::Segment& s : segments) {
-      for (std::int32_t i = 0; i < s.n; ++i) {
-        cell(s, s.start + i) = s.tokens[i] + (s.prefill_heavy ? kPrefillHeavyOffset : 0);
-      }
-    }
-    advance_states(segments);
+    last_ = batch.segments;
     hidden_.clear();
-    for (const backend::Segment& s : segments) {
+    begin_rows();
+    for (const backend::Segment& s : last_) write_cells(s);
+    advance_states(last_);
+    for (const backend::Segment& s : last_) {
       for (std::int64_t p = s.start; p < s.start + s.n; ++p) add_hidden(s, p);
     }
-    std::size_t out = 0;
-    best_.clear();
-    top_.clear();
-    for (const backend::Segment& s : segments) {
-      const TokenId* requested = s.tokens + s.n - s.n_logits;
-      if (std::find(requested, s.tokens + s.n, log_->error_after) != s.tokens + s.n) {
-        failed_ = true;
-        return Error{log_->error, "forward: segment is not finite"};
-      }
-      for (std::int64_t p = s.start + s.n - s.n_logits; p < s.start + s.n; ++p) {
-        row(s, p, logits_.data() + out);
-        if ((s.best || s.top > 0) && !all_finite(logits_.data() + out, vocab_)) {
-          return Error{Errc::kNumericsNan, "forward: segment is not finite"};
-        }
-        CHECK(s.top <= log_->capabilities.top_max && (s.top == 0 || !s.best));
-        top_.push_back(take_top(logits_.data() + out, s.top));
-        best_.push_back(s.best ? take_best(logits_.data() + out) : -1);
-        out += static_cast<std::size_t>(vocab_);
-      }
-    }
-    find_maxima();
-    return logits_.data();
+    for (const backend::Segment& s : last_) HOLDFAST_CHECKED(add_rows(s));
+    return result();
   }
-  Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override {
+  Result<backend::StepResult> compute_deferred_logits(std::int32_t first, std::int32_t n) override {
+    ++step_;
     CHECK(n > 0 && n <= limits_.logit_rows);
-    CHECK(std::any_of(last_.begin(), last_.end(), [](const auto& s) { return s.deferred_logits; }));
+    begin_rows();
     std::fill(logits_.begin(), logits_.end(), -777.0f);  // forward's rows are gone
-    std::int32_t given = 0;
     for (const backend::Segment& s : last_) {
       for (std::int32_t i = 0; i < s.n; ++i, --first) {
-        if (first > 0 || given == n) continue;
+        if (first > 0 || row_count() == n) continue;
+        CHECK_MSG(s.wants.is_deferred(), "nobody requested the logits of this token");
         if (s.tokens[i] == log_->error_after) {
           return Error{log_->error, "more logits: segment is not finite"};
         }
-        row(s, s.start + i, logits_.data() + given++ * vocab_);
+        row(s, s.start + i, next_row());
+        top_counts_.push_back(backend::Wants::kWholeRow);
       }
     }
-    CHECK(given == n);
-    find_maxima();
-    return logits_.data();
+    CHECK(row_count() == n);
+    return result();
   }
-  const float* maxima(std::int32_t row) const override {
-    if (!log_->tells_maxima) return nullptr;
-    ++log_->maxima_calls;
-    return maxima_.data() + row * backend::logit_blocks(static_cast<std::int32_t>(vocab_));
-  }
-  const float* hidden(std::int32_t i) const override { return hidden_.data() + i * kHashWidth; }
   backend::Memory memory() const override { return {1, 2, 3}; }
-  std::int32_t best(std::int32_t row) const override {
-    const std::int32_t id = best_[static_cast<std::size_t>(row)];
-    CHECK_MSG(id >= 0, "nobody wanted the best of this row");
-    return id;
-  }
-  const backend::Ranked* top(std::int32_t row) const override {
-    CHECK_MSG(!top_[static_cast<std::size_t>(row)].empty(), "nobody wanted the first of this row");
-    return top_[static_cast<std::size_t>(row)].data();
-  }
   void on_workers(const std::function<void(int)>& work) override {
     ++log_->spread;
     std::vector<std::thread> others;
@@ -117,11 +81,64 @@ class HashExecutor final : public backend::Executor {
   backend::ExecutorCounters counters() const override { return {0, 7}; }
 
  private:
+  void write_cells(const backend::Segment& s) {
+    for (std::int32_t i = 0; i < s.n; ++i) {
+      cell(s, s.start + i) = s.tokens[i] + (s.prefill_heavy ? kPrefillHeavyOffset : 0);
+    }
+  }
+
+  // Rows of logits are added one after the other.
+  void begin_rows() {
+    top_counts_.clear();
+    greatest_.clear();
+    top_.clear();
+  }
+  std::int32_t row_count() const { return static_cast<std::int32_t>(top_counts_.size()); }
+  float* next_row() { return logits_.data() + row_count() * vocab_; }
+
+  /// Adds the rows that a segment requests.
+  Result<void> add_rows(const backend::Segment& s) {
+    const std::int32_t rows = s.wants.logit_rows(), top_count = s.wants.top_count();
+    const TokenId* requested = s.tokens + s.n - rows;
+    if (std::find(requested, s.tokens + s.n, log_->error_after) != s.tokens + s.n) {
+      failed_ = true;
+      return Error{log_->error, "forward: segment is not finite"};
+    }
+    const bool is_whole = top_count == backend::Wants::kWholeRow;
+    for (std::int64_t p = s.start + s.n - rows; p < s.start + s.n; ++p) {
+      float* at = next_row();
+      row(s, p, at);
+      if (!is_whole && !all_finite(at, vocab_)) {
+        return Error{Errc::kNumericsNan, "forward: segment is not finite"};
+      }
+      top_counts_.push_back(top_count);
+      add_top(at, top_count);
+    }
+    return {};
+  }
+
+  backend::StepResult result() {
+    find_maxima();
+    backend::ResultViews views;
+    views.logit_rows = row_count();
+    views.top_counts = top_counts_.data();
+    views.logits = {logits_.data(), vocab_};
+    if (log_->tells_maxima) {
+      views.maxima = {maxima_.data(), backend::logit_blocks(static_cast<std::int32_t>(vocab_))};
+      log_->maxima_rows += std::count(top_counts_.begin(), top_counts_.end(), 0);
+    }
+    views.greatest = greatest_.data();
+    views.top = {top_.data(), log_->capabilities.top_max};
+    views.hidden = {hidden_.data(), kHashWidth};
+    views.hidden_rows = static_cast<std::int64_t>(hidden_.size()) / kHashWidth;
+    return {views, step_};
+  }
+
   /// Adds the token, its position, and a sum over the prefix, all read back through the pages.
   void add_hidden(const backend::Segment& s, std::int64_t p) {
     std::int64_t sum = 0;
     for (std::int64_t i = 0; i <= p; ++i) sum = (sum * 31 + cell(s, i)) % 1009;
-    const bool requested = s.wants_hidden(static_cast<std::int32_t>(p - s.start));
+    const bool requested = s.wants.is_hidden_of(static_cast<std::int32_t>(p - s.start));
     for (const std::int64_t v : {std::int64_t{cell(s, p)}, p, sum}) {
       hidden_.push_back(requested ? static_cast<float>(v) / 7 : -777.0f);
     }
@@ -138,26 +155,25 @@ class HashExecutor final : public backend::Executor {
     }
   }
 
-  /// The id of the greatest logit; the row is gone then.
-  TokenId take_best(float* row) {
-    ++log_->best_rows;
-    const auto id = static_cast<TokenId>(std::max_element(row, row + vocab_) - row);
-    std::fill(row, row + vocab_, -777.0f);
-    return id;
-  }
-
-  /// The first n of the total order; the row is gone then.
-  std::vector<backend::Ranked> take_top(float* row, std::int32_t n) {
-    if (n == 0) return {};
-    ++log_->top_rows;
+  /// Adds the first of a row's total order, as many as are requested; the others have gaps. The
+  /// row is gone then.
+  void add_top(float* row, std::int32_t top_count) {
+    const std::int32_t n = top_count == backend::Wants::kGreatest ? 1 : top_count;
+    CHECK(top_count == backend::Wants::kGreatest ? log_->capabilities.greatest
+                                                 : n <= log_->capabilities.top_max);
+    log_->best_rows += top_count == backend::Wants::kGreatest;
+    log_->top_rows += top_count > 0;
+    greatest_.push_back(-1);
+    top_.resize(greatest_.size() * static_cast<std::size_t>(log_->capabilities.top_max));
+    if (n == 0) return;
     std::vector<backend::Ranked> all;
     for (std::int32_t id = 0; id < vocab_; ++id) all.push_back({row[id], id});
     std::stable_sort(
         all.begin(), all.end(),
         [](const backend::Ranked& a, const backend::Ranked& b) { return a.logit > b.logit; });
-    all.resize(static_cast<std::size_t>(n));
+    greatest_.back() = all[0].id;
+    if (top_count > 0) std::copy_n(all.begin(), n, top_.end() - log_->capabilities.top_max);
     std::fill(row, row + vocab_, -777.0f);
-    return all;
   }
 
   TokenId& cell(const backend::Segment& s, std::int64_t position) {
@@ -167,7 +183,7 @@ class HashExecutor final : public backend::Executor {
     std::uint64_t h = kNothing;
     for (std::int64_t p = 0; p <= position; ++p) h = mix(h, static_cast<std::uint64_t>(cell(s, p)));
     if (!states_.empty()) {  // the same, but carried on from step to step
-      h = passed_[s.state][static_cast<std::size_t>(position - s.start)];
+      h = passed_[s.states.at][static_cast<std::size_t>(position - s.start)];
     }
     for (std::int32_t id = 0; id < vocab_; ++id) {
       out[id] = static_cast<float>(mix(h, static_cast<std::uint64_t>(id)) >> 54) * 0.01f;
@@ -183,31 +199,36 @@ class HashExecutor final : public backend::Executor {
     passed_.clear();
     for (const backend::Segment& s : segments) {
       if (states_.empty()) continue;
-      State& state = states_[static_cast<std::size_t>(s.state)];
-      CHECK(s.from < 0 || s.start > 0);
-      if (s.from >= 0) state = states_[static_cast<std::size_t>(s.from)];
+      const backend::StateUse& use = s.states;
+      State& state = states_[static_cast<std::size_t>(use.at)];
+      CHECK(use.from < 0 || s.start > 0);
+      state = states_[static_cast<std::size_t>(use.origin())];
       if (s.start == 0) state = {};
       CHECK_MSG(state.at == s.start, "a state is not where its sequence is");
-      CHECK_MSG(passed_.count(s.state) == 0, "two segments have one state");
+      CHECK_MSG(passed_.count(use.at) == 0, "two segments have one state");
       for (std::int32_t i = 0; i < s.n; ++i) {
         state.hash = mix(state.hash, static_cast<std::uint64_t>(cell(s, s.start + i)));
-        passed_[s.state].push_back(state.hash);
+        passed_[use.at].push_back(state.hash);
       }
       state.at = s.start + s.n;
     }
-    for (const backend::Segment& s : segments) save_snapshot(segments, s);
-  }
-  void save_snapshot(const std::vector<backend::Segment>& segments, const backend::Segment& s) {
-    if (s.snapshot_after == 0) return;
-    CHECK(s.snapshot_after > 0 && s.snapshot_after <= s.n && s.snapshot_state >= 0);
-    for (const backend::Segment& other : segments) {
-      CHECK_MSG(other.state != s.snapshot_state && other.from != s.snapshot_state,
-                "a state in use is written");
-      CHECK_MSG(&other == &s || other.snapshot_state != s.snapshot_state, "a state is kept twice");
+    for (const backend::Segment& s : segments) {
+      if (s.states.snapshot) save_snapshot(segments, s, *s.states.snapshot);
     }
-    const auto last = static_cast<std::size_t>(s.snapshot_after - 1);
-    states_[static_cast<std::size_t>(s.snapshot_state)] = {passed_[s.state][last],
-                                                           s.start + s.snapshot_after};
+  }
+  void save_snapshot(const std::vector<backend::Segment>& segments, const backend::Segment& s,
+                     const backend::StateSnapshot& snapshot) {
+    CHECK(snapshot.after > 0 && snapshot.after <= s.n && snapshot.state >= 0);
+    for (const backend::Segment& other : segments) {
+      CHECK_MSG(other.states.at != snapshot.state && other.states.from != snapshot.state,
+                "a state in use is written");
+      CHECK_MSG(
+          &other == &s || !other.states.snapshot || other.states.snapshot->state != snapshot.state,
+          "a state is saved twice");
+    }
+    const auto last = static_cast<std::size_t>(snapshot.after - 1);
+    states_[static_cast<std::size_t>(snapshot.state)] = {passed_[s.states.at][last],
+                                                         s.start + snapshot.after};
   }
   void check(const std::vector<backend::Segment>& segments) {
     HashCall call;
@@ -216,11 +237,11 @@ class HashExecutor final : public backend::Executor {
     std::map<std::int32_t, std::pair<int, bool>> held;  // by page: how many, whether one writes
     for (const backend::Segment& s : segments) {
       CHECK(s.n >= 1 && s.start >= 0 && s.start + s.n <= limits_.context);
-      CHECK(s.n_logits >= 0 && s.n_logits <= s.n);
+      CHECK(s.wants.fits(s.n));
       CHECK_MSG(&s == segments.data() || s.prefill_heavy >= (&s - 1)->prefill_heavy,
                 "one that reads is not last");
       tokens += s.n;
-      rows += s.n_logits;
+      rows += s.wants.logit_rows();
       for (std::int64_t p = 0; p * kPage < s.start + s.n; ++p) {
         CHECK(s.pages[p] >= 0 && s.pages[p] < limits_.pages);
         auto& [holders, written] = held[s.pages[p]];
@@ -228,7 +249,7 @@ class HashExecutor final : public backend::Executor {
         written |= (p + 1) * kPage > s.start;
         CHECK_MSG(holders == 1 || !written, "two sequences hold a page that one writes");
       }
-      if (s.n == 1 && s.n_logits == 1) {
+      if (s.n == 1 && s.wants.logit_rows() == 1) {
         ++call.decode;
       } else {
         call.prefill += s.n;
@@ -253,11 +274,13 @@ class HashExecutor final : public backend::Executor {
   std::map<std::int32_t, std::vector<std::uint64_t>> passed_;  // by state, of the last forward
   std::vector<float> logits_;
   bool failed_ = false;
-  std::vector<float> maxima_;                      // of its rows
-  std::vector<TokenId> best_;                      // by row; -1: the whole row was requested
-  std::vector<std::vector<backend::Ranked>> top_;  // by row; empty: not requested
-  std::vector<backend::Segment> last_;  // of the last forward; the engine owns their data
-  std::vector<float> hidden_;           // [tokens][kHashWidth]
+  std::vector<float> maxima_;             // of its rows
+  std::vector<std::int32_t> top_counts_;  // by row
+  std::vector<TokenId> greatest_;         // by row; -1: not requested
+  std::vector<backend::Ranked> top_;      // [rows][top_max]
+  std::vector<backend::Segment> last_;    // of the last forward; the engine owns their data
+  std::vector<float> hidden_;             // [tokens][kHashWidth]
+  std::uint64_t step_ = 0;
 };
 
 class LetterTokenizer final : public text::Tokenizer {

@@ -27,7 +27,7 @@ struct HashLog {
   std::optional<Errc> then;         // and so does every forward after one that failed
   backend::Capabilities capabilities = {"test/hash/r1", false, 0, 16, 3};
   bool tells_maxima = false;
-  std::int64_t maxima_calls = 0;
+  std::int64_t maxima_rows = 0;               // rows given with their maxima
   std::int64_t spread = 0;                    // times that work ran on all of them
   std::int64_t best_rows = 0, top_rows = 0;   // of which nothing else was requested
   ManualClock clock;                          // moves with each forward, by:

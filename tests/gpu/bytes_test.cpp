@@ -24,6 +24,7 @@
 namespace holdfast::bytes_test {
 namespace {
 
+using backend::Wants;
 using gpu::one_matrix;
 using gpu::watch;
 
@@ -228,10 +229,11 @@ TEST(GpuBytes, Forward_WhenAResultIsNotFinite_FailsWithNumericsNan) {
       backend::load(options.device, one->model.program, load_options(one->model, options));
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
   const std::int32_t pages[] = {0, 1}, fine = 4, bad = 5;
-  const auto rows = (*executor)->forward({{&fine, 1, 3, pages, 1}, {&bad, 1, 9, pages, 1}});
+  const auto rows = (*executor)->forward(
+      {{{&fine, 1, 3, pages, Wants::logits(1)}, {&bad, 1, 9, pages, Wants::logits(1)}}});
   ASSERT_FALSE(rows.has_value());
   EXPECT_EQ(rows.error().code, Errc::kNumericsNan);
-  EXPECT_TRUE((*executor)->forward({{&fine, 1, 3, pages, 1}}).has_value());
+  EXPECT_TRUE((*executor)->forward({{{&fine, 1, 3, pages, Wants::logits(1)}}}).has_value());
 }
 
 class GpuBytesFamilies : public ::testing::TestWithParam<std::string> {};

@@ -19,6 +19,7 @@
 namespace holdfast::formats_test {
 namespace {
 
+using backend::Wants;
 using gpu::kRows;
 using gpu::one_matrix;
 using gpu::with_weight;
@@ -103,21 +104,21 @@ TEST(GpuFormats, Forward_WhenAResultIsNotFinite_FailsWithNumericsNan) {
       backend::load(options.device, one->model.program, load_options(one->model, options));
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
   const std::int32_t pages[] = {0, 1}, fine = 4, bad = 5;
-  const auto rows = (*executor)->forward({{&fine, 1, 3, pages, 1}, {&bad, 1, 9, pages, 1}});
+  const auto rows = (*executor)->forward(
+      {{{&fine, 1, 3, pages, Wants::logits(1)}, {&bad, 1, 9, pages, Wants::logits(1)}}});
   ASSERT_FALSE(rows.has_value());
   EXPECT_EQ(rows.error().code, Errc::kNumericsNan);
   EXPECT_NE(rows.error().what.find("segment 1, position 9"), std::string::npos)
       << rows.error().what;
-  const auto best =
-      (*executor)->forward({{&fine, 1, 3, pages, 1}, {&bad, 1, 9, pages, 1, false, false, true}});
+  const auto best = (*executor)->forward(
+      {{{&fine, 1, 3, pages, Wants::logits(1)}, {&bad, 1, 9, pages, Wants::greatest(1)}}});
   ASSERT_FALSE(best.has_value());
   EXPECT_EQ(best.error().what, rows.error().what);
-  backend::Segment top_segment{&bad, 1, 9, pages, 1};
-  top_segment.top = 3;
-  const auto top = (*executor)->forward({{&fine, 1, 3, pages, 1}, top_segment});
+  const auto top = (*executor)->forward(
+      {{{&fine, 1, 3, pages, Wants::logits(1)}, {&bad, 1, 9, pages, Wants::top(3, 1)}}});
   ASSERT_FALSE(top.has_value());
   EXPECT_EQ(top.error().what, rows.error().what);
-  EXPECT_TRUE((*executor)->forward({{&fine, 1, 3, pages, 1}}).has_value());
+  EXPECT_TRUE((*executor)->forward({{{&fine, 1, 3, pages, Wants::logits(1)}}}).has_value());
 }
 
 // Rows of equal weights have equal logits: the lowest of them come first, whatever their number.
@@ -134,13 +135,14 @@ TEST(GpuFormats, TopLogits_WhenTied_PreferTheLowestTokenId) {
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
   const std::int32_t pages[] = {0}, token = 1;  // multiplied by itself: the greatest
   for (const std::int32_t n : {1, 4, 7, 37}) {
-    backend::Segment s{&token, 1, 0, pages, 1};
-    s.top = n;
-    ASSERT_TRUE((*executor)->forward({s}).has_value());
-    const backend::Ranked* top = (*executor)->top(0);
+    const auto result = (*executor)->forward({{{&token, 1, 0, pages, Wants::top(n, 1)}}});
+    ASSERT_TRUE(result.has_value());
+    const std::span<const backend::Ranked> top = result->top(0);
+    ASSERT_EQ(top.size(), static_cast<std::size_t>(n));
     const std::int32_t alike[] = {1, 2, 11, 12, 30, 35, 36};
-    for (std::int32_t i = 0; i < std::min(n, 7); ++i) EXPECT_EQ(top[i].id, alike[i]) << n;
-    for (std::int32_t i = 1; i < n; ++i) EXPECT_GE(top[i - 1].logit, top[i].logit) << n;
+    for (std::size_t i = 0; i < std::min<std::size_t>(top.size(), 7); ++i)
+      EXPECT_EQ(top[i].id, alike[i]) << n;
+    for (std::size_t i = 1; i < top.size(); ++i) EXPECT_GE(top[i - 1].logit, top[i].logit) << n;
   }
 }
 

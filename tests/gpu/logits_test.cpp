@@ -11,11 +11,14 @@
 #include <numeric>
 
 #include "tests/engine/reference_model.h"
+#include "tests/engine/result_rows.h"
 #include "tests/gpu/architectures.h"
 #include "tests/gpu/test_device.h"
 
 namespace holdfast::logits_test {
 namespace {
+
+using backend::Wants;
 
 bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
@@ -122,20 +125,20 @@ TEST(GpuLogits, Argmax_WhenRequested_IsTheLowestIdOfTheGreatestLogit) {
   const auto vocab = static_cast<std::int64_t>(m.columns());
   const std::int32_t mine[] = {1}, other[] = {0};
   for (const bool neighbour_full_rows : {false, true}) {  // a neighbour's rows are read in full
-    std::vector<backend::Segment> both = {
-        {m.tokens.data(), 5, 0, other, 2, false, false, !neighbour_full_rows},
-        {m.tokens.data(), 40, 0, mine, 40, false, false, true}};
-    const auto rows = (*executor)->forward(both);
-    ASSERT_TRUE(rows.has_value());
+    const Wants of_other = neighbour_full_rows ? Wants::logits(2) : Wants::greatest(2);
+    const auto result =
+        (*executor)->forward({{{m.tokens.data(), 5, 0, other, of_other},
+                               {m.tokens.data(), 40, 0, mine, Wants::greatest(40)}}});
+    ASSERT_TRUE(result.has_value());
     for (std::int64_t i = 0; i < 40; ++i) {
       const float* row = expected.data() + i * vocab;
-      EXPECT_EQ((*executor)->best(static_cast<std::int32_t>(2 + i)),
+      EXPECT_EQ(result->greatest(static_cast<std::int32_t>(2 + i)),
                 std::max_element(row, row + vocab) - row);
     }
     if (!neighbour_full_rows) continue;
-    EXPECT_EQ(
-        std::memcmp(*rows, expected.data() + 3 * vocab, static_cast<std::size_t>(2 * vocab) * 4),
-        0);
+    EXPECT_EQ(std::memcmp(copy_rows(*result, 0, 2, m.columns()).data(), expected.data() + 3 * vocab,
+                          2 * m.columns() * sizeof(float)),
+              0);
   }
 }
 
@@ -153,14 +156,15 @@ TEST(GpuLogits, TopLogits_WhenRequested_FollowTheTotalOrder) {
   const std::int32_t pages[2][1] = {{0}, {1}};
   // Requested numbers of two segments of a batch; 0: all, -1: the best.
   for (const auto& top_counts : {std::pair(1, most), {most, 0}, {-1, 5}}) {
-    std::vector<backend::Segment> batch;
+    backend::Batch batch;
     for (const std::int32_t n : {top_counts.first, top_counts.second}) {
-      batch.push_back({m.tokens.data(), 10, 0, pages[batch.size()], 10});
-      batch.back().top = std::max(n, 0);
-      batch.back().best = n < 0;
+      const Wants wants = n < 0    ? Wants::greatest(10)
+                          : n == 0 ? Wants::logits(10)
+                                   : Wants::top(n, 10);
+      batch.segments.push_back({m.tokens.data(), 10, 0, pages[batch.segments.size()], wants});
     }
-    const auto rows = (*executor)->forward(batch);
-    ASSERT_TRUE(rows.has_value()) << rows.error().what;
+    const auto result = (*executor)->forward(batch);
+    ASSERT_TRUE(result.has_value()) << result.error().what;
     for (std::int32_t i = 0; i < 20; ++i) {
       const float* row = expected.data() + static_cast<std::ptrdiff_t>(i % 10) * vocab;
       std::vector<std::int32_t> order(static_cast<std::size_t>(vocab));
@@ -169,13 +173,13 @@ TEST(GpuLogits, TopLogits_WhenRequested_FollowTheTotalOrder) {
                        [&](std::int32_t a, std::int32_t b) { return row[a] > row[b]; });
       const std::int32_t n = i < 10 ? top_counts.first : top_counts.second;
       if (n < 0) {
-        EXPECT_EQ((*executor)->best(i), order[0]);
+        EXPECT_EQ(result->greatest(i), order[0]);
       } else if (n == 0) {
-        const float* whole = *rows + static_cast<std::ptrdiff_t>(i) * vocab;
+        const float* whole = result->logits(i).at;
         EXPECT_TRUE(std::equal(whole, whole + vocab, row)) << i;
       }
       for (std::int32_t r = 0; r < n; ++r) {
-        const backend::Ranked& one = (*executor)->top(i)[r];
+        const backend::Ranked& one = result->top(i)[static_cast<std::size_t>(r)];
         EXPECT_EQ(one.id, order[static_cast<std::size_t>(r)]) << n << ": " << i << " " << r;
         EXPECT_EQ(one.logit, row[one.id]) << n << ": " << i << " " << r;
       }
@@ -191,18 +195,18 @@ TEST(GpuLogits, DeferredLogits_WhenComputed_AreThoseOfAForward) {
   ASSERT_TRUE(executor.has_value()) << executor.error().what;
   const std::vector<float> expected = run_on(**executor, m, options);
   const std::int32_t mine[] = {1}, other[] = {0};
-  std::vector<backend::Segment> both = {{m.tokens.data(), 5, 0, other, 1, false},
-                                        {m.tokens.data(), 40, 0, mine, 0, false}};
-  both[1].deferred_logits = true;
+  const backend::Batch both{{{m.tokens.data(), 5, 0, other, Wants::logits(1)},
+                             {m.tokens.data(), 40, 0, mine, Wants::deferred_logits()}}};
   ASSERT_TRUE((*executor)->forward(both).has_value());
   const std::uint64_t before = (*executor)->counters().allocations;
   for (std::int32_t at = 0, rows = 1; at < 40; at += rows, rows += 7) {
     rows = std::min(rows, 40 - at);
-    const auto deferred_logits = (*executor)->compute_deferred_logits(5 + at, rows);
-    ASSERT_TRUE(deferred_logits.has_value());
+    const auto deferred = (*executor)->compute_deferred_logits(5 + at, rows);
+    ASSERT_TRUE(deferred.has_value());
     const auto* first = expected.data() + static_cast<std::size_t>(at) * m.columns();
-    EXPECT_EQ(
-        std::memcmp(*deferred_logits, first, static_cast<std::size_t>(rows) * m.columns() * 4), 0)
+    EXPECT_EQ(std::memcmp(copy_rows(*deferred, m.columns()).data(), first,
+                          static_cast<std::size_t>(rows) * m.columns() * sizeof(float)),
+              0)
         << at;
   }
   EXPECT_EQ((*executor)->counters().allocations, before);
@@ -221,20 +225,19 @@ TEST(GpuStates, Sequence_FromAStateSnapshot_HasTheSameLogits) {
     ASSERT_TRUE(executor.has_value()) << executor.error().what;
     const std::int32_t pages[] = {1, 4};
     for (const std::int32_t prefix_length : {1, 2, 33, 64}) {
-      std::vector<backend::Segment> first = {{m.tokens.data(), 64, 0, pages, 64}};
-      first[0].snapshot_after = prefix_length;
-      first[0].snapshot_state = 2;
-      ASSERT_TRUE((*executor)->forward(first).has_value());
-      std::vector<backend::Segment> rest = {{m.tokens.data() + prefix_length, 70 - prefix_length,
-                                             prefix_length, pages, 70 - prefix_length}};
-      rest[0].state = 1;
-      rest[0].from = 2;
-      const auto rows = (*executor)->forward(rest);
-      ASSERT_TRUE(rows.has_value()) << rows.error().what;
+      backend::Segment first{m.tokens.data(), 64, 0, pages, Wants::logits(64)};
+      first.states.snapshot = backend::StateSnapshot{prefix_length, 2};
+      ASSERT_TRUE((*executor)->forward({{first}}).has_value());
+      const std::int32_t left = 70 - prefix_length;
+      backend::Segment rest{m.tokens.data() + prefix_length, left, prefix_length, pages,
+                            Wants::logits(left)};
+      rest.states = {1, 2};
+      const auto result = (*executor)->forward({{rest}});
+      ASSERT_TRUE(result.has_value()) << result.error().what;
       const float* want = expected.data() + static_cast<std::size_t>(prefix_length) * m.columns();
-      const std::size_t bytes =
-          static_cast<std::size_t>(70 - prefix_length) * m.columns() * sizeof(float);
-      EXPECT_EQ(std::memcmp(*rows, want, bytes), 0) << architecture << " " << prefix_length;
+      const std::size_t bytes = static_cast<std::size_t>(left) * m.columns() * sizeof(float);
+      EXPECT_EQ(std::memcmp(copy_rows(*result, m.columns()).data(), want, bytes), 0)
+          << architecture << " " << prefix_length;
     }
   }
 }

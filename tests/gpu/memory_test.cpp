@@ -19,6 +19,7 @@
 namespace holdfast::memory_test {
 namespace {
 
+using backend::Wants;
 using gpu::watch;
 
 /// Checks after each test that all device objects have been released.
@@ -79,7 +80,8 @@ TEST_F(GpuMemory, Load_WhenAnyCreationFails_FreesAllMemory) {
     auto executor = load(m);
     if (executor.has_value()) {  // a cached program was rebuilt, or the run fails
       const std::int32_t page = 0;
-      const auto rows = (*executor)->forward({{m.tokens.data(), 20, 0, &page, 20, false}});
+      const auto rows =
+          (*executor)->forward({{{m.tokens.data(), 20, 0, &page, Wants::logits(20)}}});
       EXPECT_TRUE(rows.has_value() || rows.error().code == Errc::kModelFailed) << n;
       EXPECT_EQ(run_on(**executor, m, options()), expected) << n;
     } else {
@@ -105,8 +107,8 @@ TEST_F(GpuMemory, Load_WhenEveryNthCreationFails_FreesAllMemory) {
     if (executor.has_value()) {
       ++loaded;
       const std::int32_t page = 0;
-      const std::vector<backend::Segment> segments = {{m.tokens.data(), 20, 0, &page, 20, false}};
-      const auto rows = (*executor)->forward(segments);
+      const backend::Batch batch{{{m.tokens.data(), 20, 0, &page, Wants::logits(20)}}};
+      const auto rows = (*executor)->forward(batch);
       EXPECT_TRUE(rows.has_value() || rows.error().code == Errc::kModelFailed) << n;
     } else {
       const Errc code = executor.error().code;
@@ -128,7 +130,8 @@ TEST_F(GpuMemory, Forward_AfterLoad_AllocatesNothingAndUnloadFreesAll) {
     ASSERT_TRUE(executor.has_value()) << executor.error().what;
     const std::int64_t live = watch().live;
     const std::int32_t page = 0;
-    ASSERT_TRUE((*executor)->forward({{m.tokens.data(), 3, 0, &page, 1, false}}).has_value());
+    ASSERT_TRUE(
+        (*executor)->forward({{{m.tokens.data(), 3, 0, &page, Wants::logits(1)}}}).has_value());
     EXPECT_EQ(watch().live, live);
     const backend::Memory memory = (*executor)->memory();
     EXPECT_TRUE(memory.on_device);
@@ -197,7 +200,7 @@ TEST_F(GpuMemory, Forward_WhenTheDeviceFails_ReturnsModelFailed) {
   ASSERT_TRUE(executor.has_value());
   watch().fail_launches = CL_OUT_OF_RESOURCES;
   const std::int32_t page = 0;
-  const auto rows = (*executor)->forward({{m.tokens.data(), 20, 0, &page, 1, false}});
+  const auto rows = (*executor)->forward({{{m.tokens.data(), 20, 0, &page, Wants::logits(1)}}});
   ASSERT_FALSE(rows.has_value());
   EXPECT_EQ(rows.error().code, Errc::kModelFailed);
   EXPECT_NE(rows.error().what.find("CL_OUT_OF_RESOURCES"), std::string::npos);
@@ -250,12 +253,12 @@ TEST_F(GpuMemory, Rehearsal_WhenLayersAreAlike_SkipsRepeatedOnes) {
     ASSERT_TRUE(executor.has_value()) << executor.error().what;
     const std::vector<float> expected = run_on(**executor, m, options());
     const std::int32_t page = 0;
-    const std::vector<backend::Segment> segments = {{m.tokens.data(), 20, 0, &page, 1, false}};
+    const backend::Batch batch{{{m.tokens.data(), 20, 0, &page, Wants::logits(1)}}};
     watch().launches = 0, watch().kernels.clear();
-    ASSERT_TRUE((*executor)->forward(segments).has_value());
+    ASSERT_TRUE((*executor)->forward(batch).has_value());
     const std::int64_t all = std::exchange(watch().launches, 0);
     const auto kernels = std::exchange(watch().kernels, {});
-    ASSERT_TRUE((*executor)->rehearse(segments).has_value());
+    ASSERT_TRUE((*executor)->rehearse(batch).has_value());
     EXPECT_EQ(watch().kernels, kernels);
     if (&m == models) {
       EXPECT_LT(watch().launches, all);

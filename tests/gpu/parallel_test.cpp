@@ -10,6 +10,7 @@
 
 #include <map>
 
+#include "tests/engine/result_rows.h"
 #include "tests/gpu/devices.h"
 #include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
@@ -19,6 +20,7 @@
 namespace holdfast::parallel_test {
 namespace {
 
+using backend::Wants;
 using gpu::several_devices;
 using gpu::watch;
 
@@ -104,18 +106,18 @@ TEST(GpuParallel, ByteTierLogits_OverSeveralDevices_HaveTheBitsOfOne) {
 }
 
 /// A batch's logits, and the best token of rows of which only that is requested.
-std::vector<float> results(backend::Executor& executor,
-                           const std::vector<backend::Segment>& segments, std::size_t vocab) {
-  const auto rows = executor.forward(segments);
-  EXPECT_TRUE(rows.has_value()) << rows.error().what;
+std::vector<float> results(backend::Executor& executor, const backend::Batch& batch,
+                           std::size_t vocab) {
+  const auto result = executor.forward(batch);
+  EXPECT_TRUE(result.has_value()) << result.error().what;
   std::vector<float> all;
   std::int32_t row = 0;
-  for (const backend::Segment& s : segments) {
-    for (std::int32_t i = 0; i < s.n_logits && rows.has_value(); ++i, ++row) {
-      const float* at = *rows + static_cast<std::size_t>(row) * vocab;
-      if (s.best) {
-        all.push_back(static_cast<float>(executor.best(row)));
+  for (const backend::Segment& s : batch.segments) {
+    for (std::int32_t i = 0; i < s.wants.logit_rows() && result.has_value(); ++i, ++row) {
+      if (s.wants.top_count() == Wants::kGreatest) {
+        all.push_back(static_cast<float>(result->greatest(row)));
       } else {
+        const float* at = result->logits(row).at;
         all.insert(all.end(), at, at + vocab);
       }
     }
@@ -133,10 +135,10 @@ TEST(GpuParallel, MicroBatches_WhenABatchIsDivided_GiveItsRows) {
   auto* parallel = dynamic_cast<opencl::PipelineParallelExecutor*>(executor->get());
   ASSERT_NE(parallel, nullptr);
   const std::int32_t pages[] = {0, 1};
-  const backend::Segment full_rows{m.tokens.data(), 12, 0, pages, 5, false};
-  backend::Segment best{m.tokens.data() + 3, 20, 0, pages + 1, 2, false};
-  best.best = true;
-  for (const auto& batch : {std::vector{full_rows, best}, std::vector{best, full_rows}}) {
+  const backend::Segment full_rows{m.tokens.data(), 12, 0, pages, Wants::logits(5)};
+  const backend::Segment best{m.tokens.data() + 3, 20, 0, pages + 1, Wants::greatest(2)};
+  for (const backend::Batch& batch :
+       {backend::Batch{{full_rows, best}}, backend::Batch{{best, full_rows}}}) {
     parallel->set_micro_batch_rows(1000);
     const std::vector<float> whole = results(*parallel, batch, m.columns());
     EXPECT_EQ(whole.size(), 2 + 5 * m.columns());
@@ -158,11 +160,11 @@ using Cut = std::vector<std::vector<std::int64_t>>;  // by micro-batch: rows, fi
 Cut cut(opencl::MicroBatches& micro_batches, const std::vector<backend::Segment>& segments,
         std::int32_t rows) {
   Cut all;
-  for (const opencl::MicroBatch& p : micro_batches.cut(segments, rows)) {
+  for (const opencl::MicroBatch& p : micro_batches.cut({segments}, rows)) {
     all.push_back({p.rows, p.first_logit});
-    for (const backend::Segment& s : p.segments) {
+    for (const backend::Segment& s : p.batch.segments) {
       EXPECT_EQ(s.tokens, segments[0].tokens + s.start);
-      all.back().insert(all.back().end(), {s.n, s.start, s.n_logits});
+      all.back().insert(all.back().end(), {s.n, s.start, s.wants.logit_rows()});
     }
   }
   return all;
@@ -173,20 +175,20 @@ TEST(GpuParallel, MicroBatches_WhenABatchIsCut_EndBetweenItsTokens) {
   backend::Limits limits;
   limits.batch_segments = 3;
   opencl::MicroBatches micro_batches(limits, 4);
-  const backend::Segment ten{&token, 10, 0, &page, 3, false};
+  const backend::Segment ten{&token, 10, 0, &page, Wants::logits(3)};
   EXPECT_EQ(cut(micro_batches, {ten}, 11), (Cut{{10, 0, 10, 0, 3}}));
   EXPECT_EQ(cut(micro_batches, {ten}, 5), (Cut{{5, 0, 5, 0, 0}, {5, 0, 5, 5, 3}}));
   EXPECT_EQ(cut(micro_batches, {ten}, 3), (Cut{{4, 0, 4, 0, 0}, {3, 0, 3, 4, 0}, {3, 0, 3, 7, 3}}));
   EXPECT_EQ(cut(micro_batches, {ten}, 1),
             (Cut{{3, 0, 3, 0, 0}, {3, 0, 3, 3, 0}, {2, 0, 2, 6, 1}, {2, 1, 2, 8, 2}}));
-  const backend::Segment one{&token, 1, 0, &page, 1, false}, four{&token, 4, 0, &page, 4, false};
+  const backend::Segment one{&token, 1, 0, &page, Wants::logits(1)},
+      four{&token, 4, 0, &page, Wants::logits(4)};
   EXPECT_EQ(cut(micro_batches, {one, four, one}, 3),
             (Cut{{3, 0, 1, 0, 1, 2, 0, 2}, {3, 3, 2, 2, 2, 1, 0, 1}}));
   backend::Segment with_outputs = ten;
-  with_outputs.deferred_logits = true;
+  with_outputs.wants = Wants::deferred_logits();
   EXPECT_EQ(cut(micro_batches, {one, with_outputs}, 2).size(), 1u);
-  with_outputs = ten;
-  with_outputs.hidden = true;
+  with_outputs.wants = Wants::hidden();
   EXPECT_EQ(cut(micro_batches, {one, with_outputs}, 2).size(), 1u);
   EXPECT_EQ(cut(micro_batches, {}, 2).size(), 0u);
 }
@@ -200,13 +202,13 @@ TEST(GpuParallel, DeferredLogits_WhenComputed_AreThoseOfAForward) {
     const auto executor = load_on(several_devices(2, between), m, options);
     ASSERT_TRUE(executor.has_value()) << executor.error().what;
     const std::int32_t pages[] = {0};
-    std::vector<backend::Segment> segments = {{m.tokens.data(), 40, 0, pages, 1, false}};
-    segments[0].deferred_logits = true;
-    ASSERT_TRUE((*executor)->forward(segments).has_value());
-    const auto deferred_logits = (*executor)->compute_deferred_logits(7, 11);
-    ASSERT_TRUE(deferred_logits.has_value());
-    const auto* first = expected.data() + 7 * m.columns();
-    EXPECT_TRUE(std::equal(first, first + 11 * m.columns(), *deferred_logits)) << between;
+    const backend::Batch batch{{{m.tokens.data(), 40, 0, pages, Wants::deferred_logits()}}};
+    ASSERT_TRUE((*executor)->forward(batch).has_value());
+    const auto deferred = (*executor)->compute_deferred_logits(7, 11);
+    ASSERT_TRUE(deferred.has_value());
+    const std::vector<float> rows = copy_rows(*deferred, m.columns());
+    ASSERT_EQ(rows.size(), 11 * m.columns());
+    EXPECT_TRUE(std::equal(rows.begin(), rows.end(), expected.data() + 7 * m.columns())) << between;
   }
 }
 
@@ -260,7 +262,7 @@ TEST(GpuParallel, Forward_WhenADeviceFails_ReturnsModelFailed) {
     for (const std::int32_t micro_batches : {1, 4}) {
       if (layers != nullptr) layers->set_micro_batch_rows(20 / micro_batches);
       const std::int32_t page = 0;
-      const auto rows = (*executor)->forward({{m.tokens.data(), 20, 0, &page, 1, false}});
+      const auto rows = (*executor)->forward({{{m.tokens.data(), 20, 0, &page, Wants::logits(1)}}});
       ASSERT_FALSE(rows.has_value());
       EXPECT_EQ(rows.error().code, Errc::kModelFailed);
       EXPECT_NE(rows.error().what.find("CL_OUT_OF_RESOURCES"), std::string::npos);

@@ -143,9 +143,9 @@ std::int64_t launches_of(backend::Executor& executor, const FamilyModel& m, std:
   std::vector<std::int32_t> pages(20);
   std::iota(pages.begin(), pages.end(), 0);
   backend::Segment segment{m.tokens.data(), n, start, pages.data()};
-  segment.deferred_logits = true;  // all layers, and no logits
+  segment.wants = backend::Wants::deferred_logits();  // all layers, and no logits
   watch() = {};
-  EXPECT_TRUE(executor.forward({segment}).has_value());
+  EXPECT_TRUE(executor.forward({{segment}}).has_value());
   return watch().launches - 2;  // tokens are looked up and prepared for the first norm
 }
 

@@ -22,6 +22,8 @@
 namespace holdfast::races_test {
 namespace {
 
+using backend::Wants;
+
 namespace fs = std::filesystem;
 
 constexpr std::size_t kReportMost = 8000;
@@ -174,22 +176,21 @@ TEST_P(GpuModels, Kernels_WhenModelsRun_HaveNoDataRaces) {
   const std::int32_t mine[] = {1, 3, 5, 7, 9, 11, 13, 15, 17, 19}, other[] = {2};
   const std::int32_t* tokens = m.tokens.data();
   const bool causal = m.program.shape.causal;
-  std::vector<std::vector<backend::Segment>> steps = {{{tokens, 36, 0, mine, causal ? 1 : 0}}};
+  std::vector<backend::Batch> steps = {
+      {{{tokens, 36, 0, mine, causal ? Wants::logits(1) : Wants::hidden()}}}};
   if (causal) {
-    steps.push_back({{tokens, 1, 36, mine, 1}, {tokens, 5, 0, other, 2}});
-    steps[1][0].best = true;
-    steps[1][1].top = (*executor)->capabilities().top_max > 0 ? 3 : 0;
+    const bool gives_top = (*executor)->capabilities().top_max > 0;
+    steps.push_back({{{tokens, 1, 36, mine, Wants::greatest(1)},
+                      {tokens, 5, 0, other, gives_top ? Wants::top(3, 2) : Wants::logits(2)}}});
     const bool carries = m.program.shape.attention_step > 0;
-    steps[1][1].state = 1;
-    steps[0][0].snapshot_after = carries ? 20 : 0;
-    steps[0][0].snapshot_state = 2;
-    steps.push_back({{tokens, 1, carries ? 20 : 600, mine, 1}});
-    steps[2][0].from = carries ? 2 : -1;
+    steps[1].segments[1].states.at = 1;
+    if (carries) steps[0].segments[0].states.snapshot = backend::StateSnapshot{20, 2};
+    steps.push_back({{{tokens, 1, carries ? 20 : 600, mine, Wants::logits(1)}}});
+    steps[2].segments[0].states.from = carries ? 2 : -1;
   }
-  for (auto& step : steps) {
-    for (backend::Segment& s : step) s.hidden = !causal;
-    const auto rows = (*executor)->forward(step);
-    EXPECT_TRUE(rows.has_value()) << rows.error().what;
+  for (const backend::Batch& step : steps) {
+    const auto result = (*executor)->forward(step);
+    EXPECT_TRUE(result.has_value()) << result.error().what;
     EXPECT_EQ(reported(), "");
   }
 }

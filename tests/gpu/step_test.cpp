@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "tests/engine/result_rows.h"
 #include "tests/gpu/test_device.h"
 #include "tests/gpu/watched_api.h"
 #include "worker/backend/opencl/load.h"
@@ -15,8 +16,8 @@
 namespace holdfast::step_test {
 namespace {
 
+using backend::Wants;
 using gpu::watch;
-using Steps = std::vector<backend::Segment>;
 
 constexpr std::int32_t kPages[] = {0, 1, 2};  // one for each sequence
 
@@ -41,21 +42,21 @@ class GpuStep : public ::testing::Test {
     return std::move(executor).value();
   }
   /// A step of `n` tokens at `start` of each of `sequences`, with whole logits.
-  static Steps step(const FamilyModel& m, int sequences, std::int32_t n, std::int64_t start) {
-    Steps segments;
+  static backend::Batch step(const FamilyModel& m, int sequences, std::int32_t n,
+                             std::int64_t start) {
+    backend::Batch batch;
     for (int i = 0; i < sequences; ++i) {
-      backend::Segment s{m.tokens.data() + start, n, start, kPages + i, 1};
-      s.state = i;
-      segments.push_back(s);
+      backend::Segment s{m.tokens.data() + start, n, start, kPages + i, Wants::logits(1)};
+      s.states.at = i;
+      batch.segments.push_back(s);
     }
-    return segments;
+    return batch;
   }
   static std::vector<float> run(backend::Executor& executor, const FamilyModel& m,
-                                const Steps& segments) {
-    const auto rows = executor.forward(segments);
-    EXPECT_TRUE(rows.has_value()) << rows.error().what;
-    if (!rows.has_value()) return {};
-    return {*rows, *rows + segments.size() * static_cast<std::size_t>(m.program.shape.vocab)};
+                                const backend::Batch& batch) {
+    const auto result = executor.forward(batch);
+    EXPECT_TRUE(result.has_value()) << result.error().what;
+    return result.has_value() ? copy_rows(*result, m.columns()) : std::vector<float>();
   }
 };
 
@@ -102,7 +103,7 @@ TEST_F(GpuStep, Step_AfterAFailedCall_SetsAllArgumentsAgain) {
   const FamilyModel m = make_family("llama", 0, 20, "q8_0");
   const auto executor = load(m);
   const std::vector<float> expected = run(*executor, m, step(m, 1, 9, 0));
-  const Steps token = step(m, 1, 1, 9);
+  const backend::Batch token = step(m, 1, 1, 9);
   const std::vector<float> next = run(*executor, m, token);
   // A prompt's launches share objects, so that a failed call could leave another layer's argument.
   watch().arguments = 0;

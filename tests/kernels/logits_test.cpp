@@ -17,11 +17,14 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "tests/engine/result_rows.h"
 #include "worker/backend/api/load.h"
 #include "worker/backend/cpu/family.h"
 
 namespace holdfast::logits_test {
 namespace {
+
+using backend::Wants;
 
 namespace fs = std::filesystem;
 
@@ -81,11 +84,12 @@ std::vector<float> run_chunks(backend::Executor& executor, const Case& c, std::i
     s.n = std::min(chunk, n - at);
     s.start = at;
     s.pages = pages.data();
-    s.n_logits = s.n;
-    const auto rows = executor.forward({s});
-    EXPECT_TRUE(rows.has_value()) << rows.error().what;
-    if (!rows.has_value()) return {};
-    out.insert(out.end(), *rows, *rows + static_cast<std::size_t>(s.n) * c.logits[0].size());
+    s.wants = Wants::logits(s.n);
+    const auto result = executor.forward({{s}});
+    EXPECT_TRUE(result.has_value()) << result.error().what;
+    if (!result.has_value()) return {};
+    const std::vector<float> rows = copy_rows(*result, c.logits[0].size());
+    out.insert(out.end(), rows.begin(), rows.end());
   }
   return out;
 }
@@ -217,12 +221,14 @@ TEST(Executor, Forward_WithNeighbours_HasTheSameBitsAndAllocatesNothing) {
     // The neighbour runs through the same text backwards, before our segment in the batch.
     std::vector<std::int32_t> theirs(c.tokens.rbegin() + at, c.tokens.rbegin() + at + 5);
     const std::int64_t start = at / 9 * 5;
-    const auto rows = executor->forward(
-        {{theirs.data(), 5, start, other, 2}, {c.tokens.data() + at, 9, at, mine, 9}});
-    ASSERT_TRUE(rows.has_value());
-    EXPECT_EQ(std::memcmp(*rows + 2 * vocab, alone.data() + static_cast<std::size_t>(at) * vocab,
-                          9 * vocab * sizeof(float)),
-              0)
+    const backend::Batch batch{{{theirs.data(), 5, start, other, Wants::logits(2)},
+                                {c.tokens.data() + at, 9, at, mine, Wants::logits(9)}}};
+    const auto result = executor->forward(batch);
+    ASSERT_TRUE(result.has_value());
+    EXPECT_EQ(
+        std::memcmp(copy_rows(*result, 2, 9, vocab).data(),
+                    alone.data() + static_cast<std::size_t>(at) * vocab, 9 * vocab * sizeof(float)),
+        0)
         << at;
   }
   EXPECT_EQ(executor->counters().allocations, before);
@@ -240,23 +246,22 @@ TEST(Executor, DeferredLogits_WhenComputed_AreThoseOfAForward) {
       if (family == "scalar") continue;  // slow; the executor is the same
       const auto executor = open(c, family, 2, "f16");
       const std::vector<float> expected = run_chunks(*executor, c, n, n);
-      std::vector<backend::Segment> both = {{c.tokens.data(), 5, 0, other, 1},
-                                            {c.tokens.data(), n, 0, mine, 0}};
-      both[1].deferred_logits = true;
+      const backend::Batch both{{{c.tokens.data(), 5, 0, other, Wants::logits(1)},
+                                 {c.tokens.data(), n, 0, mine, Wants::deferred_logits()}}};
       ASSERT_TRUE(executor->forward(both).has_value());
       const std::uint64_t before = executor->counters().allocations;
       for (std::int32_t at = 0, rows = 1; at < n; at += rows, rows += 7) {
         rows = std::min(rows, n - at);
-        const auto deferred_logits = executor->compute_deferred_logits(5 + at, rows);
-        ASSERT_TRUE(deferred_logits.has_value());
-        EXPECT_EQ(
-            std::memcmp(*deferred_logits, expected.data() + static_cast<std::size_t>(at) * vocab,
-                        static_cast<std::size_t>(rows) * vocab * sizeof(float)),
-            0)
+        const auto deferred = executor->compute_deferred_logits(5 + at, rows);
+        ASSERT_TRUE(deferred.has_value());
+        EXPECT_EQ(std::memcmp(copy_rows(*deferred, vocab).data(),
+                              expected.data() + static_cast<std::size_t>(at) * vocab,
+                              static_cast<std::size_t>(rows) * vocab * sizeof(float)),
+                  0)
             << name << " " << executor->capabilities().class_prefix << " at " << at;
-        const float* last = *deferred_logits + static_cast<std::size_t>(rows - 1) * vocab;
+        const auto [last, maxima] = deferred->logits(rows - 1);
         for (std::size_t id = 0; id < vocab; id += backend::kBlockIds) {
-          EXPECT_EQ(executor->maxima(rows - 1)[id / backend::kBlockIds],
+          EXPECT_EQ(maxima[id / backend::kBlockIds],
                     *std::max_element(last + id, last + std::min(vocab, id + backend::kBlockIds)));
         }
       }

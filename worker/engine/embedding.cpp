@@ -14,22 +14,18 @@ void Pooler::restart() {
   values_.clear();
 }
 
-void Pooler::want(backend::Segment& segment, bool last) const {
-  segment.hidden = true;
-  if (pooling_ == plan::Pooling::kCls) {
-    segment.hidden = segment.start == 0;
-    segment.hidden_at = 0;
-  } else if (pooling_ == plan::Pooling::kLast) {
-    segment.hidden = last;
-    segment.hidden_at = segment.n - 1;
-  }
+backend::Wants Pooler::wants(std::int64_t start, std::int32_t n, bool last) const {
+  using backend::Wants;
+  if (pooling_ == plan::Pooling::kCls) return start == 0 ? Wants::hidden_of(0) : Wants();
+  if (pooling_ == plan::Pooling::kLast) return last ? Wants::hidden_of(n - 1) : Wants();
+  return Wants::hidden();
 }
 
-void Pooler::take(const backend::Executor& executor, const backend::Segment& segment,
+void Pooler::take(const backend::StepResult& result, const backend::Segment& segment,
                   std::int32_t first) {
   if (segment.start == 0) restart();
   for (std::int32_t i = 0; i < segment.n; ++i) {
-    if (segment.wants_hidden(i)) take_row(executor.hidden(first + i));
+    if (segment.wants.is_hidden_of(i)) take_row(result.hidden(first + i));
   }
 }
 

@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "worker/backend/api/executor.h"
+#include "worker/backend/api/batch.h"
+#include "worker/backend/api/step_result.h"
 #include "worker/engine/engine.h"
 
 namespace holdfast::engine {
@@ -15,10 +16,11 @@ namespace holdfast::engine {
 class Pooler {
  public:
   Pooler(plan::Pooling pooling, bool normalize, std::int64_t width);
-  /// Requests the rows of a segment that it needs; `last`: the segment is the text's last one.
-  void want(backend::Segment& segment, bool last) const;
+  /// The rows that it needs of a segment of `n` tokens at `start`; `last`: the segment is the
+  /// text's last one.
+  backend::Wants wants(std::int64_t start, std::int32_t n, bool last) const;
   /// Takes the requested rows of a segment whose first token is the batch's `first`.
-  void take(const backend::Executor& executor, const backend::Segment& segment, std::int32_t first);
+  void take(const backend::StepResult& result, const backend::Segment& segment, std::int32_t first);
   /// Writes `out.embedding` and `out.vectors`; at least one row was taken (CHECKed).
   void finish(Produced& out) const;
 

@@ -50,7 +50,7 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
       probes_(config_, *executor_, slots_, sampler_, results_),
       drafts_(config_, pages_, sampler_, results_),
       scheduler_(config_, {slots_, pages_, sampler_, drafts_, results_}) {
-  single_.reserve(1);
+  single_.segments.reserve(1);
 }
 
 Result<void> ModelEngine::add(SequenceSpec spec) {
@@ -173,12 +173,12 @@ const std::vector<Produced>& ModelEngine::step() {
 /// Runs all segments in one forward.
 void ModelEngine::run(StepPlan& plan) {
   ++results_.usage().steps;
-  auto all = executor_->forward(plan.segments);
+  auto all = executor_->forward(plan.batch);
   // A draft may lead where the text never goes, and where numbers are no longer finite. The states
   // of the other sequences have moved on; that of the sequence with the draft has not.
   if (!all.has_value() && all.error().code != Errc::kModelFailed && drafts_.drop(plan) &&
       (!config_.recurrent || plan.planned.size() == 1)) {
-    all = executor_->forward(plan.segments);
+    all = executor_->forward(plan.batch);
   }
   if (all.has_value()) {
     sampler_.sample_in_parallel(plan.planned, *all);
@@ -204,31 +204,28 @@ void ModelEngine::run_each(const StepPlan& plan) {
 /// on.
 Result<void> ModelEngine::recompute_state(const Planned& planned) {
   backend::Segment before = planned.segment;
-  before.n_logits = before.top = 0;
-  before.best = before.deferred_logits = before.hidden = false;
-  before.from = before.snapshot_state = -1;
-  before.snapshot_after = 0;
+  before.wants = {};
+  before.states = {planned.segment.states.at};
   for (std::int64_t at = 0; at < planned.segment.start; at += before.n) {
     before.tokens = planned.slot->tokens.data() + at;
     before.start = at;
     before.n =
         static_cast<std::int32_t>(std::min<std::int64_t>(chunk_max_, planned.segment.start - at));
-    single_.assign(1, before);
+    single_.segments.assign(1, before);
     HOLDFAST_CHECKED(executor_->forward(single_));
   }
   return {};
 }
 
+Result<backend::StepResult> ModelEngine::forward_alone(const Planned& planned) {
+  if (config_.recurrent) HOLDFAST_CHECKED(recompute_state(planned));
+  single_.segments.assign(1, planned.segment);
+  if (config_.recurrent) single_.segments[0].states.from = -1;
+  return executor_->forward(single_);
+}
+
 void ModelEngine::run_alone(const Planned& planned) {
-  Result<const float*> one = static_cast<const float*>(nullptr);
-  const Result<void> restored = config_.recurrent ? recompute_state(planned) : Result<void>{};
-  single_.assign(1, planned.segment);
-  if (config_.recurrent) single_[0].from = -1;
-  if (restored.has_value()) {
-    one = executor_->forward(single_);
-  } else {
-    one = restored.error();
-  }
+  const Result<backend::StepResult> one = forward_alone(planned);
   if (one.has_value()) return collect(planned, *one, 0, 0);
   if (one.error().code != Errc::kModelFailed) pages_.drop_snapshot(planned);
   fail(*planned.slot, one.error());
@@ -236,20 +233,21 @@ void ModelEngine::run_alone(const Planned& planned) {
 
 /// Collects sequences with rows of this forward first, then those that request more rows, which
 /// overwrite these.
-void ModelEngine::collect_all(const StepPlan& plan, const float* rows) {
-  for (const bool scores : {false, true}) {
+void ModelEngine::collect_all(const StepPlan& plan, const backend::StepResult& result) {
+  for (const bool deferred : {false, true}) {
     std::int32_t row = 0, first = 0;
     for (const Planned& planned : plan.planned) {
-      if (planned.scores == scores && !device_error_) collect(planned, rows, row, first);
+      const backend::Wants& wants = planned.segment.wants;
+      if (wants.is_deferred() == deferred && !device_error_) collect(planned, result, row, first);
       first += planned.segment.n;
-      row += planned.segment.n_logits;
+      row += wants.logit_rows();
     }
   }
 }
 
 /// Takes in one segment. `row`, `first`: its first row of the logits and first token of the batch.
-void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_t row,
-                          std::int32_t first) {
+void ModelEngine::collect(const Planned& planned, const backend::StepResult& result,
+                          std::int32_t row, std::int32_t first) {
   Slot& slot = *planned.slot;
   const backend::Segment& segment = planned.segment;
   if (slot.pending() > 1 || slot.generated() == 0) {
@@ -259,17 +257,15 @@ void ModelEngine::collect(const Planned& planned, const float* rows, std::int32_
   slot.recurrent.lag = 0;
   drafts_.restore_state(planned);
   pages_.unpin_origin(slot);
-  if (slot.probe.pooler) return probes_.advance_embedding(slot, segment, first);
-  if (slot.probe.request) {
-    return probes_.advance_probe(slot, segment, sampler_.row_at(rows, row).at);
-  }
+  if (slot.probe.pooler) return probes_.advance_embedding(slot, segment, result, first);
+  if (slot.probe.request) return probes_.advance_probe(slot, segment, result, row);
   pages_.insert(planned);
   if (slot.probe.scores) {
     const Result<void> scored = probes_.advance_scores(slot, segment, first);
     return scored.has_value() ? void() : fail(slot, scored.error());
   }
-  if (slot.pending() == 0) sampler_.sample_row(planned, rows, row);
-  if (planned.drafts > 0) drafts_.verify(planned, rows, row);
+  if (slot.pending() == 0) sampler_.sample_row(planned, result, row);
+  if (planned.drafts > 0) drafts_.verify(planned, result, row);
 }
 
 /// Fails a sequence, or all of them where the error is that of a lost device.

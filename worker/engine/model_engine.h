@@ -61,8 +61,10 @@ class ModelEngine final : public Engine {
   void run_each(const StepPlan& plan);
   void run_alone(const Planned& planned);
   Result<void> recompute_state(const Planned& planned);
-  void collect_all(const StepPlan& plan, const float* rows);
-  void collect(const Planned& planned, const float* rows, std::int32_t row, std::int32_t first);
+  Result<backend::StepResult> forward_alone(const Planned& planned);
+  void collect_all(const StepPlan& plan, const backend::StepResult& result);
+  void collect(const Planned& planned, const backend::StepResult& result, std::int32_t row,
+               std::int32_t first);
   void fail(Slot& slot, const Error& error);
   void lose_device(const Error& error);
 
@@ -76,7 +78,7 @@ class ModelEngine final : public Engine {
   ProbeRunner probes_;
   SpeculativeDecoder drafts_;
   Scheduler scheduler_;
-  std::vector<backend::Segment> single_;
+  backend::Batch single_;
   std::optional<Error> device_error_;  // set once it failed: nothing is left to run on
 };
 

@@ -34,7 +34,7 @@ struct ModelEngineConfig {
   std::int32_t logit_rows = 0;           // at least slots
   std::int64_t width = 0;                // of a vector
   bool causal = true;                    // false: an encoder, for add_embedding alone
-  bool recurrent = false;                // layers carry states: backend::Segment::state
+  bool recurrent = false;                // layers carry states: backend::Segment::states
   std::optional<plan::Pooling> pooling;  // what the file names
   std::string model_sha;
   std::string numerics_class;

@@ -17,6 +17,13 @@ namespace {
 
 constexpr std::int64_t kGapMostMs = 60'000;
 
+/// The results of the first prefill. Without any, it would have no last layer.
+backend::Wants first_wants(const backend::Capabilities& can, const plan::ModelShape& shape) {
+  if (!shape.causal) return backend::Wants::hidden();
+  if (can.top_max == 0) return backend::Wants::logits(1);
+  return backend::Wants::top(std::min(can.top_max, static_cast<std::int32_t>(shape.vocab)), 1);
+}
+
 /// Runs one prefill and one decode, so that a load which cannot compute fails here, and the first
 /// request meets warm caches. The first page is written; its next owner writes before it reads.
 Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
@@ -29,17 +36,15 @@ Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
   segment.tokens = tokens.data();
   segment.n = std::max(1, static_cast<std::int32_t>(tokens.size()) - 1);
   segment.pages = &page;
-  segment.n_logits = shape.causal ? 1 : 0;
-  segment.hidden = !shape.causal;  // a segment without outputs has no last layer
-  segment.top = shape.causal ? std::min(executor.capabilities().top_max, vocab) : 0;
-  HOLDFAST_CHECKED(executor.rehearse({segment}));
+  segment.wants = first_wants(executor.capabilities(), shape);
+  HOLDFAST_CHECKED(executor.rehearse({{segment}}));
   if (tokens.size() < 2 || !shape.causal) return {};
   segment.tokens = tokens.data() + segment.n;
   segment.start = segment.n;
   segment.n = 1;
-  segment.top = 0;
-  segment.best = executor.capabilities().greatest;
-  HOLDFAST_CHECKED(executor.rehearse({segment}));
+  segment.wants =
+      executor.capabilities().greatest ? backend::Wants::greatest(1) : backend::Wants::logits(1);
+  HOLDFAST_CHECKED(executor.rehearse({{segment}}));
   return {};
 }
 

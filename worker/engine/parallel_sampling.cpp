@@ -14,21 +14,23 @@ bool SequenceSampler::can_sample_in_parallel(const Planned& planned) {
   const Slot& s = *planned.slot;
   const backend::Segment& segment = planned.segment;
   const bool whole = s.pending() == segment.n - planned.drafts;  // nothing is left to be computed
-  return whole && segment.n_logits > 0 && !segment.best && segment.top == 0 && !planned.scores &&
-         s.probe.is_none() && s.sampling.is_unconstrained() &&
+  const bool has_row =
+      segment.wants.logit_rows() > 0 && segment.wants.top_count() == backend::Wants::kWholeRow;
+  return whole && has_row && s.probe.is_none() && s.sampling.is_unconstrained() &&
          !s.sampling.extra.needs_sampler_chain();
 }
 
-void SequenceSampler::sample_in_parallel(std::span<Planned> planned, const float* rows) {
+void SequenceSampler::sample_in_parallel(std::span<Planned> planned,
+                                         const backend::StepResult& result) {
   if (worker_samplers_.empty()) return;
   sampled_in_parallel_.clear();
   std::int32_t row = 0;
   for (Planned& one : planned) {
     if (can_sample_in_parallel(one)) {
-      one.sampled_from = row_at(rows, row);
+      one.sampled_from = result.logits(row);
       sampled_in_parallel_.push_back(&one);
     }
-    row += one.segment.n_logits;
+    row += one.segment.wants.logit_rows();
   }
   std::atomic<std::size_t> next{0};
   const auto work = [&](int worker) {

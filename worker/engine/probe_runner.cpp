@@ -67,14 +67,15 @@ std::int32_t ProbeRunner::row_count(const Slot& slot, std::int64_t& n, std::int3
   return static_cast<std::int32_t>(slot.computed + n - first);
 }
 
-void ProbeRunner::advance_probe(Slot& slot, const backend::Segment& segment, const float* rows) {
+void ProbeRunner::advance_probe(Slot& slot, const backend::Segment& segment,
+                                const backend::StepResult& result, std::int32_t row) {
   Probe& probe = *slot.probe.request;
   std::size_t& next = slot.probe.next;
-  const std::int64_t first = slot.computed - segment.n_logits;  // position of rows[0]
+  const std::int64_t first = slot.computed - segment.wants.logit_rows();  // position of `row`
   while (next < probe.positions.size() && probe.positions[next] < slot.computed) {
-    const std::int64_t row = probe.positions[next] - first;
-    CHECK(row >= 0);
-    probe.sink(next, rows + row * config_.vocab);
+    const std::int64_t after = probe.positions[next] - first;
+    CHECK(after >= 0);
+    probe.sink(next, result.logits(row + static_cast<std::int32_t>(after)).at);
     ++next;
   }
   if (next == probe.positions.size()) {
@@ -132,8 +133,8 @@ Result<void> ProbeRunner::add_vector(SequenceSpec spec, const sampling::Embeddin
 }
 
 void ProbeRunner::advance_embedding(Slot& slot, const backend::Segment& segment,
-                                    std::int32_t first) {
-  slot.probe.pooler->take(executor_, segment, first);
+                                    const backend::StepResult& result, std::int32_t first) {
+  slot.probe.pooler->take(result, segment, first);
   if (slot.pending() > 0) return;
   Produced p;
   p.key = slot.key;

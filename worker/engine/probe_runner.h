@@ -32,10 +32,12 @@ class ProbeRunner {
   /// first. A segment gives the logits of its last tokens, so `n` is cut where more would be needed
   /// than there are rows for, and after the last one requested.
   static std::int32_t row_count(const Slot& slot, std::int64_t& n, std::int32_t rows_left);
-  /// Takes in the rows that a probe requested of a segment that was run; `rows`: the first of them.
-  void advance_probe(Slot& slot, const backend::Segment& segment, const float* rows);
+  /// Takes in the rows that a probe requested of a segment that was run; `row`: the first of them.
+  void advance_probe(Slot& slot, const backend::Segment& segment, const backend::StepResult& result,
+                     std::int32_t row);
   /// Takes in a segment of an embedding; `first`: its first token of the batch.
-  void advance_embedding(Slot& slot, const backend::Segment& segment, std::int32_t first);
+  void advance_embedding(Slot& slot, const backend::Segment& segment,
+                         const backend::StepResult& result, std::int32_t first);
   /// Requests the row after each token of the segment, in slices of as many as there are logit
   /// rows: each predicts the next token of the prompt, the last one is sampled from. What was
   /// scored before the pages were given back is not requested again. An error is the executor's,

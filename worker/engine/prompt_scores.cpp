@@ -26,11 +26,10 @@ Result<void> ProbeRunner::advance_scores(Slot& slot, const backend::Segment& seg
   for (std::int64_t p = slot.probe.scored(); p < end;) {
     const auto n = static_cast<std::int32_t>(std::min<std::int64_t>(end - p, config_.logit_rows));
     HOLDFAST_TRY(
-        const float* const rows,
+        const backend::StepResult rows,
         executor_.compute_deferred_logits(first + static_cast<std::int32_t>(p - segment.start), n));
     for (const std::int64_t from = p; p < from + n; ++p) {
-      const LogitRow row = sampler_.row_at(rows, static_cast<std::int32_t>(p - from));
-      if (!take_row(slot, p, row)) return {};
+      if (!take_row(slot, p, rows.logits(static_cast<std::int32_t>(p - from)))) return {};
     }
   }
   if (slot.pending() == 0 && !samples) report_scores(slot);

@@ -19,7 +19,7 @@ Scheduler::Scheduler(const ModelEngineConfig& config, const SchedulerParts& part
   const auto slots = static_cast<std::size_t>(config.slots);
   order_.reserve(slots);
   plan_.planned.reserve(slots);
-  plan_.segments.reserve(slots);
+  plan_.batch.segments.reserve(slots);
 }
 
 StepPlan& Scheduler::plan() {
@@ -62,14 +62,15 @@ void Scheduler::begin() {
   if (pages_.caches_states()) mark_branches();
 }
 
-/// Puts prefill-heavy segments last, as an Executor requires.
+/// Puts prefill-heavy segments last, as a Batch has them.
 void Scheduler::finish() {
   auto first_prefill_heavy = plan_.planned.begin();
   for (auto it = plan_.planned.begin(); it != plan_.planned.end(); ++it) {
     if (!it->segment.prefill_heavy) std::rotate(first_prefill_heavy++, it, it + 1);
   }
-  plan_.segments.clear();
-  for (const Planned& planned : plan_.planned) plan_.segments.push_back(planned.segment);
+  std::vector<backend::Segment>& segments = plan_.batch.segments;
+  segments.clear();
+  for (const Planned& planned : plan_.planned) segments.push_back(planned.segment);
 }
 
 /// True if a waiting sequence may be admitted to this step.
@@ -240,17 +241,22 @@ std::int32_t Scheduler::logit_row_count(const Slot& slot, std::int64_t& n) const
   return slot.computed + n == slot.length() ? 1 : 0;
 }
 
+/// The results of a segment with `rows` rows of logits.
+backend::Wants Scheduler::wants(const Slot& slot, const backend::Segment& s,
+                                std::int32_t rows) const {
+  if (slot.probe.scores) return backend::Wants::deferred_logits();
+  if (!slot.probe.pooler) return sampler_.wants(slot, rows);
+  return slot.probe.pooler->wants(s.start, s.n, s.start + s.n == slot.length());
+}
+
 void Scheduler::add_segment(Slot& slot, std::int64_t n) {
   const std::int32_t lag = slot.recurrent.lag;
   const bool decode = slot.pending() == 1;
   backend::Segment s;
   s.prefill_heavy = slot.prefill_heavy;
-  s.state = slot.recurrent.at;
-  s.from = slot.prefix.from;
-  s.deferred_logits = slot.probe.scores != nullptr;
-  s.n_logits = logit_row_count(slot, n);
-  if (s.n_logits > 0) sampler_.request_top_logits(slot, s);
-  budget_.rows -= std::max(s.n_logits - 1, 0);
+  s.states = {slot.recurrent.at, slot.prefix.from};
+  const std::int32_t rows = logit_row_count(slot, n);
+  budget_.rows -= std::max(rows - 1, 0);
   if (!decode) {
     budget_.tokens -= n;
     budget_.work.prompt[slot.prefill_heavy ? 1 : 0] += n;
@@ -262,8 +268,8 @@ void Scheduler::add_segment(Slot& slot, std::int64_t n) {
   s.tokens = slot.tokens.data() + s.start;
   s.n = lag + static_cast<std::int32_t>(n);
   s.pages = slot.prefix.pages.data();
-  if (slot.probe.pooler) slot.probe.pooler->want(s, s.start + s.n == slot.length());
-  plan_.planned.push_back({&slot, s, slot.probe.scores != nullptr});
+  s.wants = wants(slot, s, rows);
+  plan_.planned.push_back({&slot, s});
   pages_.plan_snapshot(plan_.planned.back());
 }
 

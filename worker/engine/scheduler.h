@@ -65,6 +65,7 @@ class Scheduler {
   void preempt(Slot& slot);
   bool grow(Slot& slot, std::int64_t positions);
   std::int32_t logit_row_count(const Slot& slot, std::int64_t& n) const;
+  backend::Wants wants(const Slot& slot, const backend::Segment& s, std::int32_t rows) const;
   void add_segment(Slot& slot, std::int64_t n);
   void add_drafts(Slot& slot);
 

@@ -126,26 +126,29 @@ void SequencePages::plan_snapshot(Planned& planned) {
   if (!caches_states() || !shares_prefix(*planned.slot)) return;
   const std::int64_t at = snapshot_position(planned);
   if (at <= s.start || at > s.start + s.n) return;
+  std::int32_t state = -1;
   if (planned.trails) {
-    if (prefix.trail >= 0) s.snapshot_state = cache_.take_state_of(prefix.trail);
+    if (prefix.trail >= 0) state = cache_.take_state_of(prefix.trail);
     prefix.trail = -1;
   }
-  if (s.snapshot_state < 0) s.snapshot_state = cache_.take_state();
-  if (s.snapshot_state >= 0) s.snapshot_after = static_cast<std::int32_t>(at - s.start);
+  if (state < 0) state = cache_.take_state();
+  if (state < 0) return;
+  s.states.snapshot = backend::StateSnapshot{static_cast<std::int32_t>(at - s.start), state};
 }
 
 void SequencePages::drop_snapshot(const Planned& planned) {
-  if (planned.caches_snapshot()) cache_.drop_state(planned.segment.snapshot_state);
+  if (planned.caches_snapshot()) cache_.drop_state(planned.segment.states.snapshot->state);
 }
 
 /// Caches the snapshot of a segment that was run: the state after a page, which is in the cache by
 /// now.
 void SequencePages::insert_snapshot(const Planned& planned) {
   Slot& slot = *planned.slot;
-  const std::int64_t at = planned.segment.start + planned.segment.snapshot_after;
+  const backend::StateSnapshot& snapshot = *planned.segment.states.snapshot;
+  const std::int64_t at = planned.segment.start + snapshot.after;
   const auto pages = static_cast<std::size_t>(at / plan::kPageTokens);
   const std::int32_t page = slot.prefix.pages[pages - 1];
-  const bool is_stored = cache_.set_state(page, planned.segment.snapshot_state);
+  const bool is_stored = cache_.set_state(page, snapshot.state);
   if (planned.trails && is_stored) slot.prefix.trail = page;
 }
 

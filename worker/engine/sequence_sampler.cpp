@@ -169,32 +169,37 @@ void SequenceSampler::append_tail(SamplingState& state, TokenId id) {
   if (state.tail.size() > limit) state.tail.erase(0, state.tail.size() - limit);
 }
 
-void SequenceSampler::request_top_logits(const Slot& slot, backend::Segment& s) const {
+backend::Wants SequenceSampler::wants(const Slot& slot, std::int32_t n) const {
+  using backend::Wants;
   const SamplingState& state = slot.sampling;
-  if (!slot.probe.is_none() || !state.is_unconstrained() || state.parameters.logprobs >= 0) return;
+  if (!slot.probe.is_none() || !state.is_unconstrained() || state.parameters.logprobs >= 0) {
+    return Wants::logits(n);
+  }
   const backend::Capabilities& can = executor_.capabilities();
-  s.best =
-      can.greatest && sampler_.takes_greatest(state.parameters, &state.extra, slot.generated());
+  if (can.greatest && sampler_.takes_greatest(state.parameters, &state.extra, slot.generated())) {
+    return Wants::greatest(n);
+  }
   const std::int32_t top =
       sampler_.candidate_count(state.parameters, &state.extra, slot.generated());
-  if (top <= can.top_max) s.top = top;
+  return top > 0 && top <= can.top_max ? Wants::top(top, n) : Wants::logits(n);
 }
 
-LogitRow SequenceSampler::row_at(const float* rows, std::int32_t row) const {
-  return {rows + static_cast<std::int64_t>(row) * config_.vocab, executor_.maxima(row)};
+void SequenceSampler::sample_row(const Planned& planned, const backend::StepResult& result,
+                                 std::int32_t row) {
+  switch (planned.segment.wants.top_count()) {
+    case backend::Wants::kGreatest:
+      return produce(*planned.slot, result.greatest(row), nullptr);
+    case backend::Wants::kWholeRow:
+      return sample(*planned.slot, result.logits(row), &planned);
+    default:
+      return sample_top(*planned.slot, result.top(row));
+  }
 }
 
-void SequenceSampler::sample_row(const Planned& planned, const float* rows, std::int32_t row) {
-  if (planned.segment.best) return produce(*planned.slot, executor_.best(row), nullptr);
-  if (planned.segment.top > 0) return sample_top(*planned.slot, planned.segment.top, row);
-  sample(*planned.slot, row_at(rows, row), &planned);
-}
-
-/// Samples from the first `n` of the row's total order.
-void SequenceSampler::sample_top(Slot& slot, std::int32_t n, std::int32_t row) {
-  const backend::Ranked* first = executor_.top(row);
+/// Samples from the first of a row's total order.
+void SequenceSampler::sample_top(Slot& slot, std::span<const backend::Ranked> top) {
   top_candidates_.clear();
-  for (std::int32_t i = 0; i < n; ++i) top_candidates_.push_back({first[i].logit, first[i].id});
+  for (const backend::Ranked& one : top) top_candidates_.push_back({one.logit, one.id});
   SampleInput in;
   plain_input(slot, in);
   produce(slot, sampler_.sample_candidates(top_candidates_, in), nullptr);

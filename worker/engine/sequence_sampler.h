@@ -47,15 +47,14 @@ class SequenceSampler {
   /// Waits until a grammar has come, or a short time is over.
   void wait_for_grammar() { grammars_->wait(); }
 
-  /// Requests only the greatest logits of a row where its token follows from them.
-  void request_top_logits(const Slot& slot, backend::Segment& segment) const;
-  /// Row `row` of those that the executor gave last.
-  LogitRow row_at(const float* rows, std::int32_t row) const;
+  /// The results of its next `n` rows: only the greatest logits where the token follows from
+  /// them.
+  backend::Wants wants(const Slot& slot, std::int32_t n) const;
   /// Samples the rows of a forward that need nothing but what their slots say now, on the
   /// executor's threads. Nothing is reported: sample_row() takes the tokens from `planned`.
-  void sample_in_parallel(std::span<Planned> planned, const float* rows);
+  void sample_in_parallel(std::span<Planned> planned, const backend::StepResult& result);
   /// Samples from a row of a segment that was run, and reports the token.
-  void sample_row(const Planned& planned, const float* rows, std::int32_t row);
+  void sample_row(const Planned& planned, const backend::StepResult& result, std::int32_t row);
   /// Samples the next token from `row`, and reports it; `planned` may have sampled it in parallel
   /// from the same row.
   void sample(Slot& slot, const LogitRow& row, const Planned* planned = nullptr);
@@ -78,7 +77,7 @@ class SequenceSampler {
                                      const Planned* planned);
   static void replay(Slot& slot, TokenId id);
   Error no_token_error(const Slot& slot, const LogitRow& row) const;
-  void sample_top(Slot& slot, std::int32_t n, std::int32_t row);
+  void sample_top(Slot& slot, std::span<const backend::Ranked> top);
   void produce(Slot& slot, TokenId id, const LogitRow* row);
 
   const ModelEngineConfig& config_;

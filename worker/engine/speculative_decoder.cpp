@@ -55,16 +55,13 @@ void SpeculativeDecoder::add(Planned& planned, StepBudget& budget, Drafter::Pric
   }
   s.tokens = drafted.data();
   s.n += drafts;
-  s.n_logits = 1 + drafts;
+  s.wants = s.wants.with_rows(1 + drafts);
 }
 
 /// Lets a segment leave the state before its draft and the one after it in the spare slots.
 void SpeculativeDecoder::redirect_state(backend::Segment& s) const {
-  CHECK(s.snapshot_after == 0);  // a full page has no position left for a draft
-  s.from = s.begins_at();
-  s.state = spare_after_;
-  s.snapshot_after = s.n;
-  s.snapshot_state = spare_before_;
+  CHECK(!s.states.snapshot);  // a full page has no position left for a draft
+  s.states = {spare_after_, s.states.origin(), backend::StateSnapshot{s.n, spare_before_}};
 }
 
 bool SpeculativeDecoder::drop(StepPlan& plan) const {
@@ -75,14 +72,9 @@ bool SpeculativeDecoder::drop(StepPlan& plan) const {
     any = true;
     backend::Segment& s = planned.segment;
     s.n -= std::exchange(planned.drafts, 0);
-    s.n_logits = 1;
-    if (config_.recurrent) {
-      s.state = planned.slot->recurrent.at;
-      s.from = planned.slot->prefix.from;
-      s.snapshot_after = 0;
-      s.snapshot_state = -1;
-    }
-    plan.segments[i] = s;
+    s.wants = s.wants.with_rows(1);
+    if (config_.recurrent) s.states = {planned.slot->recurrent.at, planned.slot->prefix.from};
+    plan.batch.segments[i] = s;
   }
   return any;
 }
@@ -93,7 +85,8 @@ void SpeculativeDecoder::restore_state(const Planned& planned) {
   }
 }
 
-void SpeculativeDecoder::verify(const Planned& planned, const float* rows, std::int32_t row) {
+void SpeculativeDecoder::verify(const Planned& planned, const backend::StepResult& result,
+                                std::int32_t row) {
   Slot& slot = *planned.slot;
   const SequenceKey key = slot.key;
   const TokenId* draft_tokens = planned.segment.tokens + planned.segment.n - planned.drafts;
@@ -103,7 +96,7 @@ void SpeculativeDecoder::verify(const Planned& planned, const float* rows, std::
     ++accepted;
     ++slot.computed;
     pages_.insert_prefix(slot);
-    sampler_.sample_row(planned, rows, row + accepted);
+    sampler_.sample_row(planned, result, row + accepted);
   }
   results_.usage().drafts += static_cast<std::uint64_t>(planned.drafts);
   results_.usage().drafts_accepted += static_cast<std::uint64_t>(accepted);

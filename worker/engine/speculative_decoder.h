@@ -35,7 +35,7 @@ class SpeculativeDecoder {
   void restore_state(const Planned& planned);
   /// Goes on over the rows after draft tokens as long as those are what was sampled. `row`: the one
   /// before the first draft token, whose token is sampled already.
-  void verify(const Planned& planned, const float* rows, std::int32_t row);
+  void verify(const Planned& planned, const backend::StepResult& result, std::int32_t row);
 
  private:
   std::int64_t most(const Planned& planned, const StepBudget& budget) const;

@@ -18,21 +18,20 @@ namespace holdfast::engine {
 struct Planned {
   Slot* slot;
   backend::Segment segment;
-  bool scores = false;         // its prompt is being scored
   std::int32_t drafts = 0;     // draft tokens at the end of the segment
   bool trails = false;         // its snapshot is after generated tokens
   LogitRow sampled_from = {};  // the row that `sampled` was sampled from, in parallel
   std::optional<TokenId> sampled = std::nullopt;
 
   bool caches_snapshot() const {
-    return segment.snapshot_after > 0 && drafts == 0;
+    return segment.states.snapshot.has_value() && drafts == 0;
   }  // the segment makes a snapshot for the prefix cache
 };
 
-/// A whole step; `segments` are those of `planned`, in the same order.
+/// A whole step; the batch's segments are those of `planned`, in the same order.
 struct StepPlan {
   std::vector<Planned> planned;
-  std::vector<backend::Segment> segments;
+  backend::Batch batch;
 };
 
 /// The rest of what the step that is being planned may take.

@@ -67,7 +67,7 @@ enum class OpKind : std::uint8_t {
                   // both, one after the other for each expert
   kExpertDownAdd,  // x += scale * the chosen experts' weight * (w[0] f), by rising expert
   kNormLogits,     // for rows with logits: logits = w[1] norm(x), scaled and capped; w[1] is absent
-                   // in encoders. For rows of Segment::hidden: norm(x)
+                   // in encoders. For rows of Wants::hidden: norm(x)
 };
 
 /// The weights of an operation that its products take: [first, end) of Op::w.

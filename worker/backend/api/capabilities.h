@@ -10,9 +10,9 @@ namespace holdfast::backend {
 struct Capabilities {
   /// Begins its numerics class, as "cpu/avx512/r1": backend, family and kernels revision.
   std::string class_prefix;
-  /// Segment::best is possible: a caller that takes the greatest logit need not see them all.
+  /// Wants::greatest is possible: a caller that takes the greatest logit need not see them all.
   bool greatest = false;
-  std::int32_t top_max = 0;  // the largest possible Segment::top; 0: it is not possible
+  std::int32_t top_max = 0;  // the most logits of a Wants::top; 0: it is not possible
   /// Prompt tokens for each token that may be generated from which on Segment::prefill_heavy is
   /// worth it for a sequence. 0: it makes no difference.
   std::int64_t prefill_heavy_ratio = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The bookkeeping of the states that layers carry (Segment::state); their memory is the backend's.
+// The bookkeeping of the states that layers carry (Segment::states); their memory is the backend's.
 
 #include <cstdint>
 #include <vector>
@@ -10,7 +10,7 @@
 namespace holdfast::backend {
 
 /// The position of each state, and which half of its convolution rows is the newer one: a forward
-/// reads that half of `begins_at()` and writes the other half of `state`, because heads that share
+/// reads that half of `origin()` and writes the other half of `at`, because heads that share
 /// keys read rows that others of them write. A snapshot uses the first half. Not thread-safe.
 class StateTable {
  public:
@@ -26,16 +26,18 @@ class StateTable {
   /// Returns the halves for a segment of the new batch and moves its state on; CHECKs that the
   /// state is at the segment's start.
   Halves plan(const Segment& segment) {
-    State& state = at(segment.state);
-    const State from = at(segment.begins_at());
+    const StateUse& use = segment.states;
+    State& state = at(use.at);
+    const State from = at(use.origin());
     CHECK(segment.start == 0 || from.position == segment.start);
     CHECK_MSG(state.written != batch_ && from.written != batch_, "two segments have one state");
     state = {segment.start + segment.n, !state.second, batch_};
-    if (segment.snapshot_after > 0) {
-      State& snapshot = at(segment.snapshot_state);
-      CHECK(segment.snapshot_after <= segment.n && segment.snapshot_state != segment.begins_at());
+    if (use.snapshot) {
+      State& snapshot = at(use.snapshot->state);
+      CHECK(use.snapshot->after > 0 && use.snapshot->after <= segment.n);
+      CHECK(use.snapshot->state != use.origin());
       CHECK_MSG(snapshot.written != batch_, "two segments have one state");
-      snapshot = {segment.start + segment.snapshot_after, false, batch_};
+      snapshot = {segment.start + use.snapshot->after, false, batch_};
     }
     return {from.second, state.second};
   }

@@ -67,9 +67,10 @@ DeltaArgs DeltaNet::args_of(const PackedOp& op, std::int64_t s, std::int64_t hea
 void DeltaNet::run_head(const PackedOp& op, std::int64_t s, std::int64_t head, int worker) {
   const backend::Segment& segment = batch_.segment(s);
   const std::int64_t rows = row_floats();
-  float* state = state_of(segment.state, op.layer);
+  const backend::StateUse& use = segment.states;
+  float* state = state_of(use.at, op.layer);
   DeltaArgs a = args_of(op, s, head, worker);
-  const float* from = state_of(segment.begins_at(), op.layer);
+  const float* from = state_of(use.origin(), op.layer);
   const auto [reads_second, writes_second] = batch_.halves(s);
   a.before = segment.start > 0 ? from + (reads_second ? rows : 0) : nullptr;
   const std::int64_t floats = a.keys * round_up(a.values, kLanes);
@@ -80,13 +81,13 @@ void DeltaNet::run_head(const PackedOp& op, std::int64_t s, std::int64_t head, i
   } else if (from != state) {
     std::memcpy(a.state, from + at, float_bytes(floats));
   }
-  if (segment.snapshot_after > 0) {
-    float* snapshot = state_of(segment.snapshot_state, op.layer);
-    a.tokens = segment.snapshot_after;
+  if (use.snapshot) {
+    float* snapshot = state_of(use.snapshot->state, op.layer);
+    a.tokens = use.snapshot->after;
     a.after = snapshot;
     kernels_.delta(a);
     std::memcpy(snapshot + at, a.state, float_bytes(floats));
-    a.first = segment.snapshot_after;
+    a.first = use.snapshot->after;
   }
   a.tokens = segment.n;
   a.after = state + (writes_second ? rows : 0);

@@ -35,12 +35,8 @@ class CpuExecutor final : public backend::Executor {
   explicit CpuExecutor(std::unique_ptr<ForwardContext> context);
 
   const backend::Capabilities& capabilities() const override { return capabilities_; }
-  Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
-  Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
-  const float* maxima(std::int32_t row) const override {
-    return context_->buffers.logit_maxima.row(row);
-  }
-  const float* hidden(std::int32_t i) const override;
+  Result<backend::StepResult> forward(const backend::Batch& batch) override;
+  Result<backend::StepResult> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
   backend::Memory memory() const override;
   void on_workers(const std::function<void(int)>& work) override { context_->pool.run(work); }
   backend::ExecutorCounters counters() const override {
@@ -50,19 +46,20 @@ class CpuExecutor final : public backend::Executor {
   // A forward in two parts, for a model whose first layers run on another device: embed() makes the
   // residual rows of the batch, the caller takes them through those layers and brings them back,
   // and forward_rest() goes on.
-  void embed(const std::vector<backend::Segment>& segments);
-  Result<const float*> forward_rest();
+  void embed(const backend::Batch& batch);
+  Result<backend::StepResult> forward_rest();
   FloatRows residual_rows() { return context_->buffers.residual; }  // [batch][width]
 
  private:
-  void plan_batch(const std::vector<backend::Segment>& segments);
+  void plan_batch(const backend::Batch& batch);
   void compact_batch();
   void run_operations(std::size_t first, std::size_t end);
   void run_op(const PackedOp& op, int worker);
-  Result<const float*> given_logits();
+  Result<backend::StepResult> result() const;
 
   const std::unique_ptr<ForwardContext> context_;
   const backend::Capabilities capabilities_;
+  std::uint64_t step_ = 0;
   EmbeddingLookup embedding_lookup_;
   QkvProjection qkv_projection_;
   Attention attention_;

@@ -61,35 +61,30 @@ CpuExecutor::CpuExecutor(std::unique_ptr<ForwardContext> context)
       experts_(*context_),
       logits_(*context_) {}
 
-const float* CpuExecutor::hidden(std::int32_t i) const {
-  const std::int32_t row = context_->batch.row_of(i);
-  CHECK(row >= 0 && row < context_->batch.rows());
-  return context_->buffers.residual.row(row);
-}
-
 backend::Memory CpuExecutor::memory() const {
   const LoadedMemory& m = context_->memory;
   return {m.weights.bytes(), m.kv.bytes(), m.scratch.bytes() + m.states.bytes(), m.found_packed};
 }
 
-Result<const float*> CpuExecutor::forward(const std::vector<backend::Segment>& segments) {
-  plan_batch(segments);
-  if (context_->batch.rows() == 0) return static_cast<const float*>(context_->buffers.logits.at);
-  run_operations(0, context_->program.ops.size());
-  return given_logits();
+Result<backend::StepResult> CpuExecutor::forward(const backend::Batch& batch) {
+  plan_batch(batch);
+  if (context_->batch.rows() > 0) run_operations(0, context_->program.ops.size());
+  return result();
 }
 
-void CpuExecutor::embed(const std::vector<backend::Segment>& segments) {
-  plan_batch(segments);
+void CpuExecutor::embed(const backend::Batch& batch) {
+  plan_batch(batch);
   run_operations(0, context_->program.leading);
 }
 
-Result<const float*> CpuExecutor::forward_rest() {
+Result<backend::StepResult> CpuExecutor::forward_rest() {
   run_operations(context_->program.leading, context_->program.ops.size());
-  return given_logits();
+  return result();
 }
 
-Result<const float*> CpuExecutor::compute_deferred_logits(std::int32_t first, std::int32_t n) {
+Result<backend::StepResult> CpuExecutor::compute_deferred_logits(std::int32_t first,
+                                                                 std::int32_t n) {
+  ++step_;
   CHECK(n > 0 && n <= context_->limits.logit_rows);
   context_->batch.request_logits(context_->batch.row_of(first), n);
   const PackedOp& op = context_->program.ops.back();  // kNormLogits: the loader has checked that
@@ -99,30 +94,34 @@ Result<const float*> CpuExecutor::compute_deferred_logits(std::int32_t first, st
     logits_.run(op, worker);
   });
   note_progress();
-  return given_logits();
+  return result();
 }
 
-/// The logits of the batch's logit_tokens(), row after row, or the error of a result that is not
-/// finite.
-Result<const float*> CpuExecutor::given_logits() {
-  const Batch& batch = context_->batch;
+/// Views of the running step's results, or the error of one that is not finite.
+Result<backend::StepResult> CpuExecutor::result() const {
+  const StepBatch& batch = context_->batch;
   if (batch.bad_token() >= 0) {
     const Token& token = batch.token(batch.bad_token());
     return Error{Errc::kNumericsNan, "forward: segment " + std::to_string(token.segment) +
                                          ", position " + std::to_string(token.position) +
                                          ": a logit or an output is NaN or infinite"};
   }
-  const FloatRows& logits = context_->buffers.logits;
-  const std::int64_t vocab = context_->shape.vocab;
-  const auto rows = static_cast<std::int64_t>(batch.logit_tokens().size());
-  for (std::int64_t i = 1; i < rows && logits.stride != vocab; ++i) {
-    std::memmove(logits.at + i * vocab, logits.row(i), float_bytes(vocab));
+  const Buffers& b = context_->buffers;
+  backend::ResultViews views;
+  views.logit_rows = static_cast<std::int32_t>(batch.logit_tokens().size());
+  views.logits = {b.logits.at, b.logits.stride};
+  views.maxima = {b.logit_maxima.at, b.logit_maxima.stride};
+  if (batch.hidden_requested()) {
+    views.hidden = {b.residual.at, b.residual.stride};
+    views.hidden_rows = batch.rows();
+    views.hidden_tokens = batch.tokens_left();
   }
-  return static_cast<const float*>(logits.at);
+  return backend::StepResult(views, step_);
 }
 
-void CpuExecutor::plan_batch(const std::vector<backend::Segment>& segments) {
-  context_->batch.plan(segments);
+void CpuExecutor::plan_batch(const backend::Batch& batch) {
+  ++step_;
+  context_->batch.plan(batch);
   context_->tickets.reset();
 }
 
@@ -136,7 +135,7 @@ void CpuExecutor::compact_batch() {
 
 void CpuExecutor::run_operations(std::size_t first, std::size_t end) {
   const PackedProgram& program = context_->program;
-  Batch& batch = context_->batch;
+  StepBatch& batch = context_->batch;
   context_->numa_nodes.enter(0);  // the caller may be another thread than the one that loaded
   if (batch.compacts_rows() && !batch.has_outputs()) {
     end = std::min(end, std::max(first, program.for_all));

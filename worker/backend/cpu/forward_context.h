@@ -9,12 +9,12 @@
 #include "shared/base/memory_nodes.h"
 #include "shared/base/thread_pool.h"
 #include "worker/backend/api/load.h"
-#include "worker/backend/cpu/batch.h"
 #include "worker/backend/cpu/buffers.h"
 #include "worker/backend/cpu/cached_weights.h"
 #include "worker/backend/cpu/kernels.h"
 #include "worker/backend/cpu/memory.h"
 #include "worker/backend/cpu/packed_op.h"
+#include "worker/backend/cpu/step_batch.h"
 
 namespace holdfast::cpu {
 
@@ -83,7 +83,7 @@ struct ForwardContext {
   PackedProgram program;
   LoadedMemory memory;
   Buffers buffers;
-  Batch batch;
+  StepBatch batch;
   Tickets tickets;
 };
 

@@ -63,13 +63,13 @@ bool Logits::finish_logits(const PackedOp& op, std::int64_t row, std::int64_t p0
   return kernels_.all_finite(y + first, end - first);
 }
 
-/// Norms the rows of segments with `hidden` in place: rows that logits are computed of have been
-/// copied.
+/// Norms the rows of segments that request their outputs in place: rows that logits are computed of
+/// have been copied.
 void Logits::finish_hidden(const PackedOp& op, int worker) {
   if (!batch_.hidden_requested()) return;
   const Share share = rows_of_worker(worker);
   for (std::int64_t i = share.first; i < share.last; ++i) {
-    if (!batch_.segment(batch_.token(i).segment).hidden) continue;
+    if (!batch_.segment(batch_.token(i).segment).wants.is_hidden()) continue;
     float* x = buffers_.residual.row(i);
     if (op.norm != nullptr) norm_row(op, x, x);
     if (kernels_.all_finite(x, shape_.width)) continue;

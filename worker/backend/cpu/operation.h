@@ -37,7 +37,7 @@ class Operation {
   const Kernels& kernels_;
   const plan::ModelShape& shape_;
   Buffers& buffers_;
-  Batch& batch_;
+  StepBatch& batch_;
   ThreadPool& pool_;
 };
 

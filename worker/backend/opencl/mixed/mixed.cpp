@@ -19,17 +19,15 @@ class MixedExecutor final : public backend::Executor {
   }
 
   const backend::Capabilities& capabilities() const override { return capabilities_; }
-  Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
-    rest_->embed(segments);
+  Result<backend::StepResult> forward(const backend::Batch& batch) override {
+    rest_->embed(batch);
     const cpu::FloatRows rows = rest_->residual_rows();
-    HOLDFAST_CHECKED(first_->pass(segments, rows.at, rows.stride));
+    HOLDFAST_CHECKED(first_->pass(batch, rows.at, rows.stride));
     return rest_->forward_rest();
   }
-  Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override {
+  Result<backend::StepResult> compute_deferred_logits(std::int32_t first, std::int32_t n) override {
     return rest_->compute_deferred_logits(first, n);
   }
-  const float* maxima(std::int32_t row) const override { return rest_->maxima(row); }
-  const float* hidden(std::int32_t i) const override { return rest_->hidden(i); }
   backend::Memory memory() const override {
     backend::Memory all = first_->memory();
     const backend::Memory rest = rest_->memory();

@@ -12,7 +12,7 @@ namespace holdfast::opencl {
 
 /// A part of a batch that travels through the stages on its own.
 struct MicroBatch {
-  std::vector<backend::Segment> segments;
+  backend::Batch batch;
   std::int32_t rows = 0;         // tokens
   std::int32_t first_logit = 0;  // its first row among the batch's logits
 };
@@ -28,12 +28,12 @@ class MicroBatches {
 
   /// Cuts the batch, in order, into micro-batches of nearly equal size with at least `rows` tokens
   /// each; a single one where the batch is small, or where rows of its tokens are requested
-  /// afterwards (hidden, deferred_logits). Valid until the next call.
-  const std::vector<MicroBatch>& cut(const std::vector<backend::Segment>& segments,
-                                     std::int32_t rows);
+  /// afterwards (Wants: hidden, deferred_logits). Valid until the next call.
+  const std::vector<MicroBatch>& cut(const backend::Batch& batch, std::int32_t rows);
 
  private:
-  void add(const backend::Segment& segment, std::int32_t first, std::int32_t n);
+  void clear();
+  void begin(std::int32_t first_logit);
 
   const std::size_t most_;
   std::vector<MicroBatch> spare_;  // micro-batches that the last batch did not use

@@ -29,26 +29,25 @@ PipelineParallelExecutor::PipelineParallelExecutor(Parts&& parts, std::vector<St
   }
 }
 
-Result<const float*> PipelineParallelExecutor::forward(
-    const std::vector<backend::Segment>& segments) {
+Result<backend::StepResult> PipelineParallelExecutor::forward(const backend::Batch& batch) {
   if (parts_.size() > 1 && may_wait_) {
-    const std::vector<MicroBatch>& micro_batches = micro_batches_.cut(segments, micro_batch_rows_);
+    const std::vector<MicroBatch>& micro_batches = micro_batches_.cut(batch, micro_batch_rows_);
     if (micro_batches.size() > 1) {
-      const Result<void> result = run_micro_batches(micro_batches);
+      const Result<void> enqueued = run_micro_batches(micro_batches);
       HOLDFAST_CHECKED(settle());
-      HOLDFAST_CHECKED(result);
-      return parts_.back()->conclude(segments);
+      if (!enqueued.has_value()) return enqueued.error();
+      return parts_.back()->conclude(batch);
     }
   }
-  begin(segments);
+  begin(batch);
   run_stages();
   HOLDFAST_CHECKED(settle());
   return parts_.back()->finish();
 }
 
-Result<void> PipelineParallelExecutor::pass(const std::vector<backend::Segment>& segments, float* x,
+Result<void> PipelineParallelExecutor::pass(const backend::Batch& batch, float* x,
                                             std::int64_t stride) {
-  begin(segments);
+  begin(batch);
   const Block all{0, parts_[0]->batch_rows(), 0, parts_[0]->width()};
   parts_[0]->queue().write_block(parts_[0]->scratch().x.at(), all, x, stride);
   run_stages();
@@ -59,8 +58,8 @@ Result<void> PipelineParallelExecutor::pass(const std::vector<backend::Segment>&
   return settle();
 }
 
-Result<const float*> PipelineParallelExecutor::compute_deferred_logits(std::int32_t first,
-                                                                       std::int32_t n) {
+Result<backend::StepResult> PipelineParallelExecutor::compute_deferred_logits(std::int32_t first,
+                                                                              std::int32_t n) {
   return parts_.back()->compute_deferred_logits(first, n);
 }
 
@@ -98,7 +97,7 @@ Result<void> PipelineParallelExecutor::run_micro_batch(std::size_t stage,
                                                        const MicroBatch& micro_batch) {
   OpenclExecutor& part = *parts_[stages_[stage].part];
   HOLDFAST_CHECKED(part.settle());
-  part.begin(micro_batch.segments);
+  part.begin(micro_batch.batch);
   if (stage > 0) {
     const RowsAt waiting = part.inbox();
     part.queue().move(waiting.buffer, part.scratch().x.get(),

@@ -29,16 +29,13 @@ class PipelineParallelExecutor final : public Group {
                            std::vector<std::int64_t> layers);
 
   /// A large batch goes through the devices in micro-batches, so that all of them have work.
-  Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
+  Result<backend::StepResult> forward(const backend::Batch& batch) override;
   /// Sets the least tokens of a micro-batch.
   void set_micro_batch_rows(std::int32_t rows) { micro_batch_rows_ = rows; }
-  Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
-  const float* hidden(std::int32_t i) const override { return parts_.back()->hidden(i); }
-  std::int32_t best(std::int32_t row) const override { return parts_.back()->best(row); }
-  const backend::Ranked* top(std::int32_t row) const override { return parts_.back()->top(row); }
+  Result<backend::StepResult> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
   /// For a load where another backend has both ends: passes x, [batch] rows `stride` floats apart,
   /// through these layers, in place.
-  Result<void> pass(const std::vector<backend::Segment>& segments, float* x, std::int64_t stride);
+  Result<void> pass(const backend::Batch& batch, float* x, std::int64_t stride);
 
  private:
   struct Stage {  // operations [first, end) of a part

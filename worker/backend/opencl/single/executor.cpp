@@ -61,17 +61,13 @@ bool alike(const std::vector<DeviceOp>& ops, std::size_t first, std::size_t at, 
 
 }  // namespace
 
-const float* OpenclExecutor::hidden(std::int32_t i) const {
-  CHECK(i >= 0 && i < static_cast<std::int32_t>(batch_.tokens.size()));
-  return hidden_.data() + static_cast<std::int64_t>(i) * model_.scratch.x.stride;
-}
-
 backend::Memory OpenclExecutor::memory() const {
   return model_.memory;
 }
 
-void OpenclExecutor::begin(const std::vector<backend::Segment>& segments) {
-  batch_.plan(model_, segments);
+void OpenclExecutor::begin(const backend::Batch& batch) {
+  ++step_;
+  batch_.plan(model_, batch);
   layer_ = kNoLayer;
   launcher_.begin_step();
   begun_at_ = Clock::now();
@@ -121,16 +117,16 @@ std::size_t OpenclExecutor::leading() const {
   return n;
 }
 
-Result<const float*> OpenclExecutor::forward(const std::vector<backend::Segment>& segments) {
-  begin(segments);
-  if (batch_.tokens.empty()) return static_cast<const float*>(logits_.data());
+Result<backend::StepResult> OpenclExecutor::forward(const backend::Batch& batch) {
+  begin(batch);
+  if (batch_.tokens.empty()) return result();
   run(0, model_.ops.size());
   return finish();
 }
 
 /// Runs few layers of each kind: on a slow device the first passes would take longer than the load.
-Result<void> OpenclExecutor::rehearse(const std::vector<backend::Segment>& segments) {
-  begin(segments);
+Result<void> OpenclExecutor::rehearse(const backend::Batch& batch) {
+  begin(batch);
   std::vector<std::size_t> kinds;  // first operation of a layer of each kind
   std::vector<int> runs;           // layers of each kind
   for (std::size_t at = 0, end = 0; at < model_.ops.size(); at = end) {
@@ -146,16 +142,17 @@ Result<void> OpenclExecutor::rehearse(const std::vector<backend::Segment>& segme
 }
 
 void OpenclExecutor::begin_deferred_logits(std::int32_t first, std::int32_t n) {
+  ++step_;
   begun_at_ = Clock::now();
   batch_.plan_deferred_logits(model_, first, n);
   send_logit_rows();
 }
 
-Result<const float*> OpenclExecutor::compute_deferred_logits(std::int32_t first, std::int32_t n) {
+Result<backend::StepResult> OpenclExecutor::compute_deferred_logits(std::int32_t first,
+                                                                    std::int32_t n) {
   begin_deferred_logits(first, n);
-  run(model_.ops.size() - 1,
-      model_.ops.size());  // the last operation gives the logits; the loader
-                           // checks that
+  // The last operation gives the logits; the loader checks that.
+  run(model_.ops.size() - 1, model_.ops.size());
   return finish();
 }
 
@@ -178,8 +175,7 @@ void OpenclExecutor::read_logits(std::int32_t first) {
   float* logits = logits_.data() + static_cast<std::int64_t>(first) * model_.shape.vocab;
   for (std::int32_t row = 0, end = 0; row < batch_.logit_row_count; row = end + 1) {
     end = row;
-    while (end < batch_.logit_row_count && batch_.top_counts[static_cast<std::size_t>(end)] == 0)
-      ++end;
+    while (end < batch_.logit_row_count && batch_.is_whole(end)) ++end;
     model_.queue.read_block(model_.scratch.logits.at(), {row, end - row, 0, model_.shape.vocab},
                             logits, model_.shape.vocab);
   }
@@ -187,9 +183,9 @@ void OpenclExecutor::read_logits(std::int32_t first) {
 
 /// Reads the results of rows of which the greatest logits, or the greatest one's index, suffice.
 void OpenclExecutor::read_top(std::int32_t first) {
-  if (batch_.best_n > 0) {
+  if (batch_.greatest_n > 0) {
     model_.queue.read_block({model_.scratch.best.get(), batch_.logit_row_count},
-                            {0, 1, 0, batch_.logit_row_count}, best_.data() + first,
+                            {0, 1, 0, batch_.logit_row_count}, greatest_.data() + first,
                             batch_.logit_row_count);
   }
   if (batch_.top_n == 0) return;
@@ -200,24 +196,12 @@ void OpenclExecutor::read_top(std::int32_t first) {
                           model_.scratch.top.stride);
 }
 
-std::int32_t OpenclExecutor::best(std::int32_t row) const {
-  CHECK(row >= 0 && row < batch_.logit_row_count &&
-        batch_.top_counts[static_cast<std::size_t>(row)] == StepBatch::kBest);
-  return best_[static_cast<std::size_t>(row)];
-}
-
-const backend::Ranked* OpenclExecutor::top(std::int32_t row) const {
-  CHECK(row >= 0 && row < batch_.logit_row_count &&
-        batch_.top_counts[static_cast<std::size_t>(row)] > 0);
-  return top_.data() + static_cast<std::size_t>(row) * kTopMost;
-}
-
 Result<void> OpenclExecutor::check_top() const {
   for (std::int32_t i = 0; i < batch_.logit_row_count; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const std::int32_t index = batch_.top_counts[at] == StepBatch::kBest ? best_[at]
-                               : batch_.top_counts[at] > 0               ? top_[at * kTopMost].id
-                                                                         : 0;
+    const std::int32_t index = batch_.top_counts[at] == backend::Wants::kGreatest ? greatest_[at]
+                               : batch_.top_counts[at] > 0 ? top_[at * kTopMost].id
+                                                           : 0;
     if (index >= 0) continue;
     return batch_.bad_row(batch_.token_of(i));
   }
@@ -225,7 +209,7 @@ Result<void> OpenclExecutor::check_top() const {
 }
 
 /// Reads and checks the results.
-Result<const float*> OpenclExecutor::finish() {
+Result<backend::StepResult> OpenclExecutor::finish() {
   read_logits(0);
   if (batch_.hidden_requested) {
     const RowsAt x = model_.scratch.x.at();
@@ -234,17 +218,32 @@ Result<const float*> OpenclExecutor::finish() {
   return checked();
 }
 
-Result<const float*> OpenclExecutor::conclude(const std::vector<backend::Segment>& segments) {
-  batch_.plan(model_, segments);
+Result<backend::StepResult> OpenclExecutor::conclude(const backend::Batch& batch) {
+  ++step_;
+  batch_.plan(model_, batch);
   return checked();
 }
 
-Result<const float*> OpenclExecutor::checked() {
+Result<backend::StepResult> OpenclExecutor::checked() {
   HOLDFAST_CHECKED(settle());
   note_progress();
   HOLDFAST_CHECKED(check_top());
   HOLDFAST_CHECKED(check_results(logits_.data(), model_.shape.vocab, hidden_.data()));
-  return static_cast<const float*>(logits_.data());
+  return result();
+}
+
+backend::StepResult OpenclExecutor::result() const {
+  backend::ResultViews views;
+  views.logit_rows = batch_.logit_row_count;
+  views.top_counts = batch_.top_counts.data();
+  views.logits = {logits_.data(), model_.shape.vocab};
+  views.greatest = greatest_.data();
+  views.top = {top_.data(), kTopMost};
+  if (batch_.hidden_requested) {
+    views.hidden = {hidden_.data(), model_.scratch.x.stride};
+    views.hidden_rows = batch_rows();
+  }
+  return {views, step_};
 }
 
 RowsAt OpenclExecutor::inbox() const {
@@ -257,16 +256,16 @@ RowsAt OpenclExecutor::inbox() const {
 Result<void> OpenclExecutor::check_results(const float* logits, std::int64_t vocab,
                                            const float* hidden) const {
   for (std::int32_t i = 0; i < batch_.logit_row_count; ++i) {
-    if (batch_.top_counts[static_cast<std::size_t>(i)] != 0) continue;
+    if (!batch_.is_whole(i)) continue;
     if (all_finite(logits + i * vocab, vocab)) continue;
     return batch_.bad_row(batch_.token_of(i));
   }
   if (!batch_.hidden_requested) return {};
   std::int32_t token = 0;
-  for (const backend::Segment& s : *batch_.segments) {
+  for (const backend::Segment& s : batch_.given->segments) {
     for (const std::int32_t end = token + s.n; token < end; ++token) {
       const float* row = hidden + static_cast<std::int64_t>(token) * model_.scratch.x.stride;
-      if (s.hidden && !all_finite(row, model_.shape.width)) return batch_.bad_row(token);
+      if (s.wants.is_hidden() && !all_finite(row, model_.shape.width)) return batch_.bad_row(token);
     }
   }
   return {};

@@ -19,31 +19,28 @@ namespace holdfast::opencl {
 class OpenclExecutor final : public backend::Executor {
  public:
   const backend::Capabilities& capabilities() const override { return capabilities_; }
-  Result<const float*> forward(const std::vector<backend::Segment>& segments) override;
-  Result<void> rehearse(const std::vector<backend::Segment>& segments) override;
-  Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
-  const float* hidden(std::int32_t i) const override;
+  Result<backend::StepResult> forward(const backend::Batch& batch) override;
+  Result<void> rehearse(const backend::Batch& batch) override;
+  Result<backend::StepResult> compute_deferred_logits(std::int32_t first, std::int32_t n) override;
   backend::Memory memory() const override;
   backend::ExecutorCounters counters() const override { return {0, buffer_count()}; }
-  std::int32_t best(std::int32_t row) const override;
-  const backend::Ranked* top(std::int32_t row) const override;
 
   // A forward pass in steps, for a model over several devices (group.h). begin() takes the batch,
   // run() enqueues operations [first, end) of the program, settle() waits for them. Between the
   // steps, rows move from device to device.
-  void begin(const std::vector<backend::Segment>& segments);
+  void begin(const backend::Batch& batch);
   /// Replaces begin() for compute_deferred_logits: the same batch, with other rows of logits.
   void begin_deferred_logits(std::int32_t first, std::int32_t n);
   void run(std::size_t first, std::size_t end);
   /// kModelFailed: the device failed.
   Result<void> settle();
-  /// settle(), then the requested logits (and outputs, for hidden()), checked.
-  Result<const float*> finish();
+  /// settle(), then the requested results, checked.
+  Result<backend::StepResult> finish();
   /// Replaces finish() for a batch in micro-batches, each with its own begin(): give() enqueues
   /// reading a micro-batch's logits, which follow `first` rows of earlier ones; conclude() gives
-  /// the checked results of all of `segments` at the end.
+  /// the checked results of the whole batch at the end.
   void give(std::int32_t first) { read_logits(first); }
-  Result<const float*> conclude(const std::vector<backend::Segment>& segments);
+  Result<backend::StepResult> conclude(const backend::Batch& batch);
   /// Memory of a pass in which rows of x may wait while nothing runs here. Null buffer: it is too
   /// small.
   RowsAt inbox() const;
@@ -75,7 +72,8 @@ class OpenclExecutor final : public backend::Executor {
 
   std::size_t last_needed() const;
   bool marks(std::int32_t layer) const;
-  Result<const float*> checked();
+  Result<backend::StepResult> checked();
+  backend::StepResult result() const;
   void read_logits(std::int32_t first);
   void read_top(std::int32_t first);
   Result<void> check_top() const;
@@ -86,6 +84,7 @@ class OpenclExecutor final : public backend::Executor {
   DeviceModel model_;
   const backend::Capabilities capabilities_;
   StepBatch batch_;
+  std::uint64_t step_ = 0;
   OperationLauncher launcher_{model_, batch_};
   Staging host_;        // the inputs, then the results
   bool saved_ = false;  // the kernels have run once and are in the cache
@@ -94,7 +93,7 @@ class OpenclExecutor final : public backend::Executor {
   std::chrono::steady_clock::time_point begun_at_;  // of the step
   bool quick_ = false;                              // the last short step was (kQuickStep)
   std::span<float> logits_;                         // [logit_rows][vocab], in host_ as the next two
-  std::span<std::int32_t> best_;                    // [logit_rows]
+  std::span<std::int32_t> greatest_;                // [logit_rows]
   std::span<backend::Ranked> top_;                  // [logit_rows][kTopMost]
   std::vector<float> hidden_;  // [batch][x stride]: rows of x after the last layer
 };

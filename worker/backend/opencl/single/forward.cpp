@@ -284,7 +284,7 @@ void OperationLauncher::logits(const DeviceOp& op) {
     into.cap = op.cap;
     product(op, op.products[0], from, into);
   }
-  if (batch_.best_n > 0) {
+  if (batch_.greatest_n > 0) {
     model_.queue.run(model_.kernels.best_parts, {batch_.logit_row_count, kBestParts, kNormItems, 1},
                      model_.scratch.logits.get(), model_.scratch.logits.stride, model_.vocab,
                      model_.scratch.best.get(), model_.limits.logit_rows);

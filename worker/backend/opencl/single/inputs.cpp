@@ -75,14 +75,14 @@ Result<void> Loader::take_host() {
   const std::uint64_t logits_at = rounded(model_.inputs_at.end, kHostAlignment);
   const std::uint64_t logits = whole ? rows * static_cast<std::uint64_t>(model_.shape.vocab) : 0;
   const std::uint64_t top_at = rounded(logits_at + logits * sizeof(float), kHostAlignment);
-  const std::uint64_t best_at = top_at + rows * kTopMost * sizeof(backend::Ranked);
-  const std::uint64_t bytes = best_at + rows * sizeof(std::int32_t);
+  const std::uint64_t greatest_at = top_at + rows * kTopMost * sizeof(backend::Ranked);
+  const std::uint64_t bytes = greatest_at + rows * sizeof(std::int32_t);
   HOLDFAST_TRY(to_.host_, to_.take_staging(bytes, "inputs and results of a step"));
   std::uint8_t* const data = to_.host_.data();
   std::memset(data, 0, bytes);
   to_.logits_ = {reinterpret_cast<float*>(data + logits_at), logits};
   to_.top_ = {reinterpret_cast<backend::Ranked*>(data + top_at), rows * kTopMost};
-  to_.best_ = {reinterpret_cast<std::int32_t*>(data + best_at), rows};
+  to_.greatest_ = {reinterpret_cast<std::int32_t*>(data + greatest_at), rows};
   return {};
 }
 

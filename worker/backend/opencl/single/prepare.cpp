@@ -14,10 +14,10 @@ namespace holdfast::opencl {
 void OpenclExecutor::prepare(std::int32_t rows) {
   static constexpr std::int32_t kToken = 0, kPage = 0;
   backend::Segment segment{&kToken, 1, 0, &kPage};
-  segment.n_logits = rows <= model_.limits.logit_rows ? 1 : 0;
-  segment.best = segment.n_logits > 0;
-  const std::vector<backend::Segment> segments(static_cast<std::size_t>(rows), segment);
-  batch_.plan(model_, segments);
+  segment.wants = backend::Wants::greatest(rows <= model_.limits.logit_rows ? 1 : 0);
+  backend::Batch batch;
+  batch.segments.assign(static_cast<std::size_t>(rows), segment);
+  batch_.plan(model_, batch);
   launcher_.begin_step();
   for (std::size_t i = 0; i < model_.ops.size(); ++i) {
     model_.queue.begin_operation(i);

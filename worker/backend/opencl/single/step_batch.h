@@ -24,11 +24,8 @@ struct StateRun {
 
 /// Plans steps. Its capacity is reserved at load. Not thread-safe.
 struct StepBatch {
-  /// Stands in top_counts for a row of which the index of the greatest logit is wanted.
-  static constexpr std::int32_t kBest = -1;
-
-  /// Takes the segments, which must outlive the step, and what is wanted of them.
-  void plan(const DeviceModel& model, const std::vector<backend::Segment>& segments);
+  /// Takes the batch, which must outlive the step, and what is requested of its segments.
+  void plan(const DeviceModel& model, const backend::Batch& batch);
   /// Plans which states the segments read and write, for a model that has some.
   void plan_states();
   /// Keeps the batch with other rows of logits: `n` from `first` on.
@@ -39,29 +36,33 @@ struct StepBatch {
   std::int64_t rows() const { return static_cast<std::int64_t>(tokens.size()); }
   /// True if a row's logits or output are wanted, now or later.
   bool wants_results() const {
-    return logit_row_count > 0 || hidden_requested || extra_logits_requested;
+    return logit_row_count > 0 || hidden_requested || deferred_logits_requested;
+  }
+  /// True if row `row` of the logits is requested as a whole.
+  bool is_whole(std::int32_t row) const {
+    return top_counts[static_cast<std::size_t>(row)] == backend::Wants::kWholeRow;
   }
   /// Returns the error of a row whose results are not finite.
   Error bad_row(std::int32_t token) const;
   /// Returns the row of the batch that row `i` of the logits is of.
   std::int32_t token_of(std::int32_t logit_row) const {
-    return tables[static_cast<std::size_t>(logit_rows_at + logit_row)];
+    return tables[static_cast<std::size_t>(logit_rows_at) + static_cast<std::size_t>(logit_row)];
   }
 
   std::vector<Token> tokens;
   std::vector<StateRun> runs;
   std::vector<std::int32_t> tables;  // page tables, batch rows of the logits, their top_counts
   std::int32_t logit_rows_at = 0, logit_row_count = 0;
-  const std::vector<backend::Segment>* segments = nullptr;
+  const backend::Batch* given = nullptr;
   bool hidden_requested = false;
-  bool extra_logits_requested = false;   // backend::Segment::deferred_logits
-  std::vector<std::int32_t> top_counts;  // by row: how many of its greatest logits are requested;
-                                         // 0: all; kBest: the index of the greatest one
-  std::int32_t best_n = 0, top_n = 0;    // rows with kBest, and rows with a count
-  bool short_segments = false;           // all segments are short (kShortSegmentTokens)
-  backend::StateTable state_table;       // empty: no layer carries a state
+  bool deferred_logits_requested = false;  // backend::Wants::deferred_logits
+  std::vector<std::int32_t> top_counts;    // by row: backend::Wants::top_count
+  std::int32_t greatest_n = 0, top_n = 0;  // rows with kGreatest, and rows with a number
+  bool short_segments = false;             // all segments are short (kShortSegmentTokens)
+  backend::StateTable state_table;         // empty: no layer carries a state
 
  private:
+  void add(const DeviceModel& model, const backend::Segment& segment);
   void plan_logit_rows(const DeviceModel& model);
 };
 

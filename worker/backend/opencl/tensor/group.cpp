@@ -48,8 +48,8 @@ backend::Memory Group::memory() const {
   return all;
 }
 
-void Group::begin(const std::vector<backend::Segment>& segments) {
-  for (const auto& part : parts_) part->begin(segments);
+void Group::begin(const backend::Batch& batch) {
+  for (const auto& part : parts_) part->begin(batch);
 }
 
 Result<void> Group::settle() {

@@ -32,7 +32,7 @@ class Group : public backend::Executor {
   /// `host`: as DeviceCommunicator. `sends`: the most sends of one run of it.
   Group(Parts&& parts, std::vector<Staging>&& host, std::size_t sends);
 
-  void begin(const std::vector<backend::Segment>& segments);
+  void begin(const backend::Batch& batch);
   /// Waits for all parts, so that nothing runs on after an error; gives the first error.
   Result<void> settle();
   bool alike() const;  // all parts are of one numerics class

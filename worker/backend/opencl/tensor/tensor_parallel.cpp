@@ -23,22 +23,20 @@ class TensorParallelExecutor final : public Group {
                    static_cast<std::size_t>(parts_[0]->scratch().x.stride));
   }
 
-  Result<const float*> forward(const std::vector<backend::Segment>& segments) override {
-    segments_ = &segments;
-    begin(segments);
-    if (parts_[0]->batch_rows() == 0) return static_cast<const float*>(logits_.data());
+  Result<backend::StepResult> forward(const backend::Batch& batch) override {
+    ++step_;
+    batch_ = &batch;
+    begin(batch);
+    if (parts_[0]->batch_rows() == 0) return result();
     run(0, parts_[0]->operations().size());
     return finish();
   }
-  Result<const float*> compute_deferred_logits(std::int32_t first, std::int32_t n) override {
+  Result<backend::StepResult> compute_deferred_logits(std::int32_t first, std::int32_t n) override {
+    ++step_;
     for (const auto& part : parts_) part->begin_deferred_logits(first, n);
     const std::size_t operations = parts_[0]->operations().size();
     run(operations - 1, operations);
     return finish();
-  }
-  const float* hidden(std::int32_t i) const override {
-    CHECK(i >= 0 && i < parts_[0]->batch_rows());
-    return hidden_.data() + static_cast<std::int64_t>(i) * parts_[0]->scratch().x.stride;
   }
 
  private:
@@ -114,7 +112,7 @@ class TensorParallelExecutor final : public Group {
   /// Sends rows of the embedding from the device that has the token's row of the table.
   void send_looked_up(std::size_t op) {
     std::int64_t row = 0;
-    for (const backend::Segment& s : *segments_) {
+    for (const backend::Segment& s : batch_->segments) {
       for (std::int32_t i = 0; i < s.n; ++i, ++row) {
         const int owner = owner_of(op, s.tokens[i]);
         if (!sends_.empty() && sends_.back().from == owner) {
@@ -136,7 +134,7 @@ class TensorParallelExecutor final : public Group {
   }
 
   /// Reads each device's columns of the logits into whole rows, and checks them.
-  Result<const float*> finish() {
+  Result<backend::StepResult> finish() {
     HOLDFAST_CHECKED(settle());
     const std::size_t op = parts_[0]->operations().size() - 1;
     for (const auto& part : parts_) {
@@ -154,11 +152,24 @@ class TensorParallelExecutor final : public Group {
     HOLDFAST_CHECKED(settle());
     note_progress();
     HOLDFAST_CHECKED(one.check_results(logits_.data(), vocab_, hidden_.data()));
-    return static_cast<const float*>(logits_.data());
+    return result();
+  }
+
+  backend::StepResult result() const {
+    const OpenclExecutor& one = *parts_[0];
+    backend::ResultViews views;
+    views.logit_rows = one.logit_row_count();
+    views.logits = {logits_.data(), vocab_};
+    if (one.hidden_requested()) {
+      views.hidden = {hidden_.data(), one.scratch().x.stride};
+      views.hidden_rows = one.batch_rows();
+    }
+    return {views, step_};
   }
 
   const std::int64_t vocab_;
-  const std::vector<backend::Segment>* segments_ = nullptr;
+  std::uint64_t step_ = 0;
+  const backend::Batch* batch_ = nullptr;
   std::vector<float> logits_;  // [logit_rows][vocab]
   std::vector<float> hidden_;  // [batch][x stride]
 };

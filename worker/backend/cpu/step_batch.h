@@ -48,14 +48,14 @@ struct BatchLimits {
 
 /// The tokens that a forward computes: all of its segments', and in the last operations only those
 /// that have a result. One thread plans and compacts while no other looks; all may read.
-class Batch {
+class StepBatch {
  public:
   /// Takes the memory of every batch of the load. `states`: sequence states, 0 where layers carry
   /// none.
   void reserve(const BatchLimits& limits, std::int32_t states);
 
-  /// Begins a batch of these segments, which must outlive it; CHECKs that they are within limits.
-  void plan(const std::vector<backend::Segment>& segments);
+  /// Begins with this batch, which must outlive the step; CHECKs that it is within limits.
+  void plan(const backend::Batch& batch);
   /// Reduces the batch to the tokens that have a result, and `live` rows with it.
   void compact(std::span<const FloatRows> live);
   /// Returns true if compact() is due after the operations that every token needs.
@@ -70,9 +70,9 @@ class Batch {
   std::int64_t decode_heavy_rows() const { return decode_heavy_rows_; }
   const std::vector<TokenRun>& runs(std::int32_t kind) const { return runs_[kind]; }
 
-  std::int64_t segments() const { return static_cast<std::int64_t>(segments_->size()); }
+  std::int64_t segments() const { return static_cast<std::int64_t>(given_->segments.size()); }
   const backend::Segment& segment(std::int64_t s) const {
-    return (*segments_)[static_cast<std::size_t>(s)];
+    return given_->segments[static_cast<std::size_t>(s)];
   }
   /// Returns the index of a segment's first token in the batch.
   std::int64_t first_of(std::int64_t s) const {
@@ -85,8 +85,12 @@ class Batch {
   /// The index of each row of logits in the batch, rising.
   const std::vector<std::int32_t>& logit_tokens() const { return logit_tokens_; }
   bool hidden_requested() const { return hidden_requested_; }
+  /// The tokens that are left after compact(), rising; empty where the batch is not compacted.
+  std::span<const std::int32_t> tokens_left() const {
+    return compacts_rows_ ? std::span(output_tokens_) : std::span<const std::int32_t>();
+  }
   /// Makes rows [first, first + n) those whose logits are computed next; no row is finished as
-  /// hidden() any more.
+  /// hidden results any more.
   void request_logits(std::int32_t first, std::int32_t n);
 
   /// Notes a token with a result that is not finite; any thread may.
@@ -95,7 +99,7 @@ class Batch {
   std::int32_t bad_token() const { return bad_token_.load(std::memory_order_relaxed); }
 
  private:
-  void begin(const std::vector<backend::Segment>& segments);
+  void begin(const backend::Batch& batch);
   void check(const backend::Segment& segment) const;
   void add_segment(std::int32_t s);
   void add_token(const backend::Segment& segment, std::int32_t s, std::int32_t i);
@@ -106,7 +110,7 @@ class Batch {
   }
 
   BatchLimits limits_;
-  const std::vector<backend::Segment>* segments_ = nullptr;
+  const backend::Batch* given_ = nullptr;
   std::vector<Token> tokens_;
   std::int64_t decode_heavy_rows_ = 0;
   std::vector<TokenRun> runs_[kHeadKinds];

@@ -1,4 +1,4 @@
-#include "worker/backend/cpu/batch.h"
+#include "worker/backend/cpu/step_batch.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +12,7 @@ bool follows(const Token& token, const Token& before) {
 
 }  // namespace
 
-void Batch::reserve(const BatchLimits& limits, std::int32_t states) {
+void StepBatch::reserve(const BatchLimits& limits, std::int32_t states) {
   limits_ = limits;
   const auto tokens = static_cast<std::size_t>(limits.limits.batch_tokens);
   const auto segments = static_cast<std::size_t>(limits.limits.batch_segments);
@@ -25,16 +25,17 @@ void Batch::reserve(const BatchLimits& limits, std::int32_t states) {
   if (states > 0) state_table_.resize(static_cast<std::size_t>(states));
 }
 
-void Batch::plan(const std::vector<backend::Segment>& segments) {
-  begin(segments);
-  for (std::int32_t s = 0; s < static_cast<std::int32_t>(segments.size()); ++s) add_segment(s);
+void StepBatch::plan(const backend::Batch& batch) {
+  begin(batch);
+  const auto n = static_cast<std::int32_t>(segments());
+  for (std::int32_t s = 0; s < n; ++s) add_segment(s);
   CHECK(static_cast<std::int32_t>(logit_tokens_.size()) <= limits_.limits.logit_rows);
   compacts_rows_ = limits_.drops_rows && output_tokens_.size() < tokens_.size();
 }
 
-void Batch::begin(const std::vector<backend::Segment>& segments) {
-  CHECK(static_cast<std::int32_t>(segments.size()) <= limits_.limits.batch_segments);
-  segments_ = &segments;
+void StepBatch::begin(const backend::Batch& batch) {
+  CHECK(static_cast<std::int32_t>(batch.segments.size()) <= limits_.limits.batch_segments);
+  given_ = &batch;
   tokens_.clear();
   for (auto& runs : runs_) runs.clear();
   segment_first_.clear();
@@ -47,22 +48,23 @@ void Batch::begin(const std::vector<backend::Segment>& segments) {
   note_bad(-1);
 }
 
-void Batch::check(const backend::Segment& segment) const {
+void StepBatch::check(const backend::Segment& segment) const {
   const backend::Limits& l = limits_.limits;
-  CHECK(segment.n > 0 && segment.start >= 0 && segment.n_logits <= segment.n);
+  const backend::Wants& wants = segment.wants;
+  CHECK(segment.n > 0 && segment.start >= 0 && wants.fits(segment.n));
   CHECK(segment.start + segment.n <= l.context);
-  CHECK(limits_.causal || (segment.start == 0 && segment.n_logits == 0));
-  CHECK(!segment.hidden || segment.hidden_at < segment.n);
+  CHECK(limits_.causal || (segment.start == 0 && wants.logit_rows() == 0));
+  CHECK(wants.top_count() == backend::Wants::kWholeRow);  // other rows: not in its Capabilities
   CHECK(rows() + segment.n <= l.batch_tokens);
   for (std::int64_t p = 0; p <= (segment.start + segment.n - 1) / kPageTokens; ++p) {
     CHECK(segment.pages[p] >= 0 && segment.pages[p] < l.pages);
   }
 }
 
-void Batch::add_segment(std::int32_t s) {
+void StepBatch::add_segment(std::int32_t s) {
   const backend::Segment& segment = this->segment(s);
   check(segment);
-  hidden_requested_ |= segment.hidden;
+  hidden_requested_ |= segment.wants.is_hidden();
   const auto first = static_cast<std::int32_t>(tokens_.size());
   segment_first_.push_back(first);
   if (!state_table_.empty()) halves_.push_back(state_table_.plan(segment));
@@ -75,18 +77,19 @@ void Batch::add_segment(std::int32_t s) {
 }
 
 /// Adds token `i` of segment `s`.
-void Batch::add_token(const backend::Segment& segment, std::int32_t s, std::int32_t i) {
+void StepBatch::add_token(const backend::Segment& segment, std::int32_t s, std::int32_t i) {
   CHECK(segment.tokens[i] >= 0 && segment.tokens[i] < limits_.vocab);
   const auto at = static_cast<std::int32_t>(tokens_.size());
   tokens_.push_back({segment.tokens[i], s, segment.start + i});
-  const bool logits = i >= segment.n - segment.n_logits;
+  const backend::Wants& wants = segment.wants;
+  const bool logits = i >= segment.n - wants.logit_rows();
   if (logits) logit_tokens_.push_back(at);
-  if (logits || segment.wants_hidden(i) || segment.deferred_logits) output_tokens_.push_back(at);
+  if (logits || wants.is_hidden_of(i) || wants.is_deferred()) output_tokens_.push_back(at);
 }
 
 /// Plans attention's work items for `n` tokens of segment `s`, the first of which is the batch's
 /// `first`.
-void Batch::add_runs(std::int32_t s, std::int32_t first, std::int32_t n) {
+void StepBatch::add_runs(std::int32_t s, std::int32_t first, std::int32_t n) {
   const bool prefill_kernels = takes_prefill_kernels(segment(s));
   for (int kind = 0; kind < kHeadKinds; ++kind) {
     const RunTokens& most = limits_.run_tokens[kind];
@@ -102,7 +105,7 @@ void Batch::add_runs(std::int32_t s, std::int32_t first, std::int32_t n) {
 /// Reduces the batch to the tokens that have a result: keys, values and states of every token are
 /// stored by now. The others' last layer would be thrown away (and every last layer without keys of
 /// its own, where a model has such). Run by one thread while the others wait.
-void Batch::compact(std::span<const FloatRows> live) {
+void StepBatch::compact(std::span<const FloatRows> live) {
   decode_heavy_rows_ =
       std::lower_bound(output_tokens_.begin(), output_tokens_.end(), decode_heavy_rows_) -
       output_tokens_.begin();
@@ -123,7 +126,7 @@ void Batch::compact(std::span<const FloatRows> live) {
 }
 
 /// Plans attention's work items for the tokens that are left.
-void Batch::plan_runs_anew() {
+void StepBatch::plan_runs_anew() {
   for (auto& runs : runs_) runs.clear();
   const auto n = static_cast<std::int32_t>(tokens_.size());
   for (std::int32_t first = 0, end = 0; first < n; first = end) {
@@ -132,14 +135,14 @@ void Batch::plan_runs_anew() {
   }
 }
 
-std::int32_t Batch::row_of(std::int32_t i) const {
+std::int32_t StepBatch::row_of(std::int32_t i) const {
   if (!compacts_rows_) return i;
   const auto at = std::lower_bound(output_tokens_.begin(), output_tokens_.end(), i);
   CHECK(at != output_tokens_.end() && *at == i);  // it has a result
   return static_cast<std::int32_t>(at - output_tokens_.begin());
 }
 
-void Batch::request_logits(std::int32_t first, std::int32_t n) {
+void StepBatch::request_logits(std::int32_t first, std::int32_t n) {
   CHECK(first >= 0 && first + n <= rows());
   hidden_requested_ = false;
   logit_tokens_.clear();

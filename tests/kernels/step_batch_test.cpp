@@ -2,14 +2,16 @@
 // compaction the tokens that have a result alone. Method: small batches whose rows say their
 // number.
 
-#include "worker/backend/cpu/batch.h"
+#include "worker/backend/cpu/step_batch.h"
 
 #include <gtest/gtest.h>
 
 #include <vector>
 
-namespace holdfast::cpu::batch_test {
+namespace holdfast::cpu::step_batch_test {
 namespace {
+
+using backend::Wants;
 
 constexpr std::int32_t kTokens[] = {5, 6, 7, 8, 9, 10, 11, 12};
 constexpr std::int32_t kPages[] = {1, 2};
@@ -24,27 +26,27 @@ BatchLimits batch_limits() {
   return limits;
 }
 
-backend::Segment segment(std::int32_t n, std::int64_t start, std::int32_t n_logits) {
+backend::Segment segment(std::int32_t n, std::int64_t start, std::int32_t logit_rows) {
   backend::Segment s;
   s.tokens = kTokens;
   s.n = n;
   s.start = start;
   s.pages = kPages;
-  s.n_logits = n_logits;
+  s.wants = Wants::logits(logit_rows);
   return s;
 }
 
-std::vector<std::int64_t> positions(const Batch& batch) {
+std::vector<std::int64_t> positions(const StepBatch& batch) {
   std::vector<std::int64_t> out;
   for (std::int64_t i = 0; i < batch.rows(); ++i) out.push_back(batch.token(i).position);
   return out;
 }
 
-TEST(Batch, Plan_WithTwoSegments_HasTheirTokensInOrder) {
-  Batch batch;
+TEST(StepBatch, Plan_WithTwoSegments_HasTheirTokensInOrder) {
+  StepBatch batch;
   batch.reserve(batch_limits(), 0);
-  const std::vector<backend::Segment> segments{segment(2, 10, 1), segment(4, 0, 2)};
-  batch.plan(segments);
+  const backend::Batch given{{segment(2, 10, 1), segment(4, 0, 2)}};
+  batch.plan(given);
   EXPECT_EQ(positions(batch), (std::vector<std::int64_t>{10, 11, 0, 1, 2, 3}));
   EXPECT_EQ(batch.token(2).id, 5);
   EXPECT_EQ(batch.token(2).segment, 1);
@@ -56,12 +58,12 @@ TEST(Batch, Plan_WithTwoSegments_HasTheirTokensInOrder) {
   EXPECT_EQ(batch.bad_token(), -1);
 }
 
-TEST(Batch, Runs_OfBothKernelClasses_HaveTheirSizesAndCoverEachTokenOnce) {
-  Batch batch;
+TEST(StepBatch, Runs_OfBothKernelClasses_HaveTheirSizesAndCoverEachTokenOnce) {
+  StepBatch batch;
   batch.reserve(batch_limits(), 0);
-  std::vector<backend::Segment> segments{segment(7, 0, 0), segment(8, 0, 1)};
-  segments[1].prefill_heavy = true;
-  batch.plan(segments);
+  backend::Batch given{{segment(7, 0, 0), segment(8, 0, 1)}};
+  given.segments[1].prefill_heavy = true;
+  batch.plan(given);
   EXPECT_EQ(batch.decode_heavy_rows(), 7);
   std::vector<int> covered(static_cast<std::size_t>(batch.rows()));
   for (const TokenRun& run : batch.runs(0)) {
@@ -76,14 +78,13 @@ TEST(Batch, Runs_OfBothKernelClasses_HaveTheirSizesAndCoverEachTokenOnce) {
   EXPECT_TRUE(batch.runs(1).empty());         // there are no such heads
 }
 
-TEST(Batch, Compact_WithTokensWithoutAResult_LeavesTheOthersAndTheirRows) {
-  Batch batch;
+TEST(StepBatch, Compact_WithTokensWithoutAResult_LeavesTheOthersAndTheirRows) {
+  StepBatch batch;
   batch.reserve(batch_limits(), 0);
-  std::vector<backend::Segment> segments{segment(3, 10, 1), segment(4, 0, 0), segment(5, 0, 2)};
-  segments[1].hidden = true;
-  segments[1].hidden_at = 1;
-  segments[2].prefill_heavy = true;
-  batch.plan(segments);
+  backend::Batch given{{segment(3, 10, 1), segment(4, 0, 0), segment(5, 0, 2)}};
+  given.segments[1].wants = Wants::hidden_of(1);
+  given.segments[2].prefill_heavy = true;
+  batch.plan(given);
   std::vector<float> rows;
   for (std::int64_t i = 0; i < batch.rows(); ++i) {
     rows.insert(rows.end(), {static_cast<float>(i), static_cast<float>(-i)});
@@ -103,12 +104,12 @@ TEST(Batch, Compact_WithTokensWithoutAResult_LeavesTheOthersAndTheirRows) {
   EXPECT_EQ(batch.runs(0)[2].count, 2);
 }
 
-TEST(Batch, RequestLogits_AfterAForward_ReplacesTheRowsOfLogits) {
-  Batch batch;
+TEST(StepBatch, RequestLogits_AfterAForward_ReplacesTheRowsOfLogits) {
+  StepBatch batch;
   batch.reserve(batch_limits(), 0);
-  std::vector<backend::Segment> segments{segment(4, 0, 0)};
-  segments[0].deferred_logits = true;
-  batch.plan(segments);
+  backend::Batch given{{segment(4, 0, 0)}};
+  given.segments[0].wants = Wants::deferred_logits();
+  batch.plan(given);
   EXPECT_FALSE(batch.compacts_rows());
   batch.note_bad(2);
   batch.request_logits(1, 2);
@@ -116,15 +117,15 @@ TEST(Batch, RequestLogits_AfterAForward_ReplacesTheRowsOfLogits) {
   EXPECT_EQ(batch.bad_token(), -1);
 }
 
-TEST(BatchDeathTest, Plan_WhenASegmentIsBeyondLimits_Stops) {
-  Batch batch;
+TEST(StepBatchDeathTest, Plan_WhenASegmentIsBeyondLimits_Stops) {
+  StepBatch batch;
   batch.reserve(batch_limits(), 0);
-  const std::vector<backend::Segment> late{segment(4, 126, 0)};
+  const backend::Batch late{{segment(4, 126, 0)}};
   EXPECT_DEATH(batch.plan(late), "");
-  std::vector<backend::Segment> mixed{segment(2, 0, 0), segment(2, 0, 0)};
-  mixed[0].prefill_heavy = true;  // such segments come last
+  backend::Batch mixed{{segment(2, 0, 0), segment(2, 0, 0)}};
+  mixed.segments[0].prefill_heavy = true;  // such segments come last
   EXPECT_DEATH(batch.plan(mixed), "");
 }
 
 }  // namespace
-}  // namespace holdfast::cpu::batch_test
+}  // namespace holdfast::cpu::step_batch_test
