@@ -84,7 +84,7 @@ Result<ordered_json> embed_all(const Call& call) {
       spec.tokens = inputs[added++];
       spec.pooling = pooling;
       spec.normalize = !call.has("no-normalize");
-      HOLDFAST_CHECKED(engine->add_embedding(std::move(spec)));
+      HOLDFAST_CHECKED(engine->add_embedding(spec));
     }
     for (const engine::Produced& p : engine->step()) {
       if (p.finish == wire::FinishReason::kError) return p.error;

@@ -102,7 +102,7 @@ TEST(Embedding, Vector_WithEveryPooling_AgreesWithFloat64Reference) {
         EmbedSpec spec = spec_of(1, tokens, pooling);
         spec.normalize = seed % 2 == 0;
         const auto want = pooled(rows, pooling, spec.normalize);
-        ASSERT_TRUE(o.engine->add_embedding(std::move(spec)).has_value());
+        ASSERT_TRUE(o.engine->add_embedding(spec).has_value());
         const Produced p = result_of(*o.engine, 1);
         ASSERT_EQ(p.embedding.size(), want.size());
         ASSERT_EQ(p.vectors, pooling == Pooling::kNone ? 75 : 1);

@@ -41,7 +41,7 @@ inline std::vector<std::vector<float>> outputs_of(const std::string& path) {
     engine::EmbedSpec spec;
     spec.tokens = kTokens;
     spec.pooling = pooling;
-    const auto added = (*engine)->add_embedding(std::move(spec));
+    const auto added = (*engine)->add_embedding(spec);
     EXPECT_TRUE(added.has_value()) << added.error().what;
     for (int steps = 0; added && steps < 100 && out.size() < (pooling ? 2u : 1u); ++steps) {
       for (const engine::Produced& p : (*engine)->step()) out.push_back(p.embedding);

@@ -58,7 +58,7 @@ void Pooler::finish(Produced& out) const {
   }
 }
 
-Result<void> Engine::add_embedding(EmbedSpec spec) {
+Result<void> Engine::add_embedding(const EmbedSpec& spec) {
   return Error{Errc::kUnsupported,
                "add sequence " + std::to_string(spec.key) + ": this engine makes no embeddings"};
 }

@@ -92,7 +92,7 @@ class Engine {
   /// in chunks where the model has a causal mask, and ends with one Produced. The vector's bits
   /// depend on its tokens and the spec alone. kUnsupported: the fake engine, which has add() for
   /// that.
-  virtual Result<void> add_embedding(EmbedSpec spec);
+  virtual Result<void> add_embedding(const EmbedSpec& spec);
   /// Takes the sequence out before the next step; unknown keys are ignored. Nothing is produced for
   /// it afterwards.
   virtual void cancel(SequenceKey key) = 0;

@@ -73,8 +73,8 @@ Result<void> ModelEngine::add(SequenceSpec spec) {
   return {};
 }
 
-Result<void> ModelEngine::add_embedding(EmbedSpec spec) {
-  return probes_.add_embedding(std::move(spec));
+Result<void> ModelEngine::add_embedding(const EmbedSpec& spec) {
+  return probes_.add_embedding(spec);
 }
 
 Result<void> ModelEngine::add_probe(SequenceKey key, Probe probe) {

@@ -37,7 +37,7 @@ class ModelEngine final : public Engine {
   ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngineConfig config);
 
   Result<void> add(SequenceSpec spec) override;
-  Result<void> add_embedding(EmbedSpec spec) override;
+  Result<void> add_embedding(const EmbedSpec& spec) override;
   void cancel(SequenceKey key) override;
   void pause(SequenceKey key, bool paused) override;
   const std::vector<Produced>& step() override;

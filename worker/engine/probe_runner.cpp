@@ -94,7 +94,7 @@ plan::Pooling ProbeRunner::usual_pooling() const {
   return config_.causal ? plan::Pooling::kLast : plan::Pooling::kMean;
 }
 
-Result<void> ProbeRunner::add_embedding(EmbedSpec spec) {
+Result<void> ProbeRunner::add_embedding(const EmbedSpec& spec) {
   const plan::Pooling pooling =
       spec.pooling ? *spec.pooling : config_.pooling.value_or(usual_pooling());
   SequenceSpec checked;
@@ -129,7 +129,7 @@ Result<void> ProbeRunner::add_vector(SequenceSpec spec, const sampling::Embeddin
   if (options.pooling == "mean") embed.pooling = plan::Pooling::kMean;
   if (options.pooling == "cls") embed.pooling = plan::Pooling::kCls;
   if (options.pooling == "last") embed.pooling = plan::Pooling::kLast;
-  return add_embedding(std::move(embed));
+  return add_embedding(embed);
 }
 
 void ProbeRunner::advance_embedding(Slot& slot, const backend::Segment& segment,

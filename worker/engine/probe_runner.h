@@ -22,7 +22,7 @@ class ProbeRunner {
   /// ModelEngine::add_probe, for a model that is no encoder.
   Result<void> add_probe(SequenceKey key, Probe probe);
   /// Engine::add_embedding.
-  Result<void> add_embedding(EmbedSpec spec);
+  Result<void> add_embedding(const EmbedSpec& spec);
   /// Adds a request for one vector, which was made before if anything of it is committed.
   Result<void> add_vector(SequenceSpec spec, const sampling::EmbeddingOptions& options);
   /// Requests the scores of the prompt of a sequence that starts, each with `top` alternatives.
