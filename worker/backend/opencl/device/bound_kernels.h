@@ -5,9 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "shared/base/check.h"
 #include "worker/backend/opencl/device/api.h"
 
 namespace holdfast::opencl {
@@ -21,25 +24,36 @@ class BoundKernel {
   explicit BoundKernel(KernelHandle own) : own_(std::move(own)), kernel_(own_.get()) {}
 
   cl_kernel get() const { return kernel_; }
-  /// True if argument `at` was last set to these bits.
-  bool holds(cl_uint at, std::uint64_t bits) const {
-    return at < set_.size() && set_[at].is_set && set_[at].bits == bits;
+  /// True if argument `at` was last set to these bytes.
+  bool holds(cl_uint at, std::span<const std::byte> value) const {
+    return at < set_.size() && set_[at].bytes == value.size() &&
+           std::memcmp(values_.data() + set_[at].first, value.data(), value.size()) == 0;
   }
-  void note(cl_uint at, std::uint64_t bits) {
+  /// Stores what argument `at` was set to: always as many bytes as before.
+  void note(cl_uint at, std::span<const std::byte> value) {
     if (at >= set_.size()) set_.resize(at + 1);
-    set_[at] = {bits, true};
+    Argument& argument = set_[at];
+    if (argument.bytes == 0) {
+      argument = {values_.size(), value.size()};
+      values_.resize(values_.size() + value.size());
+    }
+    CHECK(argument.bytes == value.size());
+    std::memcpy(values_.data() + argument.first, value.data(), value.size());
   }
   /// Makes every argument one to set: after a failed call nobody knows what the object holds.
-  void forget() { set_.clear(); }
+  void forget() {
+    set_.clear();
+    values_.clear();
+  }
 
  private:
   struct Argument {
-    std::uint64_t bits = 0;
-    bool is_set = false;
+    std::size_t first = 0, bytes = 0;  // in values_; 0 bytes: not set
   };
   KernelHandle own_;
   cl_kernel kernel_ = nullptr;
   std::vector<Argument> set_;
+  std::vector<std::byte> values_;
 };
 
 /// The kernel objects of a program's launches. A kernel that next() got, and the buffers among the

@@ -5,11 +5,11 @@
 namespace holdfast::opencl {
 
 /// Gives false if the driver refuses the argument: the launch must not run with an older one.
-bool Queue::set(BoundKernel& kernel, cl_uint at, std::size_t bytes, const void* value,
-                std::uint64_t bits) {
-  const cl_int status = api_->clSetKernelArg(kernel.get(), at, bytes, value);
+bool Queue::set(BoundKernel& kernel, cl_uint at, std::size_t size, const void* value,
+                std::span<const std::byte> noted) {
+  const cl_int status = api_->clSetKernelArg(kernel.get(), at, size, value);
   if (status == CL_SUCCESS) {
-    kernel.note(at, bits);
+    kernel.note(at, noted);
     return true;
   }
   kernel.forget();

@@ -2,8 +2,9 @@
 // Work for a device, in order. The first failure is stored and reported at the end, so that code
 // which enqueues need not check each call.
 
+#include <cstddef>
 #include <cstdint>
-#include <cstring>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -49,9 +50,9 @@ class Queue {
 
   cl_command_queue get() const { return handle_.get(); }
 
-  /// Runs a kernel. Arguments are cl_mem, std::int32_t, std::uint64_t, float and LocalBytes,
-  /// exactly as the kernel declares them; those that the launch's kernel object has already are not
-  /// set again.
+  /// Runs a kernel. Arguments are cl_mem, std::int32_t, std::uint64_t, float, LocalBytes and
+  /// parameter blocks (single/kernel_parameters.h), exactly as the kernel declares them; those that
+  /// the launch's kernel object has already are not set again.
   template <class... Args>
   void run(const KernelHandle& kernel, const Grid& grid, const Args&... args) {
     BoundKernel& bound = kernels_.next(kernel.get());
@@ -111,17 +112,19 @@ class Queue {
   template <class T>
   bool set(BoundKernel& kernel, cl_uint at, const T& value) {
     static_assert(std::is_same_v<T, cl_mem> || std::is_same_v<T, std::int32_t> ||
-                      std::is_same_v<T, std::uint64_t> || std::is_same_v<T, float>,
+                      std::is_same_v<T, std::uint64_t> || std::is_same_v<T, float> ||
+                      (std::is_class_v<T> && std::is_trivially_copyable_v<T>),
                   "no argument of our kernels has this type");
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &value, sizeof(T));
-    return kernel.holds(at, bits) || set(kernel, at, sizeof(T), &value, bits);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(&value, 1));
+    return kernel.holds(at, bytes) || set(kernel, at, bytes.size(), bytes.data(), bytes);
   }
   bool set(BoundKernel& kernel, cl_uint at, const LocalBytes& local) {
-    return kernel.holds(at, local.bytes) || set(kernel, at, local.bytes, nullptr, local.bytes);
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(&local, 1));
+    return kernel.holds(at, bytes) || set(kernel, at, local.bytes, nullptr, bytes);
   }
-  bool set(BoundKernel& kernel, cl_uint at, std::size_t bytes, const void* value,
-           std::uint64_t bits);
+  /// Sets an argument of `size` bytes; `noted`: what holds() compares with.
+  bool set(BoundKernel& kernel, cl_uint at, std::size_t size, const void* value,
+           std::span<const std::byte> noted);
   void enqueue(BoundKernel& kernel, const Grid& grid);
   /// Stores the status of a call that enqueues.
   void note(cl_int status) {

@@ -34,7 +34,8 @@ std::string base(const KernelCapabilities& capabilities) {
          define("SPANS_AHEAD", capabilities.ahead != 0 ? kSpansAhead : 1) +
          define("NORM_ITEMS", kNormItems) + define("TOP_MOST", kTopMost) +
          define("PAGE_TOKENS", kPageTokens) + define("SPLIT_TOKENS", kSplitTokens) +
-         define("HEAD_DIM_MOST", kHeadDimMost) + kernel_text("math") + kernel_text("int8_rows");
+         define("HEAD_DIM_MOST", kHeadDimMost) + kernel_text("parameters") + kernel_text("math") +
+         kernel_text("int8_rows");
 }
 
 const char* dots(const KernelCapabilities& capabilities) {

@@ -45,79 +45,76 @@ void put_values(__local const float* value, float by, int dims, int pack_int8, _
 #endif
 
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention(
-    __global const float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
-    __global const int4* tokens, __global const int* tables, __global uchar* k_pages,
-    __global uchar* v_pages, ulong page_bytes, int window, float scale, float cap,
-    __global float* out, int out_at, int out_stride, int sides, __global float* partials, int fresh,
-    __global const float* vectors, int bias_at, int q_norm_at, int k_norm_at, float eps,
-    __global const float* rope_table, ulong sin_at, ulong q_at, int pairs, int neox, int sinks_at,
-    int pack_int8) {
+    __global const float* qkv, __global const int4* tokens, __global const int* tables,
+    __global uchar* k_pages, __global uchar* v_pages, __global float* out,
+    __global float* partials, __global const float* vectors, __global const float* rope_table,
+    const HeadParameters h, const FinishParameters f, const AttentionParameters a) {
   __local float q[HEAD_DIM_MOST], o[HEAD_DIM_MOST], total[HEAD_DIM_MOST];
   __local float p[PAGE_TOKENS], weights[PAGE_TOKENS];
   __local float part[PAGE_TOKENS] __attribute__((aligned(16)));
-  const int item = get_local_id(0), head = get_group_id(0) % heads;
-  const int side = get_group_id(0) / heads, kv_head = head / (heads / kv_heads);
+  const int item = get_local_id(0), head = get_group_id(0) % h.heads;
+  const int side = get_group_id(0) / h.heads, kv_head = head / (h.heads / h.kv_heads);
   const int4 token = tokens[get_group_id(1)];
   const int end = token.w;  // positions below it are visible
-  const int first = window > 0 ? max(token.y + 1 - window, 0) : 0;
-  const ulong head_at = (ulong)kv_head * (page_bytes / kv_heads);
+  const int first = a.window > 0 ? max(token.y + 1 - a.window, 0) : 0;
+  const ulong head_at = (ulong)kv_head * (h.page_bytes / h.kv_heads);
   int split = first / SPLIT_TOKENS * SPLIT_TOKENS, last = end;
-  if (sides > 0) {  // the split of this group, if the token sees any of it
+  if (a.sides > 0) {  // the split of this group, if the token sees any of it
     last = side * SPLIT_TOKENS < split ? 0 : min(end, (side + 1) * SPLIT_TOKENS);
     split = side * SPLIT_TOKENS;
   }
-  __global const float* row = qkv + (long)get_group_id(1) * stride;
+  __global const float* row = qkv + (long)get_group_id(1) * h.stride;
   const int first_page = max(split, first / PAGE_TOKENS * PAGE_TOKENS);
   if (first_page < last) {
-    const ulong page = (ulong)tables[token.z + first_page / PAGE_TOKENS] * page_bytes + head_at;
-    fetch(k_pages + page, page_bytes / kv_heads, item, PAGE_TOKENS);
-    fetch(v_pages + page, page_bytes / kv_heads, item, PAGE_TOKENS);
+    const ulong page = (ulong)tables[token.z + first_page / PAGE_TOKENS] * h.page_bytes + head_at;
+    fetch(k_pages + page, h.page_bytes / h.kv_heads, item, PAGE_TOKENS);
+    fetch(v_pages + page, h.page_bytes / h.kv_heads, item, PAGE_TOKENS);
   }
-  if (fresh) {  // sixteen lines each of q, k and v, eight of each table, by an item a line
-    fetch_near(row + head * head_pad, head_pad, item);
-    fetch_near(row + (heads + kv_head) * head_pad, head_pad, item - 16);
-    fetch_near(row + (heads + kv_heads + kv_head) * head_pad, head_pad, item - 32);
-    fetch_near(rope_table + (long)token.y * pairs, pairs, item - 48);
-    fetch_near(rope_table + sin_at + (long)token.y * pairs, pairs, item - 56);
-    const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, q_at, pairs, neox};
+  if (a.fresh) {  // sixteen lines each of q, k and v, eight of each table, by an item a line
+    fetch_near(row + head * h.head_pad, h.head_pad, item);
+    fetch_near(row + (h.heads + kv_head) * h.head_pad, h.head_pad, item - 16);
+    fetch_near(row + (h.heads + h.kv_heads + kv_head) * h.head_pad, h.head_pad, item - 32);
+    fetch_near(rope_table + (long)token.y * f.pairs, f.pairs, item - 48);
+    fetch_near(rope_table + f.sin_at + (long)token.y * f.pairs, f.pairs, item - 56);
     // Begins at the sequence's first token in the batch: its tokens share a page table.
     const int index = get_group_id(1);
     int older = 0;
     while (older < index && tokens[index - older - 1].z == token.z) ++older;
     for (int position = max(token.y - older, split); position < min(token.y + 1, last); ++position) {
-      __global const float* from = qkv + (long)(index - (token.y - position)) * stride;
-      const ulong page = (ulong)tables[token.z + position / PAGE_TOKENS] * page_bytes + head_at;
+      __global const float* from = qkv + (long)(index - (token.y - position)) * h.stride;
+      const ulong page = (ulong)tables[token.z + position / PAGE_TOKENS] * h.page_bytes + head_at;
       const int slot = position % PAGE_TOKENS;
-      finish_value(from, heads + kv_head, 1, head_dim, head_pad, position, vectors, rope_table, f, o,
-                   part, item);
-      store_kv(o, 1, head_dim, head_pad, slot, k_pages + page, part, item);
-      barrier(CLK_LOCAL_MEM_FENCE);
-      finish_value(from, heads + kv_heads + kv_head, 2, head_dim, head_pad, position, vectors,
+      finish_value(from, h.heads + kv_head, 1, h.head_dim, h.head_pad, position, vectors,
                    rope_table, f, o, part, item);
-      store_kv(o, 0, head_dim, head_pad, slot, v_pages + page, part, item);
+      store_kv(o, 1, h.head_dim, h.head_pad, slot, k_pages + page, part, item);
+      barrier(CLK_LOCAL_MEM_FENCE);
+      finish_value(from, h.heads + h.kv_heads + kv_head, 2, h.head_dim, h.head_pad, position,
+                   vectors, rope_table, f, o, part, item);
+      store_kv(o, 0, h.head_dim, h.head_pad, slot, v_pages + page, part, item);
       barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
     }
-    finish_value(row, head, 0, head_dim, head_pad, token.y, vectors, rope_table, f, q, part, item);
+    finish_value(row, head, 0, h.head_dim, h.head_pad, token.y, vectors, rope_table, f, q, part,
+                 item);
   } else {
-    for (int d = item; d < head_pad; d += PAGE_TOKENS) q[d] = row[head * head_pad + d];
+    for (int d = item; d < h.head_pad; d += PAGE_TOKENS) q[d] = row[head * h.head_pad + d];
   }
-  for (int d = item; d < head_pad; d += PAGE_TOKENS) total[d] = 0.0f;
-  float total_l = sinks_at < 0 ? 0.0f : 1.0f;
-  float total_m = sinks_at < 0 ? -INFINITY : vectors[sinks_at + head];
+  for (int d = item; d < h.head_pad; d += PAGE_TOKENS) total[d] = 0.0f;
+  float total_l = a.sinks_at < 0 ? 0.0f : 1.0f;
+  float total_m = a.sinks_at < 0 ? -INFINITY : vectors[a.sinks_at + head];
   for (; split < last; split += SPLIT_TOKENS) {
     float l = 0.0f, m = -INFINITY;
-    for (int d = item; d < head_pad; d += PAGE_TOKENS) o[d] = 0.0f;
+    for (int d = item; d < h.head_pad; d += PAGE_TOKENS) o[d] = 0.0f;
     barrier(CLK_LOCAL_MEM_FENCE);
     const int begin = max(split, first / PAGE_TOKENS * PAGE_TOKENS);
     const int stop = min(split + SPLIT_TOKENS, end);
     for (int at = begin; at < stop; at += PAGE_TOKENS) {
-      const ulong page = (ulong)tables[token.z + at / PAGE_TOKENS] * page_bytes + head_at;
+      const ulong page = (ulong)tables[token.z + at / PAGE_TOKENS] * h.page_bytes + head_at;
       __global const uchar* keys = k_pages + page;
       __global const uchar* values = v_pages + page;
       if (at + PAGE_TOKENS < stop) {
-        const ulong next = (ulong)tables[token.z + at / PAGE_TOKENS + 1] * page_bytes + head_at;
-        fetch(k_pages + next, page_bytes / kv_heads, item, PAGE_TOKENS);
-        fetch(v_pages + next, page_bytes / kv_heads, item, PAGE_TOKENS);
+        const ulong next = (ulong)tables[token.z + at / PAGE_TOKENS + 1] * h.page_bytes + head_at;
+        fetch(k_pages + next, h.page_bytes / h.kv_heads, item, PAGE_TOKENS);
+        fetch(v_pages + next, h.page_bytes / h.kv_heads, item, PAGE_TOKENS);
       }
       const int from = max(first - at, 0), to = min(end - at, PAGE_TOKENS);
       const int visible = item >= from && item < to;
@@ -125,19 +122,19 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
       if (visible) {
         float key_scale = 1.0f;
 #if KV_TYPE == 3
-        key_scale = scales_of(keys, head_pad)[item];
+        key_scale = scales_of(keys, h.head_pad)[item];
 #endif
         int d = 0;
-        for (; d + PASSES(32) <= head_dim; d += PASSES(32)) {
+        for (; d + PASSES(32) <= h.head_dim; d += PASSES(32)) {
           EACH_PASS(j, 32) {
             const float key = load_element(keys, (d + j) * PAGE_TOKENS + item, key_scale);
             score = fma(key, q[d + j], score);
           }
         }
-        for (; d < head_dim; ++d) {
+        for (; d < h.head_dim; ++d) {
           score = fma(load_element(keys, d * PAGE_TOKENS + item, key_scale), q[d], score);
         }
-        score = capped(score * scale, cap);
+        score = capped(score * a.scale, a.cap);
       }
       const float top = fold_max(visible ? score : -INFINITY, part, item, PAGE_TOKENS);
       const float base = m > top ? m : top;
@@ -146,30 +143,30 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
       const float shrink = exp_of(m - base);
       l = fma(l, shrink, fold_sum(weight, weights, item, PAGE_TOKENS));
       m = base;
-      for (int d = item; d < head_pad; d += PAGE_TOKENS) {
+      for (int d = item; d < h.head_pad; d += PAGE_TOKENS) {
         float sum = o[d] * shrink;
         int t = from;
         for (; t + PASSES(32) <= to; t += PASSES(32)) {
-          EACH_PASS(j, 32) sum = fma(value_at(values, t + j, d, head_pad), p[t + j], sum);
+          EACH_PASS(j, 32) sum = fma(value_at(values, t + j, d, h.head_pad), p[t + j], sum);
         }
         for (; t + PASSES(4) <= to; t += PASSES(4)) {
-          EACH_PASS(j, 4) sum = fma(value_at(values, t + j, d, head_pad), p[t + j], sum);
+          EACH_PASS(j, 4) sum = fma(value_at(values, t + j, d, h.head_pad), p[t + j], sum);
         }
-        for (; t < to; ++t) sum = fma(value_at(values, t, d, head_pad), p[t], sum);
+        for (; t < to; ++t) sum = fma(value_at(values, t, d, h.head_pad), p[t], sum);
         o[d] = sum;
       }
       barrier(CLK_LOCAL_MEM_FENCE);
     }
-    if (sides > 0) {
+    if (a.sides > 0) {
       __global float* to =
-          partials + (((long)get_group_id(1) * heads + head) * sides + side) * (head_pad + 2);
-      for (int d = item; d < head_pad; d += PAGE_TOKENS) to[d] = o[d];
-      if (item == 0) to[head_pad] = l;
-      if (item == 0) to[head_pad + 1] = m;
+          partials + (((long)get_group_id(1) * h.heads + head) * a.sides + side) * (h.head_pad + 2);
+      for (int d = item; d < h.head_pad; d += PAGE_TOKENS) to[d] = o[d];
+      if (item == 0) to[h.head_pad] = l;
+      if (item == 0) to[h.head_pad + 1] = m;
     } else {
       const float base = total_m > m ? total_m : m;
       const float older = exp_of(total_m - base), newer = exp_of(m - base);
-      for (int d = item; d < head_pad; d += PAGE_TOKENS) {
+      for (int d = item; d < h.head_pad; d += PAGE_TOKENS) {
         total[d] = fma(total[d], older, o[d] * newer);
       }
       total_l = fma(total_l, older, l * newer);
@@ -177,10 +174,10 @@ __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void attention
     }
     barrier(CLK_LOCAL_MEM_FENCE);
   }
-  __global float* to = out + (long)get_group_id(1) * out_stride + out_at + head * head_dim;
-  const int dims = sides > 0 ? 0 : head_dim;
+  __global float* to = out + (long)get_group_id(1) * a.out_stride + a.out_at + head * h.head_dim;
+  const int dims = a.sides > 0 ? 0 : h.head_dim;
 #if INT8_ROWS
-  put_values(total, total_l, dims, pack_int8, part, item, to);
+  put_values(total, total_l, dims, a.pack_int8, part, item, to);
 #else
   for (int d = item; d < dims; d += PAGE_TOKENS) to[d] = total[d] / total_l;
 #endif

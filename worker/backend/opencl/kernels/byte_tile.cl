@@ -91,11 +91,9 @@ void add_half_tile(__local const uint* xs, __local const uint* ws, __local const
 #define EACH_OUTPUT for (int j = 0; j < 16; ++j)
 
 __kernel __attribute__((reqd_work_group_size(LANES, TILE_ITEMS, 1))) void tile(
-    __global const uchar* weights, ulong weights_at, ulong panel_bytes, int spans, int panels,
-    __global const float* x, int x_stride, int rows, __global const float* squares, int squares_n,
-    int norm_n, float norm_eps, __global float* y, int y_at, int y_stride, int y_cols,
-    __global const float* vectors, int bias_at, int mode, int activation, float scale, float cap,
-    __global const float* gate, int gated) {
+    __global const uchar* weights, __global const float* x, __global const float* squares,
+    __global float* y, __global const float* vectors, __global const float* gate,
+    const TileParameters args) {
   __local uint xs[TILE_ROWS * X_STRIDE], ws[8 * W_STRIDE];
   __local float as[2 * W_STRIDE], bs[2 * W_STRIDE];
 #if MATRIX == 1
@@ -107,16 +105,16 @@ __kernel __attribute__((reqd_work_group_size(LANES, TILE_ITEMS, 1))) void tile(
   __local uint* all =
       exchanged + (MATRIX == 1 ? (group * LANES + lane) / MATRIX_ITEMS * MATRIX_WORDS : 0);
   const int panel0 = get_group_id(0) * TILE_PANELS, row0 = get_group_id(1) * TILE_ROWS;
-  __global const uchar* at = weights + weights_at + (ulong)panel0 * panel_bytes;
+  __global const uchar* at = weights + args.weights_at + (ulong)panel0 * args.panel_bytes;
   float acc[16], one[16], two[16], four[16];
 #pragma unroll 1
   for (int i = 0; i < SLICES; ++i) {
     const int slice = kSliceOrder[i];
     EACH_OUTPUT acc[j] = 0.0f;
-    for (int s = slice; s < spans; s += SLICES) {
+    for (int s = slice; s < args.spans; s += SLICES) {
       barrier(CLK_LOCAL_MEM_FENCE);
-      take_bytes(at, panel_bytes, panels - panel0, s, x, x_stride, row0, rows, xs, ws, as, bs, lane,
-                 group);
+      take_bytes(at, args.panel_bytes, args.panels - panel0, s, x, args.x_stride, row0, args.rows,
+                 xs, ws, as, bs, lane, group);
       barrier(CLK_LOCAL_MEM_FENCE);
       add_half_tile(xs, ws, as, bs, lane, group, all, acc);
       add_half_tile(xs + X_HALF, ws + 4 * W_STRIDE, as + W_STRIDE, bs + W_STRIDE, lane, group, all,
@@ -135,19 +133,20 @@ __kernel __attribute__((reqd_work_group_size(LANES, TILE_ITEMS, 1))) void tile(
   __local float* factors = (__local float*)xs;
   const int item = group * LANES + lane;
   barrier(CLK_LOCAL_MEM_FENCE);
-  if (item < TILE_ROWS && row0 + item < rows) {
-    __global const float* mine = squares + (long)(row0 + item) * squares_n;
-    factors[item] = squares_n > 0 ? norm_factor(mine, squares_n, norm_n, norm_eps) : 1.0f;
+  if (item < TILE_ROWS && row0 + item < args.rows) {
+    __global const float* mine = squares + (long)(row0 + item) * args.squares_n;
+    factors[item] =
+        args.squares_n > 0 ? norm_factor(mine, args.squares_n, args.norm_n, args.norm_eps) : 1.0f;
   }
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int j = 0; j < 16; ++j) {
     const int row = row0 + tile_row(lane, group, j);
     const int col = panel0 * LANES + tile_column(lane, group, j);
-    if (row >= rows || col >= y_cols) continue;
-    const float times = gated ? scale * gate[row] : scale;
+    if (row >= args.rows || col >= args.y_cols) continue;
+    const float times = args.gated ? args.scale * gate[row] : args.scale;
     const float sum = four[j] * factors[row - row0];
-    const float v = bias_at >= 0 ? sum + vectors[bias_at + col] : sum;
-    __global float* to = y + (long)row * y_stride + y_at + col;
-    *to = finish_output(to, v, mode, activation, times, cap);
+    const float v = args.bias_at >= 0 ? sum + vectors[args.bias_at + col] : sum;
+    __global float* to = y + (long)row * args.y_stride + args.y_at + col;
+    *to = finish_output(to, v, args.mode, args.activation, times, args.cap);
   }
 }

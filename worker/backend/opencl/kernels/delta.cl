@@ -60,39 +60,37 @@ void save_conv_state(__global const float* m, int stride, __global const float* 
 }
 
 __kernel __attribute__((reqd_work_group_size(DELTA_ITEMS, 1, 1))) void delta(
-    __global const float* m, int m_stride, __global const float* gates, int gate_stride,
-    __global const float* z, int z_stride, __global const float* vectors, int conv_at, int norm_at,
-    int rate_at, int bias_at, __global float* states, ulong state_floats, ulong layer_at,
-    int row_floats, __global const Run* runs, int heads, int groups, int neighbours, float eps,
-    __global float* out, int out_stride) {
+    __global const float* m, __global const float* gates, __global const float* z,
+    __global const float* vectors, __global float* states, __global const Run* runs,
+    __global float* out, const DeltaParameters p) {
   __local float x[MIXED];
   __local float part[DELTA_ITEMS];
   const int item = get_local_id(0), head = get_group_id(0);
   const Run run = runs[get_group_id(1)];
-  const int shared = heads / groups, hp = (heads + 15) / 16 * 16;
-  const int group = neighbours ? head / shared : head % groups;
-  const int keys_too = neighbours ? head % shared == 0 : head < groups;
-  const int beta_at = neighbours ? group * 2 * shared + head % shared : head;
-  const int alpha_at = beta_at + (neighbours ? shared : hp);
-  const int rows = (TAPS - 1) * row_floats;
-  const ulong matrix_at = layer_at + 2 * rows + (ulong)head * KEYS * STATE_STRIDE;
+  const int shared = p.heads / p.groups, hp = (p.heads + 15) / 16 * 16;
+  const int group = p.neighbours ? head / shared : head % p.groups;
+  const int keys_too = p.neighbours ? head % shared == 0 : head < p.groups;
+  const int beta_at = p.neighbours ? group * 2 * shared + head % shared : head;
+  const int alpha_at = beta_at + (p.neighbours ? shared : hp);
+  const int rows = (TAPS - 1) * p.row_floats;
+  const ulong matrix_at = p.layer_at + 2 * rows + (ulong)head * KEYS * STATE_STRIDE;
   __global const float* before =
-      states + run.from * state_floats + layer_at + (run.from_second ? rows : 0);
+      states + run.from * p.state_floats + p.layer_at + (run.from_second ? rows : 0);
   const int mine = item < VALUES;
   float s[KEYS];
   for (int i = 0; i < KEYS; ++i) {
     s[i] = run.fresh || !mine
                ? 0.0f
-               : states[run.from * state_floats + matrix_at + i * STATE_STRIDE + item];
+               : states[run.from * p.state_floats + matrix_at + i * STATE_STRIDE + item];
   }
   for (int t = 0; t < run.tokens; ++t) {
     for (int i = item; i < MIXED; i += DELTA_ITEMS) {
-      const int c = column_of(i, head, group, groups);
+      const int c = column_of(i, head, group, p.groups);
       float sum = 0.0f;
       for (int j = 0; j < TAPS; ++j) {
         __global const float* row =
-            row_of(m, m_stride, before, row_floats, run, t + j - (TAPS - 1));
-        if (row != 0) sum = fma(row[c], vectors[conv_at + c * TAPS + j], sum);
+            row_of(m, p.m_stride, before, p.row_floats, run, t + j - (TAPS - 1));
+        if (row != 0) sum = fma(row[c], vectors[p.conv_at + c * TAPS + j], sum);
       }
       x[i] = silu_of(sum);
     }
@@ -105,9 +103,10 @@ __kernel __attribute__((reqd_work_group_size(DELTA_ITEMS, 1, 1))) void delta(
     const float q_by = 1.0f / sqrt((float)KEYS) / sqrt(group_sum(q2, part, item, DELTA_ITEMS) + 1e-6f);
     const float k_by = 1.0f / sqrt(group_sum(k2, part, item, DELTA_ITEMS) + 1e-6f);
     const long row = run.first + t;
-    const float beta = 1.0f / (1.0f + exp_of(-gates[row * gate_stride + beta_at]));
-    const float time = softplus_of(gates[row * gate_stride + alpha_at] + vectors[bias_at + head]);
-    const float decay = exp_of(time * vectors[rate_at + head]);
+    const float beta = 1.0f / (1.0f + exp_of(-gates[row * p.gate_stride + beta_at]));
+    const float time =
+        softplus_of(gates[row * p.gate_stride + alpha_at] + vectors[p.bias_at + head]);
+    const float decay = exp_of(time * vectors[p.rate_at + head]);
     float kv_mem = 0.0f, y = 0.0f;
     for (int i = 0; i < KEYS; ++i) kv_mem = fma(s[i], x[KEYS + i] * k_by, kv_mem);
     const float v = mine ? x[2 * KEYS + (mine ? item : 0)] : 0.0f;
@@ -120,19 +119,20 @@ __kernel __attribute__((reqd_work_group_size(DELTA_ITEMS, 1, 1))) void delta(
     const float mean = group_sum(y * y, part, item, DELTA_ITEMS) / (float)VALUES;
     if (mine) {
       const int c = head * VALUES + item;
-      out[row * out_stride + c] = y * (1.0f / sqrt(mean + eps)) * vectors[norm_at + item] *
-                                  silu_of(z[row * z_stride + c]);
+      out[row * p.out_stride + c] = y * (1.0f / sqrt(mean + p.eps)) * vectors[p.norm_at + item] *
+                                  silu_of(z[row * p.z_stride + c]);
     }
     if (t + 1 != run.snapshot_after) continue;  // the same for all items
-    __global float* snapshot = states + run.snapshot_state * state_floats;
+    __global float* snapshot = states + run.snapshot_state * p.state_floats;
     for (int i = 0; i < KEYS && mine; ++i) snapshot[matrix_at + i * STATE_STRIDE + item] = s[i];
-    save_conv_state(m, m_stride, before, row_floats, run, t + 1, snapshot + layer_at, head, group, groups,
-              keys_too, item);
+    save_conv_state(m, p.m_stride, before, p.row_floats, run, t + 1, snapshot + p.layer_at, head,
+                    group, p.groups, keys_too, item);
   }
-  __global float* to = states + run.state * state_floats;
+  __global float* to = states + run.state * p.state_floats;
   for (int i = 0; i < KEYS && mine; ++i) to[matrix_at + i * STATE_STRIDE + item] = s[i];
-  save_conv_state(m, m_stride, before, row_floats, run, run.tokens,
-            to + layer_at + (run.state_second ? rows : 0), head, group, groups, keys_too, item);
+  save_conv_state(m, p.m_stride, before, p.row_floats, run, run.tokens,
+                  to + p.layer_at + (run.state_second ? rows : 0), head, group, p.groups, keys_too,
+                  item);
 }
 
 // a = a sigmoid(z); heads are head_pad floats apart in z.

@@ -64,21 +64,11 @@ void store_element(__global uchar* page, int at, float v, float times) {
 #endif
 }
 
-// Offsets of biases, norms and rotations for heads of q, k, v as they lie in a row of `qkv`,
-// head_pad floats apart; -1: none.
-typedef struct {
-  int bias_at, q_norm_at, k_norm_at;  // in `vectors`
-  float eps;
-  ulong sin_at;  // in the RoPE table, after the cosines
-  ulong q_at;    // of the queries' table, after that of keys; 0: the same table
-  int pairs, neox;
-} Finish;
-
 // Puts head `head` of a row into `value`: bias, norm (which: 0 q, 1 k, 2 v), rotation. Every item
 // of the group calls.
 void finish_value(__global const float* row, int head, int which, int head_dim, int head_pad,
                   int position, __global const float* vectors, __global const float* rope_table,
-                  Finish f, __local float* value, __local float* part, int item) {
+                  FinishParameters f, __local float* value, __local float* part, int item) {
   __global const float* from = row + head * head_pad;
   float squares = 0.0f;
   for (int d = item; d < head_pad; d += PAGE_TOKENS) {
@@ -139,26 +129,24 @@ void store_kv(__local const float* value, int is_key, int head_dim, int head_pad
 // Finishes one head of a token: bias, norm, rotation, and storing into the pages. Work-groups:
 // (head, token). Queries go back to `qkv`; so do keys while `keys_wait`.
 __kernel __attribute__((reqd_work_group_size(PAGE_TOKENS, 1, 1))) void finish_head(
-    __global float* qkv, int stride, int head_dim, int head_pad, int heads, int kv_heads,
-    __global const int4* tokens, __global const int* tables, __global const float* vectors,
-    int bias_at, int q_norm_at, int k_norm_at, float eps, __global const float* rope_table, ulong sin_at,
-    ulong q_at, int pairs, int neox, int keys_wait, __global uchar* k_pages, __global uchar* v_pages,
-    ulong page_bytes) {
+    __global float* qkv, __global const int4* tokens, __global const int* tables,
+    __global const float* vectors, __global const float* rope_table, __global uchar* k_pages,
+    __global uchar* v_pages, const HeadParameters h, const FinishParameters f) {
   __local float value[HEAD_DIM_MOST];
   __local float part[PAGE_TOKENS];
   const int item = get_local_id(0), head = get_group_id(0);
-  const int which = head < heads ? 0 : head < heads + kv_heads ? 1 : 2;
-  const Finish f = {bias_at, q_norm_at, k_norm_at, eps, sin_at, q_at, pairs, neox};
-  __global float* row = qkv + (long)get_group_id(1) * stride;
+  const int which = head < h.heads ? 0 : head < h.heads + h.kv_heads ? 1 : 2;
+  __global float* row = qkv + (long)get_group_id(1) * h.stride;
   const int4 token = tokens[get_group_id(1)];
-  finish_value(row, head, which, head_dim, head_pad, token.y, vectors, rope_table, f, value, part, item);
-  if (which == 0 || (which == 1 && keys_wait)) {
-    for (int d = item; d < head_pad; d += PAGE_TOKENS) row[head * head_pad + d] = value[d];
+  finish_value(row, head, which, h.head_dim, h.head_pad, token.y, vectors, rope_table, f, value,
+               part, item);
+  if (which == 0 || (which == 1 && h.keys_wait)) {
+    for (int d = item; d < h.head_pad; d += PAGE_TOKENS) row[head * h.head_pad + d] = value[d];
     return;
   }
-  const int kv_head = which == 1 ? head - heads : head - heads - kv_heads;
+  const int kv_head = which == 1 ? head - h.heads : head - h.heads - h.kv_heads;
   const ulong page_of = tables[token.z + token.y / PAGE_TOKENS];
-  __global uchar* page = (which == 1 ? k_pages : v_pages) + page_of * page_bytes +
-                         (ulong)kv_head * (page_bytes / kv_heads);
-  store_kv(value, which == 1, head_dim, head_pad, token.y % PAGE_TOKENS, page, part, item);
+  __global uchar* page = (which == 1 ? k_pages : v_pages) + page_of * h.page_bytes +
+                         (ulong)kv_head * (h.page_bytes / h.kv_heads);
+  store_kv(value, which == 1, h.head_dim, h.head_pad, token.y % PAGE_TOKENS, page, part, item);
 }

@@ -54,37 +54,34 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
 #define PAIR 1
 #define CONCAT 2
 #define PRODUCT_PARAMETERS                                                                         \
-  __global const uchar *weights, ulong weights_at, ulong panel_bytes, int spans, int panels_each,  \
-      __global const uchar *second, ulong second_at, ulong second_panel_bytes, int border,         \
-      __global const float *x, int x_stride, int rows, int x_share, __global const float *squares, \
-      int squares_n, int norm_n, float norm_eps, __global float *y, int y_at, int y_stride,        \
-      int y_cols, __global const float *vectors, int bias_at, int second_bias_at, int mode,        \
-      int activation, float scale, float cap, __global const float *gate, int gated,               \
-      __global const int *expert, int first_expert, int experts, __global float *next,             \
-      __global float *next_squares, int next_squares_n, int next_at, int pack_int8
+  __global const uchar *weights, __global const uchar *second, __global const float *x,            \
+      __global const float *squares, __global float *y, __global const float *vectors,             \
+      __global const float *gate, __global const int *expert, __global float *next,                \
+      __global float *next_squares, const ProductParameters p
 
 // The group's panels and rows.
-#define PRODUCT_INDICES(ROWS)                                                                        \
+#define PRODUCT_INDICES(ROWS)                                                                      \
     const int lane = get_local_id(0), slice = get_local_id(1);                                     \
     const int panel = get_group_id(0), row0 = get_group_id(1) * ROWS;                              \
     int matrix = 0;                                                                                \
-    if (experts > 0) matrix = expert[row0] - first_expert;                                         \
-    const int here = experts == 0 || (matrix >= 0 && matrix < experts);                            \
-    const ulong at = (ulong)((here ? matrix : 0) * panels_each + panel) * panel_bytes;             \
-    const int expert_bias = experts > 0 ? expert[row0] * panels_each * LANES : 0; /* bias of the expert */
+    if (p.experts > 0) matrix = expert[row0] - p.first_expert;                                     \
+    const int here = p.experts == 0 || (matrix >= 0 && matrix < p.experts);                        \
+    const ulong at = (ulong)((here ? matrix : 0) * p.panels_each + panel) * p.panel_bytes;         \
+    /* the place of the expert's bias */                                                           \
+    const int expert_bias = p.experts > 0 ? expert[row0] * p.panels_each * LANES : 0;
 
 // The factors of the rows' norms, sixteen chains each (norm_chain).
 #if WIDE_LANES
 #define PRODUCT_CHAINS(ROWS)
-#define ROW_FACTOR norm_factor(squares + (long)row * squares_n, squares_n, norm_n, norm_eps)
+#define ROW_FACTOR norm_factor(squares + (long)row * p.squares_n, p.squares_n, p.norm_n, p.norm_eps)
 #else
 #define PRODUCT_CHAINS(ROWS)                                                                       \
     __local float chains[ROWS * LANES];                                                            \
-    for (int i = slice; i < (squares_n > 0 && lane < LANES ? ROWS : 0); i += SLICES) {             \
-      const long row = min(row0 + i, rows - 1);                                                    \
-      chains[i * LANES + lane] = norm_chain(squares + row * squares_n, squares_n, lane);           \
+    for (int i = slice; i < (p.squares_n > 0 && lane < LANES ? ROWS : 0); i += SLICES) {           \
+      const long row = min(row0 + i, p.rows - 1);                                                  \
+      chains[i * LANES + lane] = norm_chain(squares + row * p.squares_n, p.squares_n, lane);       \
     }
-#define ROW_FACTOR factor_of_chains(chains + mine * LANES, norm_n, norm_eps)
+#define ROW_FACTOR factor_of_chains(chains + mine * LANES, p.norm_n, p.norm_eps)
 #endif
 
 #if INT8_ROWS
@@ -98,37 +95,39 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
     barrier(CLK_LOCAL_MEM_FENCE);                                                                  \
     for (int mine = slice; mine < max(ROWS, SLICES); mine += SLICES) {                             \
       const int row = row0 + mine;                                                                 \
-      const int live = mine < ROWS && row < rows && here && lane < ITEMS;                          \
+      const int live = mine < ROWS && row < p.rows && here && lane < ITEMS;                        \
       float sums[ITEM_LANES], seconds[ITEM_LANES];                                                 \
       STORE_LANES((F)(0.0f), sums);                                                                \
       if (live) {                                                                                  \
-        const float factor = squares_n > 0 ? ROW_FACTOR : 1.0f;                                    \
-        const float times = gated ? scale * gate[row] : scale;                                     \
+        const float factor = p.squares_n > 0 ? ROW_FACTOR : 1.0f;                                  \
+        const float times = p.gated ? p.scale * gate[row] : p.scale;                               \
         STORE_LANES(sum_slices(part + mine * SLICES * ITEMS + lane) * factor, sums);               \
         if (KIND == PAIR) {                                                                        \
           STORE_LANES(sum_slices(part + (ROWS + mine) * SLICES * ITEMS + lane) * factor, seconds); \
         }                                                                                          \
         for (int i = 0; i < ITEM_LANES; ++i) {                                                     \
           const int col = panel * LANES + lane + i;                                                \
-          const long to = (long)row * y_stride + y_at + col;                                       \
-          float v = bias_at >= 0 ? sums[i] + vectors[bias_at + expert_bias + col] : sums[i];               \
+          const long to = (long)row * p.y_stride + p.y_at + col;                                   \
+          const int bias = p.bias_at + expert_bias + col;                                          \
+          float v = p.bias_at >= 0 ? sums[i] + vectors[bias] : sums[i];                            \
           sums[i] = 0.0f;                                                                          \
-          if (col >= y_cols) continue;                                                             \
+          if (col >= p.y_cols) continue;                                                           \
           if (KIND == PAIR) {                                                                      \
+            const int up_bias = p.second_bias_at + expert_bias + col;                              \
             const float up =                                                                       \
-                second_bias_at >= 0 ? seconds[i] + vectors[second_bias_at + expert_bias + col] : seconds[i];\
-            v = gated_by(activation, v, up);                                                       \
+                p.second_bias_at >= 0 ? seconds[i] + vectors[up_bias] : seconds[i];                \
+            v = gated_by(p.activation, v, up);                                                     \
           }                                                                                        \
-          sums[i] = finish_output(y + to, v, mode, activation, times, cap);                        \
-          if (!pack_int8) y[to] = sums[i];                                                        \
-          if (next_at >= 0 && !INT8_ROWS) next[to] = sums[i] * vectors[next_at + y_at + col];        \
+          sums[i] = finish_output(y + to, v, p.mode, p.activation, times, p.cap);                  \
+          if (!p.pack_int8) y[to] = sums[i];                                                       \
+          if (p.next_at >= 0 && !INT8_ROWS) next[to] = sums[i] * vectors[p.next_at + p.y_at + col]; \
         }                                                                                          \
       }                                                                                            \
-      if (INT8_ROWS && (pack_int8 || next_at >= 0)) {                                              \
-        const int col = y_at + panel * LANES;                                                      \
-        __global float* to = (next_at >= 0 ? next : y) + (long)row * y_stride + col;               \
-        const int counts = live && panel * LANES + lane < y_cols;                                  \
-        const float by = next_at >= 0 && counts ? vectors[next_at + col + lane] : 1.0f;            \
+      if (INT8_ROWS && (p.pack_int8 || p.next_at >= 0)) {                                          \
+        const int col = p.y_at + panel * LANES;                                                    \
+        __global float* to = (p.next_at >= 0 ? next : y) + (long)row * p.y_stride + col;           \
+        const int counts = live && panel * LANES + lane < p.y_cols;                                \
+        const float by = p.next_at >= 0 && counts ? vectors[p.next_at + col + lane] : 1.0f;        \
         if (ROWS == 1) {                                                                           \
           PUT_BY_LANES(counts ? sums[0] * by : 0.0f, live, lane, all_lanes + slice * LANES, to);   \
         } else { /* by one item: NVIDIA's compiler then leaves the sums more registers */          \
@@ -138,10 +137,10 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
           barrier(CLK_LOCAL_MEM_FENCE);                                                            \
         }                                                                                          \
       }                                                                                            \
-      if (next_at >= 0) {                                                                          \
+      if (p.next_at >= 0) {                                                                        \
         const float square = panel_squares(sums, all_lanes, slice, lane);                          \
         if (live && lane == 0) {                                                                   \
-          next_squares[(long)row * next_squares_n + y_at / LANES + panel] = square;                \
+          next_squares[(long)row * p.next_squares_n + p.y_at / LANES + panel] = square;            \
         }                                                                                          \
         if (ROWS > SLICES) barrier(CLK_LOCAL_MEM_FENCE);                                           \
       }                                                                                            \
@@ -153,18 +152,20 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
       PRODUCT_PARAMETERS) {                                                                        \
     __local F part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * ITEMS];                                \
     __local float all_lanes[SLICES * LANES] __attribute__((aligned(16)));                          \
-    PRODUCT_INDICES(ROWS)                                                                            \
+    PRODUCT_INDICES(ROWS)                                                                          \
     PRODUCT_CHAINS(ROWS)                                                                           \
     F acc[ROWS];                                                                                   \
-    if (KIND == CONCAT && panel >= border) {                                                       \
-      SECOND_SUMS(second + second_at + (ulong)(panel - border) * second_panel_bytes, spans, slice, \
-                  lane, x, x_stride, row0, rows, x_share, acc);                                    \
+    if (KIND == CONCAT && panel >= p.border) {                                                     \
+      SECOND_SUMS(second + p.second_at + (ulong)(panel - p.border) * p.second_panel_bytes,         \
+                  p.spans, slice, lane, x, p.x_stride, row0, p.rows, p.x_share, acc);              \
     } else {                                                                                       \
-      SUMS(weights + weights_at + at, spans, slice, lane, x, x_stride, row0, rows, x_share, acc);  \
+      SUMS(weights + p.weights_at + at, p.spans, slice, lane, x, p.x_stride, row0, p.rows,         \
+           p.x_share, acc);                                                                        \
     }                                                                                              \
     for (int r = 0; r < ROWS; ++r) part[(r * SLICES + slice) * ITEMS + lane] = acc[r];             \
     if (KIND == PAIR) {                                                                            \
-      SUMS(second + second_at + at, spans, slice, lane, x, x_stride, row0, rows, x_share, acc);    \
+      SUMS(second + p.second_at + at, p.spans, slice, lane, x, p.x_stride, row0, p.rows,           \
+           p.x_share, acc);                                                                        \
       for (int r = 0; r < ROWS; ++r) part[((ROWS + r) * SLICES + slice) * ITEMS + lane] = acc[r];  \
     }                                                                                              \
     PRODUCT_END(ROWS, KIND)                                                                        \
@@ -184,34 +185,34 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
     __local float part[(KIND == PAIR ? 2 : 1) * SLICES * LANES];                                   \
     __local float all_lanes[SLICES * LANES] __attribute__((aligned(16)));                          \
     PRODUCT_INDICES(1)                                                                             \
-    const int in_second = KIND == CONCAT && panel >= border;                                       \
-    __global const uchar* first_panel = weights + weights_at + at;                                 \
+    const int in_second = KIND == CONCAT && panel >= p.border;                                     \
+    __global const uchar* first_panel = weights + p.weights_at + at;                               \
     __global const uchar* second_panel =                                                           \
-        second + second_at +                                                                       \
-        (KIND == CONCAT ? (ulong)max(panel - border, 0) * second_panel_bytes : at);                \
-    __global const float* row = x + (long)(min(row0, rows - 1) / x_share) * x_stride;              \
+        second + p.second_at +                                                                     \
+        (KIND == CONCAT ? (ulong)max(panel - p.border, 0) * p.second_panel_bytes : at);            \
+    __global const float* row = x + (long)(min(row0, p.rows - 1) / p.x_share) * p.x_stride;        \
     const int item = slice * LANES + lane;                                                         \
     uint ahead[SPANS_AHEAD * SPAN_WORDS] = {0};                                                    \
     float sum = 0.0f, second_sum = 0.0f;                                                           \
-    int end = min(record_spans, spans);                                                            \
+    int end = min(record_spans, p.spans);                                                          \
     BEGIN_SPANS(SECOND, 0)                                                                         \
     copy_records(row, 0, end * 2, records, item, SLICES * LANES);                                  \
     PRODUCT_CHAINS(1)                                                                              \
-    for (int from = 0; from < spans;) {                                                            \
+    for (int from = 0; from < p.spans;) {                                                          \
       records_copied();                                                                            \
       barrier(CLK_LOCAL_MEM_FENCE);                                                                \
       if (in_second) {                                                                             \
-        sum = OF_NUMBER(add_spans_, SECOND)(sum, second_panel, from, end, slice, lane, ahead, records);\
+        sum = OF_NUMBER(add_spans_, SECOND)(sum, second_panel, from, end, slice, lane, ahead, records); \
       } else {                                                                                     \
         sum = add_spans_0(sum, first_panel, from, end, slice, lane, ahead, records);               \
       }                                                                                            \
       if (KIND == PAIR) {                                                                          \
         begin_spans_0(second_panel, from, end, slice, lane, ahead);                                \
-        second_sum = add_spans_0(second_sum, second_panel, from, end, slice, lane, ahead, records);\
+        second_sum = add_spans_0(second_sum, second_panel, from, end, slice, lane, ahead, records); \
       }                                                                                            \
       from = end;                                                                                  \
-      end = min(from + record_spans, spans);                                                       \
-      if (from < spans) {                                                                          \
+      end = min(from + record_spans, p.spans);                                                     \
+      if (from < p.spans) {                                                                        \
         BEGIN_SPANS(SECOND, from)                                                                  \
       }                                                                                            \
       barrier(CLK_LOCAL_MEM_FENCE);                                                                \
@@ -229,17 +230,17 @@ float panel_squares(const float* mine, __local float* all, int slice, int lane) 
     __local float part[(KIND == PAIR ? 2 : 1) * ROWS * SLICES * LANES];                            \
     __local float all_lanes[SLICES * LANES] __attribute__((aligned(16)));                          \
     __local uint exchanged[SLICES * MATRIX_WORDS];                                                 \
-    PRODUCT_INDICES(ROWS)                                                                            \
+    PRODUCT_INDICES(ROWS)                                                                          \
     PRODUCT_CHAINS(ROWS)                                                                           \
     __local uint* all = exchanged + slice * MATRIX_WORDS;                                          \
-    if (KIND == CONCAT && panel >= border) {                                                       \
-      SECOND_SUMS(second + second_at + (ulong)(panel - border) * second_panel_bytes, spans, slice, \
-                  lane, x, x_stride, row0, rows, part, all);                                       \
+    if (KIND == CONCAT && panel >= p.border) {                                                     \
+      SECOND_SUMS(second + p.second_at + (ulong)(panel - p.border) * p.second_panel_bytes,         \
+                  p.spans, slice, lane, x, p.x_stride, row0, p.rows, part, all);                   \
     } else {                                                                                       \
-      SUMS(weights + weights_at + at, spans, slice, lane, x, x_stride, row0, rows, part, all);     \
+      SUMS(weights + p.weights_at + at, p.spans, slice, lane, x, p.x_stride, row0, p.rows, part, all); \
     }                                                                                              \
     if (KIND == PAIR) {                                                                            \
-      SUMS(second + second_at + at, spans, slice, lane, x, x_stride, row0, rows,                   \
+      SUMS(second + p.second_at + at, p.spans, slice, lane, x, p.x_stride, row0, p.rows,           \
            part + ROWS * SLICES * LANES, all);                                                     \
     }                                                                                              \
     PRODUCT_END(ROWS, KIND)                                                                        \

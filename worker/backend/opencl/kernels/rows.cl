@@ -16,56 +16,52 @@ __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void spread(
 // y = x / sqrt(mean(x^2) + eps) * w over `stored` floats, of which n count; the others (padding of
 // heads) are zero.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_rms(
-    __global const float* x, int x_at, int x_stride, __global const float* vectors, int w_at,
-    int b_at, int stored, int n, float eps, __global float* out, int out_at, int out_stride,
-    int add, float scale, __global float* next, __global float* next_squares, int next_squares_n,
-    int next_at) {
+    __global const float* x, __global const float* vectors, __global float* out,
+    __global float* next, __global float* next_squares, const NormParameters p) {
   __local float part[NORM_ITEMS];
   const int item = get_local_id(0), row = get_group_id(0);
-  __global const float* from = x + x_at + (long)row * x_stride;
-  __global float* to = out + out_at + (long)row * out_stride;
+  __global const float* from = x + p.x_at + (long)row * p.x_stride;
+  __global float* to = out + p.out_at + (long)row * p.out_stride;
   float sum = 0.0f;
-  for (int i = item; i < stored; i += NORM_ITEMS) sum = fma(from[i], from[i], sum);
-  const float mean = group_sum(sum, part, item, NORM_ITEMS) / (float)n;
-  const float factor = 1.0f / sqrt(mean + eps);
-  for (int i = item; i < stored; i += NORM_ITEMS) {
-    put(to + i, from[i] * factor * vectors[w_at + i], add, scale);
+  for (int i = item; i < p.stored; i += NORM_ITEMS) sum = fma(from[i], from[i], sum);
+  const float mean = group_sum(sum, part, item, NORM_ITEMS) / (float)p.n;
+  const float factor = 1.0f / sqrt(mean + p.eps);
+  for (int i = item; i < p.stored; i += NORM_ITEMS) {
+    put(to + i, from[i] * factor * vectors[p.w_at + i], p.add, p.scale);
   }
-  if (next_at < 0) return;  // else `out` is the residual, which the next norm reads
+  if (p.next_at < 0) return;  // else `out` is the residual, which the next norm reads
   barrier(CLK_GLOBAL_MEM_FENCE);
-  spread_row(to, vectors + next_at, n, next + (long)row * out_stride,
-             next_squares + (long)row * next_squares_n, item);
+  spread_row(to, vectors + p.next_at, p.n, next + (long)row * p.out_stride,
+             next_squares + (long)row * p.next_squares_n, item);
 }
 
 // y = (x - mean) / sqrt(variance + eps) * w + b.
 __kernel __attribute__((reqd_work_group_size(NORM_ITEMS, 1, 1))) void norm_layer(
-    __global const float* x, int x_at, int x_stride, __global const float* vectors, int w_at,
-    int b_at, int stored, int n, float eps, __global float* out, int out_at, int out_stride,
-    int add, float scale, __global float* next, __global float* next_squares, int next_squares_n,
-    int next_at) {
+    __global const float* x, __global const float* vectors, __global float* out,
+    __global float* next, __global float* next_squares, const NormParameters p) {
   __local float part[NORM_ITEMS];
   const int item = get_local_id(0), row = get_group_id(0);
-  __global const float* from = x + x_at + (long)row * x_stride;
-  __global float* to = out + out_at + (long)row * out_stride;
+  __global const float* from = x + p.x_at + (long)row * p.x_stride;
+  __global float* to = out + p.out_at + (long)row * p.out_stride;
   float sum = 0.0f;
-  for (int i = item; i < n; i += NORM_ITEMS) sum = sum + from[i];
-  const float mean = group_sum(sum, part, item, NORM_ITEMS) / (float)n;
+  for (int i = item; i < p.n; i += NORM_ITEMS) sum = sum + from[i];
+  const float mean = group_sum(sum, part, item, NORM_ITEMS) / (float)p.n;
   float squares = 0.0f;
-  for (int i = item; i < n; i += NORM_ITEMS) {
+  for (int i = item; i < p.n; i += NORM_ITEMS) {
     const float d = from[i] - mean;
     squares = fma(d, d, squares);
   }
-  const float variance = group_sum(squares, part, item, NORM_ITEMS) / (float)n;
-  const float factor = 1.0f / sqrt(variance + eps);
-  for (int i = item; i < n; i += NORM_ITEMS) {
-    float y = (from[i] - mean) * factor * vectors[w_at + i];
-    if (b_at >= 0) y = y + vectors[b_at + i];
-    put(to + i, y, add, scale);
+  const float variance = group_sum(squares, part, item, NORM_ITEMS) / (float)p.n;
+  const float factor = 1.0f / sqrt(variance + p.eps);
+  for (int i = item; i < p.n; i += NORM_ITEMS) {
+    float y = (from[i] - mean) * factor * vectors[p.w_at + i];
+    if (p.b_at >= 0) y = y + vectors[p.b_at + i];
+    put(to + i, y, p.add, p.scale);
   }
-  if (next_at < 0) return;  // else `out` is the residual, which the next norm reads
+  if (p.next_at < 0) return;  // else `out` is the residual, which the next norm reads
   barrier(CLK_GLOBAL_MEM_FENCE);
-  spread_row(to, vectors + next_at, n, next + (long)row * out_stride,
-             next_squares + (long)row * next_squares_n, item);
+  spread_row(to, vectors + p.next_at, p.n, next + (long)row * p.out_stride,
+             next_squares + (long)row * p.next_squares_n, item);
 }
 
 #if INT8_ROWS

@@ -40,24 +40,23 @@ void take_span(__global const uchar* weights, ulong panel_bytes, int panels, int
     for (int p = 0; p < TILE_PANELS; ++p)
 
 __kernel __attribute__((reqd_work_group_size(LANES, TILE_ITEMS, 1))) void tile(
-    __global const uchar* weights, ulong weights_at, ulong panel_bytes, int spans, int panels,
-    __global const float* x, int x_stride, int rows, __global const float* squares, int squares_n,
-    int norm_n, float norm_eps, __global float* y, int y_at, int y_stride, int y_cols,
-    __global const float* vectors, int bias_at, int mode, int activation, float scale, float cap,
-    __global const float* gate, int gated) {
+    __global const uchar* weights, __global const float* x, __global const float* squares,
+    __global float* y, __global const float* vectors, __global const float* gate,
+    const TileParameters args) {
   __local float xs[TILE_ROWS * TILE_STRIDE];
   __local float ws[32 * LANES * TILE_PANELS];
   const int lane = get_local_id(0), group = get_local_id(1);
   const int panel0 = get_group_id(0) * TILE_PANELS, row0 = get_group_id(1) * TILE_ROWS;
-  __global const uchar* at = weights + weights_at + (ulong)panel0 * panel_bytes;
+  __global const uchar* at = weights + args.weights_at + (ulong)panel0 * args.panel_bytes;
   float acc[4][TILE_PANELS], one[4][TILE_PANELS], two[4][TILE_PANELS], four[4][TILE_PANELS];
 #pragma unroll 1
   for (int i = 0; i < SLICES; ++i) {
     const int slice = kSliceOrder[i];
     EACH_SUM acc[r][p] = 0.0f;
-    for (int s = slice; s < spans; s += SLICES) {
+    for (int s = slice; s < args.spans; s += SLICES) {
       barrier(CLK_LOCAL_MEM_FENCE);
-      take_span(at, panel_bytes, panels - panel0, s, x, x_stride, row0, rows, xs, ws, lane, group);
+      take_span(at, args.panel_bytes, args.panels - panel0, s, x, args.x_stride, row0, args.rows,
+                xs, ws, lane, group);
       barrier(CLK_LOCAL_MEM_FENCE);
       __local const float* mine = xs + group * 4 * TILE_STRIDE;
 #pragma unroll 1
@@ -83,18 +82,18 @@ __kernel __attribute__((reqd_work_group_size(LANES, TILE_ITEMS, 1))) void tile(
   }
   for (int r = 0; r < 4; ++r) {
     const int row = row0 + group * 4 + r;
-    if (row >= rows) return;
+    if (row >= args.rows) return;
+    __global const float* chains = squares + (long)row * args.squares_n;
     const float factor =
-        squares_n > 0 ? norm_factor(squares + (long)row * squares_n, squares_n, norm_n, norm_eps)
-                      : 1.0f;
-    const float times = gated ? scale * gate[row] : scale;
+        args.squares_n > 0 ? norm_factor(chains, args.squares_n, args.norm_n, args.norm_eps) : 1.0f;
+    const float times = args.gated ? args.scale * gate[row] : args.scale;
     for (int p = 0; p < TILE_PANELS; ++p) {
       const int col = (panel0 + p) * LANES + lane;
-      if (col >= y_cols) break;
+      if (col >= args.y_cols) break;
       const float sum = four[r][p] * factor;
-      const float v = bias_at >= 0 ? sum + vectors[bias_at + col] : sum;
-      __global float* to = y + (long)row * y_stride + y_at + col;
-      *to = finish_output(to, v, mode, activation, times, cap);
+      const float v = args.bias_at >= 0 ? sum + vectors[args.bias_at + col] : sum;
+      __global float* to = y + (long)row * args.y_stride + args.y_at + col;
+      *to = finish_output(to, v, args.mode, args.activation, times, args.cap);
     }
   }
 }

@@ -127,25 +127,28 @@ std::int32_t OperationLauncher::sides() const {
 void OperationLauncher::attend(const DeviceOp& op) {
   const auto layer = static_cast<std::size_t>(op.cache_layer);
   const std::int32_t sides = this->sides();
-  const RopeTable rope_table = rope_table_of(op, op.may_finish);
+  const HeadFinish finish = finish_of(op, op.may_finish);
   a_is_int8_ = leaves_int8_rows(op) && model_.shape.head_dim % kLanes == 0 && !op.gates_follow;
   const float scale =
       op.scale > 0 ? op.scale : 1.0f / std::sqrt(static_cast<float>(model_.shape.head_dim));
-  model_.queue.run(model_.kernels.attention,
-                   {model_.shape.heads * std::max(sides, 1), batch_.rows(), kAttentionItems, 1},
-                   model_.scratch.qkv.get(), model_.scratch.qkv.stride,
-                   static_cast<std::int32_t>(model_.shape.head_dim), model_.head_pad,
-                   static_cast<std::int32_t>(model_.shape.heads),
-                   static_cast<std::int32_t>(model_.shape.kv_heads), model_.scratch.tokens.get(),
-                   model_.scratch.tables.get(), model_.keys[layer].get(),
-                   model_.values[layer].get(), model_.page_bytes, op.window, scale, op.cap,
-                   model_.scratch.a.get(), op.column, model_.scratch.a.stride, sides,
-                   sides > 0 ? model_.scratch.attention_partials.get() : model_.scratch.a.get(),
-                   std::int32_t{op.may_finish && batch_.short_segments}, model_.weights.vectors(),
-                   op.bias_at[0], op.head_norm_at[0], op.head_norm_at[1],
-                   static_cast<float>(model_.shape.norm_eps), rope_table.table, rope_table.sin_at,
-                   rope_table.q_at, rope_table.pairs, rope_table.neox, op.sinks_at,
-                   std::int32_t{a_is_int8_});
+  const AttentionParameters parameters{
+      .window = op.window,
+      .scale = scale,
+      .cap = op.cap,
+      .out_at = op.column,
+      .out_stride = model_.scratch.a.stride,
+      .sides = sides,
+      .fresh = op.may_finish && batch_.short_segments,
+      .sinks_at = op.sinks_at,
+      .pack_int8 = a_is_int8_,
+  };
+  model_.queue.run(
+      model_.kernels.attention,
+      {model_.shape.heads * std::max(sides, 1), batch_.rows(), kAttentionItems, 1},
+      model_.scratch.qkv.get(), model_.scratch.tokens.get(), model_.scratch.tables.get(),
+      model_.keys[layer].get(), model_.values[layer].get(), model_.scratch.a.get(),
+      sides > 0 ? model_.scratch.attention_partials.get() : model_.scratch.a.get(),
+      model_.weights.vectors(), finish.table, heads_of(false), finish.parameters, parameters);
   if (sides == 0) return;
   model_.queue.run(
       model_.kernels.merge_splits, {model_.shape.heads, batch_.rows(), kAttentionItems, 1},

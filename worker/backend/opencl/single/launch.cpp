@@ -86,6 +86,11 @@ void OperationLauncher::look_up(const Product& from, std::int32_t first_row, boo
   }
 }
 
+/// Factors of rows, where a product has them; else a buffer that is not read.
+cl_mem OperationLauncher::gate_of(const Into& into) const {
+  return into.gate_rows ? model_.scratch.gate.get() : model_.scratch.tokens.get();
+}
+
 /// True if one launch may multiply a row with both, because they lie in memory the same way.
 bool OperationLauncher::are_pair(const DeviceMatrix& a, const DeviceMatrix& b) {
   const auto same = [](const SlabExtent& x, const SlabExtent& y) {
@@ -115,20 +120,58 @@ void OperationLauncher::tiles(const DeviceOp& op, const Product& p, const From& 
     const auto first = static_cast<std::int32_t>(extent.first_panel * kLanes);
     const auto panels = static_cast<std::int32_t>(extent.panels);
     const std::int32_t columns = columns_after(first, into.columns, all);
-    model_.queue.run(
-        model_.kernels.product[static_cast<std::size_t>(m.format)].tile,
-        {(panels + kTilePanels - 1) / kTilePanels, (from.rows + kTileRows - 1) / kTileRows, kLanes,
-         kTileRows / 4},
-        model_.weights.slab(extent), extent.at, static_cast<std::uint64_t>(m.panel_bytes),
-        static_cast<std::int32_t>(m.spans), panels, from.x, from.stride, from.rows,
-        model_.scratch.squares.get(), from.spread ? model_.scratch.squares.stride : 0,
-        static_cast<std::int32_t>(model_.shape.width), static_cast<float>(model_.shape.norm_eps),
-        into.y, p.column + first, into.stride, std::min(columns, panels * kLanes),
-        model_.weights.vectors(), into.bias_at < 0 ? -1 : into.bias_at + first, into.mode,
-        static_cast<std::int32_t>(op.activate), into.scale, into.cap,
-        into.gate_rows ? model_.scratch.gate.get() : model_.scratch.tokens.get(),
-        std::int32_t{into.gate_rows});
+    const TileParameters parameters{
+        .weights_at = extent.at,
+        .panel_bytes = static_cast<std::uint64_t>(m.panel_bytes),
+        .spans = static_cast<std::int32_t>(m.spans),
+        .panels = panels,
+        .x_stride = from.stride,
+        .rows = from.rows,
+        .squares_n = from.spread ? model_.scratch.squares.stride : 0,
+        .norm_n = static_cast<std::int32_t>(model_.shape.width),
+        .norm_eps = static_cast<float>(model_.shape.norm_eps),
+        .y_at = p.column + first,
+        .y_stride = into.stride,
+        .y_cols = std::min(columns, panels * kLanes),
+        .bias_at = offset_of(into.bias_at, first),
+        .mode = into.mode,
+        .activation = static_cast<std::int32_t>(op.activate),
+        .scale = into.scale,
+        .cap = into.cap,
+        .gated = into.gate_rows,
+    };
+    model_.queue.run(model_.kernels.product[static_cast<std::size_t>(m.format)].tile,
+                     {(panels + kTilePanels - 1) / kTilePanels,
+                      (from.rows + kTileRows - 1) / kTileRows, kLanes, kTileRows / 4},
+                     model_.weights.slab(extent), from.x, model_.scratch.squares.get(), into.y,
+                     model_.weights.vectors(), gate_of(into), parameters);
   }
+}
+
+/// The numbers of a product that all parts of its matrix have in common.
+ProductParameters OperationLauncher::parameters_of(const DeviceOp& op, const DeviceMatrix& m,
+                                                   const From& from, const Into& into) const {
+  ProductParameters parameters{};
+  parameters.panel_bytes = static_cast<std::uint64_t>(m.panel_bytes);
+  parameters.spans = static_cast<std::int32_t>(m.spans);
+  parameters.panels_each = static_cast<std::int32_t>(m.panels_each);
+  parameters.border = static_cast<std::int32_t>(m.panels);
+  parameters.x_stride = from.stride;
+  parameters.rows = from.rows;
+  parameters.x_share = from.share;
+  parameters.squares_n = from.spread ? model_.scratch.squares.stride : 0;
+  parameters.norm_n = static_cast<std::int32_t>(model_.shape.width);
+  parameters.norm_eps = static_cast<float>(model_.shape.norm_eps);
+  parameters.y_stride = into.stride;
+  parameters.mode = into.mode;
+  parameters.activation = static_cast<std::int32_t>(op.activate);
+  parameters.scale = into.scale;
+  parameters.cap = into.cap;
+  parameters.gated = into.gate_rows;
+  parameters.next_squares_n = model_.scratch.squares.stride;
+  parameters.next_at = into.next_norm_at;
+  parameters.pack_int8 = into.pack_int8;
+  return parameters;
 }
 
 void OperationLauncher::product(const DeviceOp& op, const Product& p, const From& from,
@@ -144,32 +187,29 @@ void OperationLauncher::product(const DeviceOp& op, const Product& p, const From
   const int items = items_of(model_.capabilities,
                              shared > 0 && by_matrix(model_.capabilities, m.format, more.format));
   const bool plain = shared > 0 || !has_row_ahead(model_.capabilities, m.format, more.format);
+  ProductParameters parameters = parameters_of(op, m, from, into);
   for (std::size_t i = 0; i < m.extents.size(); ++i) {
     const SlabExtent& extent = m.extents[i];
     const SlabExtent& other = second.matrix != nullptr ? second.matrix->extents[i] : extent;
-    const auto [first_column, own_panels] = part_of(extent, m, from.slots);
-    const std::int32_t first = first_column;  // a lambda takes no structured binding
+    const auto [first, own_panels] = part_of(extent, m, from.slots);
     const std::int64_t panels = own_panels + more.panels;
     const std::int32_t each = rows[shared];
+    parameters.weights_at = extent.at;
+    parameters.second_at = other.at;
+    parameters.second_panel_bytes = more.panel_bytes;
+    parameters.y_at = p.column + first;
+    parameters.y_cols = columns_after(first, into.columns, all);
+    parameters.bias_at = offset_of(into.bias_at, first);
+    parameters.second_bias_at = offset_of(into.second_bias_at, first);
+    parameters.first_expert = experts_of(from.slots, extent.first_panel, m);
+    parameters.experts = experts_of(from.slots, extent.panels, m);
     const auto run = [&](auto... row_ahead) {
       model_.queue.run(
           kernel, {panels, (from.rows + each - 1) / each, items, kSlices},
-          model_.weights.slab(extent), extent.at, static_cast<std::uint64_t>(m.panel_bytes),
-          static_cast<std::int32_t>(m.spans), static_cast<std::int32_t>(m.panels_each),
-          model_.weights.slab(other), other.at, more.panel_bytes,
-          static_cast<std::int32_t>(m.panels), from.x, from.stride, from.rows, from.share,
-          model_.scratch.squares.get(), from.spread ? model_.scratch.squares.stride : 0,
-          static_cast<std::int32_t>(model_.shape.width), static_cast<float>(model_.shape.norm_eps),
-          into.y, p.column + first, into.stride, columns_after(first, into.columns, all),
-          model_.weights.vectors(), offset_of(into.bias_at, first),
-          offset_of(into.second_bias_at, first), into.mode, static_cast<std::int32_t>(op.activate),
-          into.scale, into.cap,
-          into.gate_rows ? model_.scratch.gate.get() : model_.scratch.tokens.get(),
-          std::int32_t{into.gate_rows},
+          model_.weights.slab(extent), model_.weights.slab(other), from.x,
+          model_.scratch.squares.get(), into.y, model_.weights.vectors(), gate_of(into),
           from.slots ? model_.scratch.expert.get() : model_.scratch.tokens.get(),
-          experts_of(from.slots, extent.first_panel, m), experts_of(from.slots, extent.panels, m),
-          model_.scratch.h.get(), model_.scratch.squares.get(), model_.scratch.squares.stride,
-          into.next_norm_at, std::int32_t{into.pack_int8}, row_ahead...);
+          model_.scratch.h.get(), model_.scratch.squares.get(), parameters, row_ahead...);
     };
     if (plain) {
       run();
@@ -196,12 +236,24 @@ void OperationLauncher::norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl
   const auto n = static_cast<std::int32_t>(model_.shape.width);
   const bool rms = op.norm_kind == plan::NormKind::kRms;
   if (op.next_norm_at >= 0) spread_for_ = op.next_norm_at;
+  const NormParameters parameters{
+      .x_at = 0,
+      .x_stride = model_.scratch.x.stride,
+      .w_at = op.norm_at,
+      .b_at = op.norm_bias_at,
+      .stored = n,
+      .n = n,
+      .eps = static_cast<float>(model_.shape.norm_eps),
+      .out_at = 0,
+      .out_stride = model_.scratch.x.stride,
+      .add = add,
+      .scale = op.scale,
+      .next_squares_n = model_.scratch.squares.stride,
+      .next_at = op.next_norm_at,
+  };
   model_.queue.run(rms ? model_.kernels.norm_rms : model_.kernels.norm_layer,
-                   {rows, 1, kNormItems, 1}, x, std::int32_t{0}, model_.scratch.x.stride,
-                   model_.weights.vectors(), op.norm_at, op.norm_bias_at, n, n,
-                   static_cast<float>(model_.shape.norm_eps), out, std::int32_t{0},
-                   model_.scratch.x.stride, std::int32_t{add}, op.scale, model_.scratch.h.get(),
-                   model_.scratch.squares.get(), model_.scratch.squares.stride, op.next_norm_at);
+                   {rows, 1, kNormItems, 1}, x, model_.weights.vectors(), out,
+                   model_.scratch.h.get(), model_.scratch.squares.get(), parameters);
 }
 
 /// The rows that a product takes: the operation's norm of x, or x as it is.
@@ -244,30 +296,57 @@ bool OperationLauncher::leaves_int8_rows(const DeviceOp& op) const {
 /// One norm over `heads` heads of each token, in place.
 void OperationLauncher::norm_heads(std::int32_t first_head, std::int32_t heads,
                                    std::int32_t weight_at) {
-  model_.queue.run(
-      model_.kernels.norm_rms, {static_cast<std::int64_t>(batch_.tokens.size()), 1, kNormItems, 1},
-      model_.scratch.qkv.get(), first_head * model_.head_pad, model_.scratch.qkv.stride,
-      model_.weights.vectors(), weight_at, std::int32_t{-1}, heads * model_.head_pad,
-      heads * static_cast<std::int32_t>(model_.shape.head_dim),
-      static_cast<float>(model_.shape.norm_eps), model_.scratch.qkv.get(),
-      first_head * model_.head_pad, model_.scratch.qkv.stride, std::int32_t{0}, 1.0f,
-      model_.scratch.h.get(), model_.scratch.squares.get(), model_.scratch.squares.stride,
-      std::int32_t{-1});
+  const NormParameters parameters{
+      .x_at = first_head * model_.head_pad,
+      .x_stride = model_.scratch.qkv.stride,
+      .w_at = weight_at,
+      .b_at = -1,
+      .stored = heads * model_.head_pad,
+      .n = heads * static_cast<std::int32_t>(model_.shape.head_dim),
+      .eps = static_cast<float>(model_.shape.norm_eps),
+      .out_at = first_head * model_.head_pad,
+      .out_stride = model_.scratch.qkv.stride,
+      .add = 0,
+      .scale = 1.0f,
+      .next_squares_n = model_.scratch.squares.stride,
+      .next_at = -1,
+  };
+  model_.queue.run(model_.kernels.norm_rms,
+                   {static_cast<std::int64_t>(batch_.tokens.size()), 1, kNormItems, 1},
+                   model_.scratch.qkv.get(), model_.weights.vectors(), model_.scratch.qkv.get(),
+                   model_.scratch.h.get(), model_.scratch.squares.get(), parameters);
 }
 
-/// The table for an operation's heads; without `rotate`, one that leaves them as they are.
-OperationLauncher::RopeTable OperationLauncher::rope_table_of(const DeviceOp& op,
-                                                              bool rotate) const {
-  RopeTable rope_table;
-  rope_table.table = model_.weights.vectors();
-  rope_table.neox = model_.shape.rope_style == plan::RopeStyle::kNeox ? 1 : 0;
-  if (!rotate || op.rope < 0) return rope_table;
-  rope_table.table = model_.scratch.rope_table[op.rope].get();
-  rope_table.sin_at =
+/// How an operation's heads are finished; without `rotate`, they are not turned.
+OperationLauncher::HeadFinish OperationLauncher::finish_of(const DeviceOp& op, bool rotate) const {
+  HeadFinish finish;
+  finish.table = model_.weights.vectors();
+  FinishParameters& parameters = finish.parameters;
+  parameters.bias_at = op.bias_at[0];
+  parameters.q_norm_at = op.head_norm_at[0];
+  parameters.k_norm_at = op.head_norm_at[1];
+  parameters.eps = static_cast<float>(model_.shape.norm_eps);
+  parameters.neox = model_.shape.rope_style == plan::RopeStyle::kNeox ? 1 : 0;
+  if (!rotate || op.rope < 0) return finish;
+  finish.table = model_.scratch.rope_table[op.rope].get();
+  parameters.sin_at =
       static_cast<std::uint64_t>(model_.limits.context) * static_cast<std::uint64_t>(model_.pairs);
-  if (model_.has_query_rope) rope_table.q_at = 2 * rope_table.sin_at;
-  rope_table.pairs = model_.pairs;
-  return rope_table;
+  if (model_.has_query_rope) parameters.q_at = 2 * parameters.sin_at;
+  parameters.pairs = model_.pairs;
+  return finish;
+}
+
+/// The heads of an operation's rows; `keys_wait`: a later operation finishes its keys.
+HeadParameters OperationLauncher::heads_of(bool keys_wait) const {
+  return {
+      .page_bytes = model_.page_bytes,
+      .stride = model_.scratch.qkv.stride,
+      .head_dim = static_cast<std::int32_t>(model_.shape.head_dim),
+      .head_pad = model_.head_pad,
+      .heads = static_cast<std::int32_t>(model_.shape.heads),
+      .kv_heads = static_cast<std::int32_t>(model_.shape.kv_heads),
+      .keys_wait = keys_wait,
+  };
 }
 
 /// Applies bias, norm, rotation and storing to heads below `last_head`, as the operation says.
@@ -275,19 +354,15 @@ void OperationLauncher::finish_heads(const DeviceOp& op, std::int32_t last_head,
   const bool second = op.kind == model::OpKind::kQkNorm;  // biases are added, norms are done
   const bool later = keys_wait;                           // a later kQkNorm norms and rotates
   const auto layer = static_cast<std::size_t>(op.cache_layer);
-  const RopeTable rope_table = rope_table_of(op, !later);
+  HeadFinish finish = finish_of(op, !later);
+  if (second) finish.parameters.bias_at = -1;
+  if (second || later) finish.parameters.q_norm_at = finish.parameters.k_norm_at = -1;
   model_.queue.run(model_.kernels.finish_head,
                    {last_head, static_cast<std::int64_t>(batch_.tokens.size()), kAttentionItems, 1},
-                   model_.scratch.qkv.get(), model_.scratch.qkv.stride,
-                   static_cast<std::int32_t>(model_.shape.head_dim), model_.head_pad,
-                   static_cast<std::int32_t>(model_.shape.heads),
-                   static_cast<std::int32_t>(model_.shape.kv_heads), model_.scratch.tokens.get(),
-                   model_.scratch.tables.get(), model_.weights.vectors(),
-                   second ? -1 : op.bias_at[0], second || later ? -1 : op.head_norm_at[0],
-                   second || later ? -1 : op.head_norm_at[1],
-                   static_cast<float>(model_.shape.norm_eps), rope_table.table, rope_table.sin_at,
-                   rope_table.q_at, rope_table.pairs, rope_table.neox, std::int32_t{keys_wait},
-                   model_.keys[layer].get(), model_.values[layer].get(), model_.page_bytes);
+                   model_.scratch.qkv.get(), model_.scratch.tokens.get(),
+                   model_.scratch.tables.get(), model_.weights.vectors(), finish.table,
+                   model_.keys[layer].get(), model_.values[layer].get(), heads_of(keys_wait),
+                   finish.parameters);
 }
 
 }  // namespace holdfast::opencl

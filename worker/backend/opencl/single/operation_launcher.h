@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "worker/backend/opencl/single/device_model.h"
+#include "worker/backend/opencl/single/kernel_parameters.h"
 #include "worker/backend/opencl/single/step_batch.h"
 
 namespace holdfast::opencl {
@@ -42,11 +43,10 @@ class OperationLauncher {
     bool slots = false;      // each row has its own matrix, by Scratch::expert
     bool spread = false;     // x times the norm's weights; Scratch::squares has the rest
   };
-  /// The RoPE table of an operation's heads.
-  struct RopeTable {
+  /// Bias, norm and rotation of an operation's heads, with the RoPE table.
+  struct HeadFinish {
     cl_mem table = nullptr;
-    std::uint64_t sin_at = 0, q_at = 0;
-    std::int32_t pairs = 0, neox = 0;
+    FinishParameters parameters = {};
   };
   /// A product's second matrix, in the same launch.
   struct Second {
@@ -84,6 +84,9 @@ class OperationLauncher {
   const KernelHandle& kernel_of(const DeviceMatrix& m, const Second& second,
                                 std::size_t shared) const;
   bool in_tiles(const From& from) const;
+  cl_mem gate_of(const Into& into) const;
+  ProductParameters parameters_of(const DeviceOp& op, const DeviceMatrix& m, const From& from,
+                                  const Into& into) const;
   void tiles(const DeviceOp& op, const Product& p, const From& from, const Into& into);
   void product(const DeviceOp& op, const Product& p, const From& from, const Into& into) {
     product(op, p, from, into, Second());
@@ -96,7 +99,8 @@ class OperationLauncher {
   bool leaves_int8_rows(const DeviceOp& op) const;
   void norm(const DeviceOp& op, cl_mem x, std::int32_t rows, cl_mem out, bool add);
   void norm_heads(std::int32_t first_head, std::int32_t heads, std::int32_t weight_at);
-  RopeTable rope_table_of(const DeviceOp& op, bool rotate) const;
+  HeadFinish finish_of(const DeviceOp& op, bool rotate) const;
+  HeadParameters heads_of(bool keys_wait) const;
   void finish_heads(const DeviceOp& op, std::int32_t last_head, bool keys_wait);
 
   DeviceModel& model_;

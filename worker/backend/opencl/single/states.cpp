@@ -79,19 +79,31 @@ void OperationLauncher::norm_delta(const DeviceOp& op) {
 void OperationLauncher::delta(const DeviceOp& op) {
   const auto layer = static_cast<std::uint64_t>(op.cache_layer);
   const auto floats = static_cast<std::uint64_t>(model_.states.floats);
-  model_.queue.run(
-      model_.kernels.delta,
-      {model_.shape.state_heads, static_cast<std::int64_t>(batch_.runs.size()), model_.states.items,
-       1},
-      model_.scratch.m.get(), model_.scratch.m.stride, model_.scratch.gates.get(),
-      model_.scratch.gates.stride, model_.scratch.z.get(), model_.scratch.z.stride,
-      model_.weights.vectors(), op.conv_at, op.norm_at, op.rate_at, op.bias_at[0],
-      model_.scratch.states.get(), floats * static_cast<std::uint64_t>(model_.states.layers),
-      floats * layer,
-      static_cast<std::int32_t>(round_up(plan::conv_width(model_.shape), kLanes) + kLanes),
-      model_.scratch.runs.get(), static_cast<std::int32_t>(model_.shape.state_heads),
-      static_cast<std::int32_t>(model_.shape.state_groups), std::int32_t{op.neighbours},
-      static_cast<float>(model_.shape.norm_eps), model_.scratch.v.get(), model_.scratch.v.stride);
+  const DeltaParameters parameters{
+      .state_floats = floats * static_cast<std::uint64_t>(model_.states.layers),
+      .layer_at = floats * layer,
+      .m_stride = model_.scratch.m.stride,
+      .gate_stride = model_.scratch.gates.stride,
+      .z_stride = model_.scratch.z.stride,
+      .conv_at = op.conv_at,
+      .norm_at = op.norm_at,
+      .rate_at = op.rate_at,
+      .bias_at = op.bias_at[0],
+      .row_floats =
+          static_cast<std::int32_t>(round_up(plan::conv_width(model_.shape), kLanes) + kLanes),
+      .heads = static_cast<std::int32_t>(model_.shape.state_heads),
+      .groups = static_cast<std::int32_t>(model_.shape.state_groups),
+      .neighbours = op.neighbours,
+      .eps = static_cast<float>(model_.shape.norm_eps),
+      .out_stride = model_.scratch.v.stride,
+      .pad = 0,
+  };
+  model_.queue.run(model_.kernels.delta,
+                   {model_.shape.state_heads, static_cast<std::int64_t>(batch_.runs.size()),
+                    model_.states.items, 1},
+                   model_.scratch.m.get(), model_.scratch.gates.get(), model_.scratch.z.get(),
+                   model_.weights.vectors(), model_.scratch.states.get(), model_.scratch.runs.get(),
+                   model_.scratch.v.get(), parameters);
 }
 
 void OperationLauncher::gate_heads() {
