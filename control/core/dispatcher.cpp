@@ -206,6 +206,7 @@ void Dispatcher::start_choice(Request& request, Choice& choice, Load& load) {
   d.fence = choice.fence;
   d.load_id = load.row.load_id;
   d.model_sha = request.row.model_sha;
+  if (const auto* ids = prompt_in_group(*core_.out, send.seq, send.prompt)) d.prompt_ids = *ids;
   d.committed_ids = choice.ids;
   d.sampling = request.sampling;
   d.stops = request.stops;

@@ -17,7 +17,8 @@ struct SendMessage {
   PeerId to = 0;
   wire::Message message;  // RequestInfo::prompt_text is filled by the shell when `echo`
 };
-/// A dispatch whose prompt ids the shell reads from the store, and whose prefix root it derives.
+/// A dispatch whose prefix root the shell derives. `dispatch.prompt_ids` has the ids where the
+/// group itself adds the request; else it is empty, and the shell reads them from the store.
 struct SendDispatch {
   PeerId to = 0;
   wire::Dispatch dispatch;
@@ -26,18 +27,16 @@ struct SendDispatch {
   /// Scope whose prompts may share pages: the shell derives dispatch.prefix_root from it.
   std::string prefix_scope;
 };
-/// Committed tokens [start, end) of a choice. `ids` is empty when the shell shall read them (and
+/// Committed tokens [start, until) of a choice. `ids` is empty when the shell shall read them (and
 /// their extra) from the store.
-struct SendEvent {
+struct SendEvent : TokenRun {
   PeerId to = 0;
   std::uint64_t tag = 0;
   std::string request_id;
   std::string model_sha;
   Seq seq = 0;
   std::int32_t choice = 0;
-  std::int64_t start = 0;
-  std::int64_t end = 0;
-  std::vector<TokenId> ids;
+  std::int64_t until = 0;
 };
 /// The answer to an operator verb, rendered by the shell after the commit.
 struct SendOpResult {
@@ -77,5 +76,8 @@ struct Effects {
     notes.push_back(Note{alarm, std::move(event), std::move(fields)});
   }
 };
+
+/// Returns a prompt's ids if the group adds the request; nullptr if the database has it already.
+const std::vector<TokenId>* prompt_in_group(const Effects& effects, Seq seq, std::int32_t prompt);
 
 }  // namespace holdfast::core

@@ -140,13 +140,10 @@ struct UpdateChoice {
   ChoiceRow row;
 };
 
-/// Adds tokens of a choice from index `start` on.
-struct InsertChunk {
+/// Adds tokens of a choice.
+struct InsertChunk : TokenRun {
   Seq seq = 0;
   std::int32_t choice = 0;
-  std::int64_t start = 0;
-  std::vector<TokenId> ids;
-  std::vector<std::string> extra;  // per token or empty
 };
 
 /// Adds an attempt of a choice on a worker, under its fence.

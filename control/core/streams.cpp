@@ -58,16 +58,16 @@ bool pump(Subscription& sub, const Request& request, const Config& config, Effec
       event.seq = request.row.seq;
       event.choice = choice.row.choice;
       event.start = sub.next[c];
-      event.end = std::min(limit, event.start + config.streams_chunk_tokens);
+      event.until = std::min(limit, event.start + config.streams_chunk_tokens);
       // Ended requests have no ids in memory, and extra (logprobs, vectors) is only in the
       // database.
       const bool scored = event.start == 0 && request.sampling.prompt_logprobs >= 0;
       const bool noted = event.start == 0 && choice.noted;
-      if (static_cast<std::int64_t>(choice.ids.size()) >= event.end && !scored && !noted &&
+      if (static_cast<std::int64_t>(choice.ids.size()) >= event.until && !scored && !noted &&
           request.sampling.logprobs < 0 && choice.ids[0] != wire::kVectorToken) {
-        event.ids.assign(choice.ids.begin() + event.start, choice.ids.begin() + event.end);
+        event.ids.assign(choice.ids.begin() + event.start, choice.ids.begin() + event.until);
       }
-      sub.next[c] = event.end;
+      sub.next[c] = event.until;
       out.messages.emplace_back(std::move(event));
     }
     all_sent = all_sent && sub.next[c] >= committed;

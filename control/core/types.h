@@ -9,11 +9,12 @@
 
 namespace holdfast::core {
 
-using wire::Fence;
-using wire::FinishReason;
-using wire::PriorityClass;
-using wire::RequestState;
-using wire::TokenId;
+using domain::Fence;
+using domain::FinishReason;
+using domain::PriorityClass;
+using domain::RequestState;
+using domain::TokenId;
+using domain::TokenRun;
 
 /// The instant of a step. Deadlines are compared on `mono_us`; `wall_ms` is for rows and people.
 struct Now {

@@ -37,7 +37,7 @@ bool take(wire::Message& message, Variant& into) {
 
 }  // namespace
 
-Result<void> CommitLoop::boot(std::vector<core::ConfigImport> imports) {
+Result<Released> CommitLoop::boot(std::vector<core::ConfigImport> imports) {
   // Before the first peer: no fence of an earlier process can be current again.
   HOLDFAST_TRY(const std::uint64_t epoch, store_.raise_epoch(host_.now().wall_ms));
   crash_point(CrashPoint::kDaemonStartEpoch);
@@ -223,19 +223,33 @@ Result<CommitLoop::Commit> CommitLoop::commit() {
   return Commit::kDone;
 }
 
-Result<void> CommitLoop::release() {
+Released CommitLoop::release() {
   core::Effects group = std::exchange(pending_, {});
   full_.clear();
-  for (const core::Note& note : group.notes) host_.note(note);
+  Released released;
+  released.notes = std::move(group.notes);
   for (core::Outgoing& out : group.messages) {
-    std::visit([this](auto& o) { release_one(o); }, out);
-    if (failure_) return *failure_;
+    std::visit([&](auto& o) { release_one(o, released); }, out);
+    if (failure_) {
+      released.failure = failure_;
+      return released;
+    }
   }
   stop_reached_ = stop_reached_ || group.stop;
-  return {};
+  return released;
 }
 
-void CommitLoop::release_one(core::SendMessage& out) {
+bool CommitLoop::held_back(const Delivery& delivery) const {
+  return delivery.place && full_.count({delivery.to, delivery.place->tag}) > 0;
+}
+
+void CommitLoop::postpone(const Delivery& delivery) {
+  if (!delivery.place) return;
+  full_.insert({delivery.to, delivery.place->tag});
+  again_.emplace_back(*delivery.place);
+}
+
+void CommitLoop::release_one(core::SendMessage& out, Released& released) {
   if (wire::RequestInfo* info = info_of(out.message); info != nullptr && info->echo) {
     auto found = store_.find_by_id(info->request_id);
     if (found && *found) {
@@ -243,69 +257,71 @@ void CommitLoop::release_one(core::SendMessage& out) {
       if (text) info->prompt_text = std::move(text).value();
     }
   }
-  const auto* fin = std::get_if<wire::Fin>(&out.message);
-  if (fin == nullptr) {
-    (void)host_.send(out.to, std::move(out.message));
-    return;
+  Delivery delivery{out.to, std::move(out.message)};
+  if (const auto* fin = std::get_if<wire::Fin>(&delivery.message)) {
+    delivery.place = core::SendFailed{out.to, fin->tag, fin->info.request_id, -1, 0};
   }
-  const core::SendFailed failed{out.to, fin->tag, fin->info.request_id, -1, 0};
-  // Nothing of a stream may overtake a message of it that could not be sent.
-  const bool blocked = full_.count({out.to, fin->tag}) > 0;
-  if (!blocked && host_.send(out.to, std::move(out.message)) != wire::SendStatus::kFull) return;
-  again_.emplace_back(failed);
+  released.messages.emplace_back(std::move(delivery));
 }
 
-void CommitLoop::release_one(core::SendDispatch& out) {
-  auto ids = store_.prompt_ids(out.seq, out.prompt);
-  if (!ids) {
-    // A damaged row costs one request, not the service.
-    if (ids.error().code != Errc::kCorrupt) failure_ = ids.error();
-    again_.emplace_back(core::RowsDamaged{out.seq, ids.error().what});
-    return;
+void CommitLoop::release_one(core::SendDispatch& out, Released& released) {
+  if (out.dispatch.prompt_ids.empty()) {
+    auto ids = store_.prompt_ids(out.seq, out.prompt);
+    if (!ids) {
+      // A damaged row costs one request, not the service.
+      if (ids.error().code != Errc::kCorrupt) failure_ = ids.error();
+      again_.emplace_back(core::RowsDamaged{out.seq, ids.error().what});
+      return;
+    }
+    out.dispatch.prompt_ids = std::move(ids).value();
   }
-  out.dispatch.prompt_ids = std::move(ids).value();
   if (!prefix_secret_.empty()) {
     out.dispatch.prefix_root = prefix_root(prefix_secret_, out.prefix_scope);
   }
-  (void)host_.send(out.to, std::move(out.dispatch));
+  released.messages.emplace_back(Delivery{out.to, std::move(out.dispatch)});
 }
 
-void CommitLoop::release_one(core::SendEvent& out) {
-  const bool blocked = full_.count({out.to, out.tag}) > 0;
-  // A stream whose socket is full goes on from this event, once there is space.
-  const auto wait = [&] {
-    full_.insert({out.to, out.tag});
-    again_.emplace_back(core::SendFailed{out.to, out.tag, out.request_id, out.choice, out.start});
-  };
+/// Returns the event with its tokens; nullopt if they cannot be read, which is then told.
+std::optional<wire::Event> CommitLoop::read_event(core::SendEvent& out, Released& released) {
   wire::Event event;
   event.tag = out.tag;
   event.request_id = out.request_id;
   event.choice = out.choice;
   event.start = out.start;
-  if (out.ids.empty()) {
-    auto span = store_.tokens(out.seq, out.choice, out.start, out.end);
-    if (!span) {
-      host_.note({true,
-                  "stored tokens cannot be read",
-                  {{"request", out.request_id}, {"why", span.error().what}}});
-      if (span.error().code != Errc::kCorrupt) failure_ = span.error();
-      // A live request ends with this; an ended one still gives what can be read.
-      again_.emplace_back(core::RowsDamaged{out.seq, span.error().what});
-      wire::Refused refused{out.tag, core::refuse(Errc::kCorrupt, span.error().what)};
-      if (blocked || host_.send(out.to, std::move(refused)) == wire::SendStatus::kFull) wait();
-      return;
-    }
-    event.ids = std::move(span->ids);
-    event.extra = std::move(span->extra);
-  } else {
+  if (!out.ids.empty()) {
     event.ids = std::move(out.ids);
+    return event;
   }
-  host_.fill_token_bytes(out.model_sha, event);
-  if (blocked || host_.send(out.to, std::move(event)) == wire::SendStatus::kFull) wait();
+  auto run = store_.tokens(out.seq, out.choice, out.start, out.until);
+  if (run) {
+    event.ids = std::move(run->ids);
+    event.extra = std::move(run->extra);
+    return event;
+  }
+  released.notes.push_back({true,
+                            "stored tokens cannot be read",
+                            {{"request", out.request_id}, {"why", run.error().what}}});
+  if (run.error().code != Errc::kCorrupt) failure_ = run.error();
+  // A live request ends with this; an ended one still gives what can be read.
+  again_.emplace_back(core::RowsDamaged{out.seq, run.error().what});
+  wire::Refused refused{out.tag, core::refuse(Errc::kCorrupt, run.error().what)};
+  released.messages.emplace_back(
+      Delivery{out.to, std::move(refused),
+               core::SendFailed{out.to, out.tag, out.request_id, out.choice, out.start}});
+  return std::nullopt;
 }
 
-void CommitLoop::release_one(core::SendOpResult& out) {
-  host_.answer(out);
+void CommitLoop::release_one(core::SendEvent& out, Released& released) {
+  auto event = read_event(out, released);
+  if (!event) return;
+  host_.fill_token_bytes(out.model_sha, *event);
+  released.messages.emplace_back(
+      Delivery{out.to, std::move(*event),
+               core::SendFailed{out.to, out.tag, out.request_id, out.choice, out.start}});
+}
+
+void CommitLoop::release_one(core::SendOpResult& out, Released& released) {
+  released.messages.emplace_back(std::move(out));
 }
 
 }  // namespace holdfast::daemon

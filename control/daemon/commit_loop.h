@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "control/core/machine.h"
@@ -18,15 +19,27 @@
 
 namespace holdfast::daemon {
 
+/// A message that a commit justifies.
+struct Delivery {
+  core::PeerId to = 0;
+  wire::Message message;
+  /// The place of a part of a stream, which is sent again if the peer's socket is full. Other
+  /// messages have none.
+  std::optional<core::SendFailed> place = {};
+};
+
+/// Everything that a commit releases, in the order in which it is to leave.
+struct Released {
+  std::vector<core::Note> notes;
+  std::vector<std::variant<Delivery, core::SendOpResult>> messages;
+  std::optional<Error> failure;  // a read of the store, after these: the process must end
+};
+
 /// Services that the commit loop needs from the daemon or the simulator.
 class CommitLoopHost {
  public:
   virtual ~CommitLoopHost() = default;
   virtual core::Now now() const = 0;
-  /// Sends to a peer. kFull: not taken; the loop tries again where that matters.
-  virtual wire::SendStatus send(core::PeerId to, wire::Message message) = 0;
-  virtual void answer(const core::SendOpResult& result) = 0;
-  virtual void note(const core::Note& note) = 0;
   /// Fills in the bytes of the event's tokens.
   virtual void fill_token_bytes(const std::string& model_sha, wire::Event& event) = 0;
   virtual std::string new_request_id() = 0;
@@ -43,9 +56,9 @@ class CommitLoop {
       : store_(store), host_(host), machine_(base), objects_(store) {}
 
   /// Raises the epoch, reads the database, boots the machine, commits and releases. Call it before
-  /// the first peer is let in. `imports`: settings of the sources, the last one wins. A full disk
-  /// is an error at a start.
-  Result<void> boot(std::vector<core::ConfigImport> imports = {});
+  /// the first peer is let in; what it releases has no receiver yet but the log. `imports`:
+  /// settings of the sources, the last one wins. A full disk is an error at a start.
+  Result<Released> boot(std::vector<core::ConfigImport> imports = {});
 
   // ---- events of a group
   void step(const core::Event& event);
@@ -67,8 +80,14 @@ class CommitLoop {
   /// again before any other event is stepped. kStorage, kCorrupt: the process must end, nothing may
   /// be released.
   Result<Commit> commit();
-  /// Sends what was committed. An error is that of a read of the store: the process must end.
-  Result<void> release();
+  /// Returns what was committed, to be sent in its order. The caller sends each delivery that is
+  /// not held_back(), and calls postpone() for those that are and those that the socket did not
+  /// take.
+  Released release();
+  /// True for a part of a stream of which an earlier part was postponed: nothing may overtake it.
+  bool held_back(const Delivery& delivery) const;
+  /// Notes that a message was not sent. A part of a stream is released again; others are lost.
+  void postpone(const Delivery& delivery);
 
   core::Machine& machine() { return machine_; }
   const core::Machine& machine() const { return machine_; }
@@ -83,10 +102,11 @@ class CommitLoop {
   void recall(const std::string& id, const std::string& tenant, const std::string& key);
   void read_queue();
   void sweep();
-  void release_one(core::SendMessage& out);
-  void release_one(core::SendDispatch& out);
-  void release_one(core::SendEvent& out);
-  void release_one(core::SendOpResult& out);
+  void release_one(core::SendMessage& out, Released& released);
+  void release_one(core::SendDispatch& out, Released& released);
+  void release_one(core::SendEvent& out, Released& released);
+  void release_one(core::SendOpResult& out, Released& released);
+  std::optional<wire::Event> read_event(core::SendEvent& out, Released& released);
 
   store::Store& store_;
   CommitLoopHost& host_;

@@ -59,7 +59,8 @@ Result<void> Daemon::open_store() {
       [this](core::PeerId to, wire::Message message) { (void)send(to, std::move(message)); });
   CommitLoopHost& host = *this;
   commit_loop_ = std::make_unique<CommitLoop>(core::Config(), *store_, host);
-  HOLDFAST_CHECKED(commit_loop_->boot(options_.imports));
+  HOLDFAST_TRY(Released released, commit_loop_->boot(options_.imports));
+  HOLDFAST_CHECKED(deliver(std::move(released)));
   HOLDFAST_CHECKED(tell_loss());
   store_->set_reserve(commit_loop_->machine().config().storage_reserve_bytes);
   return {};

@@ -65,6 +65,12 @@ class Daemon final : private CommitLoopHost {
   void forget(core::PeerId peer);
   Result<void> commit();
   Result<void> release();
+  /// Sends what was released, and writes its notes to the log.
+  Result<void> deliver(Released released);
+  void deliver_one(Delivery& delivery);
+  void deliver_one(const core::SendOpResult& result);
+  /// Sends to a peer. kFull: the socket did not take it, and it waits nowhere.
+  wire::SendStatus send(core::PeerId to, wire::Message message);
   void begin_backup(core::PeerId peer, const wire::Op& op);
   void step_backups();
   void answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
@@ -78,9 +84,6 @@ class Daemon final : private CommitLoopHost {
 
   // CommitLoopHost.
   core::Now now() const override { return {clock_.monotonic_us(), clock_.wall_ms()}; }
-  wire::SendStatus send(core::PeerId to, wire::Message message) override;
-  void answer(const core::SendOpResult& result) override;
-  void note(const core::Note& note) override;
   void fill_token_bytes(const std::string& model_sha, wire::Event& event) override;
   std::string new_request_id() override;
   std::uint64_t new_seed() override;

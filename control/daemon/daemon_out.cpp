@@ -35,10 +35,39 @@ bool is_part_of_stream(const wire::Message& message) {
   return std::holds_alternative<wire::Event>(message) || std::holds_alternative<wire::Fin>(message);
 }
 
+void write_note(const core::Note& note) {
+  std::vector<log::Field> fields;
+  for (const auto& [key, value] : note.fields) fields.emplace_back(key, value);
+  log::write_fields(note.alarm ? log::Level::kWarn : log::Level::kInfo, note.event, fields);
+}
+
 }  // namespace
 
+Result<void> Daemon::deliver(Released released) {
+  for (const core::Note& note : released.notes) write_note(note);
+  for (auto& message : released.messages) {
+    std::visit([this](auto& m) { deliver_one(m); }, message);
+  }
+  if (released.failure) return *released.failure;
+  return {};
+}
+
+void Daemon::deliver_one(Delivery& delivery) {
+  const bool sent = !commit_loop_->held_back(delivery) &&
+                    send(delivery.to, std::move(delivery.message)) != wire::SendStatus::kFull;
+  if (!sent) commit_loop_->postpone(delivery);
+}
+
+void Daemon::deliver_one(const core::SendOpResult& result) {
+  if (result.ok) {
+    answer_op(result.to, result.tag, result.verb, result.key);
+  } else {
+    (void)send(result.to, wire::OpResult{result.tag, false, result.refusal, {}, {}});
+  }
+}
+
 Result<void> Daemon::release() {
-  HOLDFAST_CHECKED(commit_loop_->release());
+  HOLDFAST_CHECKED(deliver(commit_loop_->release()));
   for (const Deferral& d : std::exchange(deferred_, {})) {
     answer_op(d.peer, d.tag, d.verb, d.args, d.tenant);
   }
@@ -63,20 +92,6 @@ wire::SendStatus Daemon::send(core::PeerId to, wire::Message message) {
       routers_[static_cast<std::size_t>(role->second)].send(to, wire::encode(message), repeated);
   if (status != wire::SendStatus::kFull && crash_points_armed()) pass_sent_point(message);
   return status;
-}
-
-void Daemon::answer(const core::SendOpResult& result) {
-  if (result.ok) {
-    answer_op(result.to, result.tag, result.verb, result.key);
-  } else {
-    (void)send(result.to, wire::OpResult{result.tag, false, result.refusal, {}, {}});
-  }
-}
-
-void Daemon::note(const core::Note& note) {
-  std::vector<log::Field> fields;
-  for (const auto& [key, value] : note.fields) fields.emplace_back(key, value);
-  log::write_fields(note.alarm ? log::Level::kWarn : log::Level::kInfo, note.event, fields);
 }
 
 void Daemon::fill_token_bytes(const std::string& model_sha, wire::Event& event) {

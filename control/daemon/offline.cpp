@@ -55,7 +55,8 @@ class OfflineHost final : private CommitLoopHost {
     HOLDFAST_TRY(store_, store::Store::open(options));
     CommitLoopHost& host = *this;
     commit_loop_ = std::make_unique<CommitLoop>(core::Config{}, *store_, host);
-    HOLDFAST_CHECKED(commit_loop_->boot());
+    HOLDFAST_TRY(Released released, commit_loop_->boot());
+    HOLDFAST_CHECKED(take(std::move(released)));
     while (commit_loop_->has_pending_work()) {
       commit_loop_->tick();
       HOLDFAST_CHECKED(write());
@@ -96,7 +97,23 @@ class OfflineHost final : private CommitLoopHost {
     HOLDFAST_TRY(const CommitLoop::Commit done, commit_loop_->commit());
     if (done == CommitLoop::Commit::kDiskFull)
       return Error{Errc::kDiskFull, "commit: the disk is full"};
-    return commit_loop_->release();
+    return take(commit_loop_->release());
+  }
+
+  /// Takes the results of verbs; nobody else is there to get a message.
+  Result<void> take(Released released) {
+    for (auto& message : released.messages) {
+      if (auto* result = std::get_if<core::SendOpResult>(&message)) {
+        if (result->to == kOperator) answer_ = std::move(*result);
+        continue;
+      }
+      auto& delivery = std::get<Delivery>(message);
+      if (const auto* result = std::get_if<wire::OpResult>(&delivery.message)) {
+        sent_ = result->result;
+      }
+    }
+    if (released.failure) return *released.failure;
+    return {};
   }
 
   OfflineAnswer render(const std::string& verb, const std::string& key) {
@@ -108,14 +125,6 @@ class OfflineHost final : private CommitLoopHost {
   }
 
   core::Now now() const override { return {clock_.monotonic_us(), clock_.wall_ms()}; }
-  wire::SendStatus send(core::PeerId, wire::Message message) override {
-    if (const auto* result = std::get_if<wire::OpResult>(&message)) sent_ = result->result;
-    return wire::SendStatus::kGone;
-  }
-  void answer(const core::SendOpResult& result) override {
-    if (result.to == kOperator) answer_ = result;
-  }
-  void note(const core::Note&) override {}
   void fill_token_bytes(const std::string&, wire::Event&) override {}
   std::string new_request_id() override { return daemon::new_request_id(clock_.wall_ms()); }
   std::uint64_t new_seed() override { return random_u64(); }

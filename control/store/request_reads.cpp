@@ -176,7 +176,7 @@ Result<void> RequestRepository::load_where(RequestRows& rows, std::vector<BootRe
 Result<void> RequestRepository::load_committed(BootRequest& request) {
   for (BootChoice& choice : request.choices) {
     if (choice.row.finish != core::FinishReason::kNone || choice.row.next_index == 0) continue;
-    HOLDFAST_TRY(TokenSpan span,
+    HOLDFAST_TRY(domain::TokenRun span,
                  tokens_.tokens(request.row.seq, choice.row.choice, 0, choice.row.next_index));
     choice.ids = std::move(span.ids);
   }

@@ -50,8 +50,8 @@ class SqliteStore final : public Store {
   Result<std::vector<std::string>> prompt_text(core::Seq seq) override {
     return requests_.prompt_text(seq);
   }
-  Result<TokenSpan> tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
-                           std::int64_t end) override {
+  Result<domain::TokenRun> tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
+                                  std::int64_t end) override {
     return tokens_.tokens(seq, choice, start, end);
   }
   Result<ModelBlobs> model_blobs(const std::string& sha) override {

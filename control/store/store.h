@@ -42,12 +42,6 @@ struct OpenOptions {
 
 class Backup;  // control/store/backup.h
 
-/// Tokens of a choice, in order.
-struct TokenSpan {
-  std::vector<core::TokenId> ids;
-  std::vector<std::string> extra;  // per token, or empty if none has any
-};
-
 /// The texts that belong to a file of weights.
 struct ModelBlobs {
   std::string tokenizer;
@@ -96,8 +90,8 @@ class Store {
   virtual Result<std::vector<core::TokenId>> prompt_ids(core::Seq seq, std::int32_t prompt) = 0;
   virtual Result<std::vector<std::string>> prompt_text(core::Seq seq) = 0;
   /// Returns exactly the committed tokens [start, end) of a choice.
-  virtual Result<TokenSpan> tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
-                                   std::int64_t end) = 0;
+  virtual Result<domain::TokenRun> tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
+                                          std::int64_t end) = 0;
   /// Returns empty blobs for an unknown hash.
   virtual Result<ModelBlobs> model_blobs(const std::string& sha) = 0;
   /// Filter of a list of requests; empty texts match any.

@@ -31,7 +31,7 @@ ChunkRow encode_chunk(const core::InsertChunk& chunk) {
 }
 
 Result<void> append_chunk(const ChunkRow& row, std::int64_t end, std::int64_t& next,
-                          TokenSpan& span) {
+                          domain::TokenRun& span) {
   if (checksum(row) != row.crc) return wrong("the checksum differs");
   HOLDFAST_TRY(const std::vector<core::TokenId> ids, decode_ids(row.ids));
   std::vector<std::string> extra;
@@ -50,7 +50,7 @@ Result<void> append_chunk(const ChunkRow& row, std::int64_t end, std::int64_t& n
 
 std::vector<ChunkRow> merge_chunks(const std::vector<ChunkRow>& rows) {
   core::InsertChunk whole;
-  TokenSpan span;
+  domain::TokenRun span;
   std::int64_t next = rows.front().start;
   whole.start = next;
   bool any_extra = false;

@@ -28,7 +28,7 @@ ChunkRow encode_chunk(const core::InsertChunk& chunk);
 /// Appends tokens [next, end) as far as `row` has them and moves `next`. kCorrupt: the checksum is
 /// wrong, or the row does not begin at or before `next` and reach beyond it.
 Result<void> append_chunk(const ChunkRow& row, std::int64_t end, std::int64_t& next,
-                          TokenSpan& span);
+                          domain::TokenRun& span);
 
 /// Merges the rows of one choice into one row. If one of them is damaged they stay as they are, so
 /// that the damage stays visible.

@@ -99,9 +99,9 @@ Result<void> TokenRepository::delete_settled(core::Seq seq) {
   return delete_settled_.use().bind(seq).run();
 }
 
-Result<TokenSpan> TokenRepository::tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
-                                          std::int64_t end) {
-  TokenSpan span;
+Result<domain::TokenRun> TokenRepository::tokens(core::Seq seq, std::int32_t choice,
+                                                 std::int64_t start, std::int64_t end) {
+  domain::TokenRun span;
   std::int64_t next = start;
   const std::vector<ChunkRow>* tail = tail_.of({seq, choice});
   if (tail == nullptr || start < tail->front().start) {

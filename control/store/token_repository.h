@@ -34,8 +34,8 @@ class TokenRepository {
   void rollback() { tail_.rollback(); }
 
   /// Returns exactly the committed tokens [start, end) of a choice. kCorrupt: they are not there.
-  Result<TokenSpan> tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
-                           std::int64_t end);
+  Result<domain::TokenRun> tokens(core::Seq seq, std::int32_t choice, std::int64_t start,
+                                  std::int64_t end);
 
  private:
   Result<void> settle_tail();

@@ -14,42 +14,27 @@
 
 #include "shared/base/host_memory.h"
 #include "shared/base/result.h"
+#include "shared/domain/fence.h"
+#include "shared/domain/request_state.h"
+#include "shared/domain/sampling.h"
+#include "shared/domain/token_run.h"
 
 namespace holdfast::wire {
 
+using domain::Fence;
+using domain::finish_name;
+using domain::FinishReason;
+using domain::is_terminal;
+using domain::kScoresToken;
+using domain::kVectorToken;
+using domain::OnDisconnect;
+using domain::PriorityClass;
+using domain::RequestState;
+using domain::Sampling;
+using domain::state_name;
+using domain::TokenId;
+using domain::TokenRun;
 using holdfast::MemoryPool;
-using TokenId = std::int32_t;
-/// The token that carries an embedding's vector (vector_text.h). No vocabulary has it: its bytes
-/// are empty.
-inline constexpr TokenId kVectorToken = -1;
-/// The token that carries a prompt's log-probabilities (prompt_scores.h) where no token was
-/// requested.
-inline constexpr TokenId kScoresToken = -2;
-
-/// Orders the attempts of a request: a later fence always compares greater, also over daemon
-/// restarts (the boot epoch is raised, durably, before the first socket is bound).
-struct Fence {
-  std::uint64_t epoch = 0;
-  std::uint64_t counter = 0;
-  auto operator<=>(const Fence&) const = default;
-};
-
-/// Resolved sampling parameters: the receiver applies no defaults.
-struct Sampling {
-  float temperature = 1.0f;  // 0 = greedy
-  std::int32_t top_k = 0;    // 0 = off
-  float top_p = 1.0f;        // 1 = off
-  float min_p = 0.0f;        // 0 = off
-  std::uint64_t seed = 0;    // drawn at acceptance if the client gave none
-  bool ignore_eos = false;
-  std::int32_t min_tokens = 0;
-  std::int32_t logprobs = -1;       // -1 off, else how many alternatives
-  float repetition_penalty = 1.0f;  // 1 = off
-  float presence_penalty = 0.0f;
-  float frequency_penalty = 0.0f;
-  std::string extra;  // JSON object: further fields (logit_bias, grammar: shared/grammar/request.h)
-  std::int32_t prompt_logprobs = -1;  // as logprobs, of the prompt's tokens
-};
 
 /// A client's prompt. Exactly one of `text`, `ids`, `messages_json` is set.
 struct Prompt {
@@ -57,28 +42,6 @@ struct Prompt {
   std::optional<std::vector<TokenId>> ids;
   std::optional<std::string> messages_json;  // {"messages": […], "tools": […], …} of a chat request
 };
-
-/// The class of a request in the queue; a class is served before those after it.
-enum class PriorityClass : std::uint8_t { kInteractive = 0, kNormal = 1, kBatch = 2 };
-/// The fate of a request whose last client is gone: it goes on, or it ends after a grace.
-enum class OnDisconnect : std::uint8_t { kContinue = 0, kCancel = 1 };
-/// The state of a request. kSucceeded to kExpired are final; a quarantined one waits for an
-/// operator.
-enum class RequestState : std::uint8_t {
-  kQueued,
-  kRunning,
-  kSucceeded,
-  kFailed,
-  kCancelled,
-  kExpired,
-  kQuarantined
-};
-std::string_view state_name(RequestState state);  // "queued", …
-/// True for a state that a request never leaves.
-bool is_terminal(RequestState state);
-/// The reason for which a choice ended; kNone while it runs.
-enum class FinishReason : std::uint8_t { kNone, kStop, kLength, kCancelled, kError, kExpired };
-std::string_view finish_name(FinishReason reason);  // "stop", "length", …
 
 // ---------------------------------------------------------------- client <-> daemon
 
@@ -215,18 +178,14 @@ struct Detach {
   std::string request_id;
   bool for_good = false;  // the client does not come back: OnDisconnect::kCancel acts at once
 };
-/// D→C: committed tokens [start, start + ids.size()) of a choice. `bytes` is the concatenation of
-/// the tokens' bytes (a token may end inside a UTF-8 sequence), `ends[i]` is the end of token i in
-/// it.
-struct Event {
+/// D→C: committed tokens of a choice. `bytes` is the concatenation of the tokens' bytes (a token
+/// may end inside a UTF-8 sequence), `ends[i]` is the end of token i in it.
+struct Event : TokenRun {
   std::uint64_t tag = 0;  // of the ATTACH
   std::string request_id;
   std::int32_t choice = 0;
-  std::int64_t start = 0;
-  std::vector<TokenId> ids;
   std::string bytes;
   std::vector<std::uint32_t> ends;
-  std::vector<std::string> extra;  // per token (logprobs as JSON), empty when all are
   // Per token the name of a control token, which is no text of the answer; empty when there are
   // none.
   std::vector<std::string> special;
@@ -431,16 +390,13 @@ struct Dispatch {
   std::string prefix_root;
 };
 /// New tokens of one choice, and perhaps its end.
-struct TokenEvent {
+struct TokenEvent : TokenRun {
   std::string request_id;
   std::int32_t choice = 0;
   Fence fence;
-  std::int64_t start = 0;
-  std::vector<TokenId> ids;
   FinishReason finish = FinishReason::kNone;  // after the last of ids
   std::string error_code;
   std::string error;
-  std::vector<std::string> extra;
   /// The prompt's tokens from the worker's prefix cache, in the first event of a dispatch.
   std::optional<std::int64_t> cached_tokens = {};
 };

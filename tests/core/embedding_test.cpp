@@ -121,7 +121,7 @@ TEST_F(EmbeddingMachine, EmbeddingVector_WhenStreamed_IsReadFromTheDatabase) {
   const auto events = bench.events(Bench::kClient);
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].start, 0);
-  EXPECT_EQ(events[0].end, 1);
+  EXPECT_EQ(events[0].until, 1);
   EXPECT_TRUE(events[0].ids.empty());
 }
 

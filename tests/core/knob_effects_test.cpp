@@ -168,12 +168,12 @@ wire::Dispatch streamed(Rig& rig, std::int64_t window) {
 std::int64_t longest_event(Rig& rig) {
   streamed(rig, 1000);
   std::int64_t longest = 0;
-  for (const SendEvent& e : rig.bench.events()) longest = std::max(longest, e.end - e.start);
+  for (const SendEvent& e : rig.bench.events()) longest = std::max(longest, e.until - e.start);
   return longest;
 }
 std::int64_t sent_of_sixty(Rig& rig) {
   streamed(rig, 1000);
-  return rig.bench.events().back().end;
+  return rig.bench.events().back().until;
 }
 std::int64_t pause_of_a_full_socket(Rig& rig) {
   streamed(rig, 1000);

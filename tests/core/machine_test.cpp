@@ -433,7 +433,7 @@ TEST_F(MachineTest, StreamEvents_WithLogprobs_AreReadFromTheDatabase) {
     }
     ASSERT_EQ(events.size(), 1u);
     EXPECT_EQ(events[0].ids.empty(), logprobs >= 0) << logprobs;
-    EXPECT_EQ(events[0].end, 1);
+    EXPECT_EQ(events[0].until, 1);
   }
 }
 
@@ -488,7 +488,12 @@ TEST_F(MachineTest, Request_WhenItsChoiceFails_Fails) {
   ready();
   bench.submit(bench.submission("r1"));
   const wire::Dispatch d = bench.dispatch();
-  wire::TokenEvent event{"r1", 0, d.fence, 0, {}, FinishReason::kError, "numerics_nan", "NaN", {}};
+  wire::TokenEvent event;
+  event.request_id = "r1";
+  event.fence = d.fence;
+  event.finish = FinishReason::kError;
+  event.error_code = "numerics_nan";
+  event.error = "NaN";
   wire::Tokens tokens;
   tokens.events = {event};
   bench.step(FromWorker{kW1, tokens});

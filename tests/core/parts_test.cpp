@@ -343,13 +343,13 @@ TEST_F(StreamTest, Stream_WhenTheWindowIsFull_WaitsForCredit) {
   bench.step(FromClient{1, wire::Attach{5, "r1", "", "", {}, 2}});
   bench.tokens(kW1, d, 0, {1, 2, 3, 4, 5}, FinishReason::kStop);
   ASSERT_EQ(bench.events(1).size(), 1u);
-  EXPECT_EQ(bench.events(1)[0].end, 2);
+  EXPECT_EQ(bench.events(1)[0].until, 2);
   EXPECT_TRUE(bench.messages<wire::Fin>(1).empty());
   bench.step(FromClient{1, wire::Credit{5, "r1", 0, 1000}});  // more than it got: no wider window
   ASSERT_EQ(bench.events(1).size(), 1u);
-  EXPECT_EQ(bench.events(1)[0].end, 4);
+  EXPECT_EQ(bench.events(1)[0].until, 4);
   bench.step(FromClient{1, wire::Credit{5, "r1", 0, 4}});
-  EXPECT_EQ(bench.events(1)[0].end, 5);
+  EXPECT_EQ(bench.events(1)[0].until, 5);
   EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
   bench.step(FromClient{1, wire::Credit{5, "r1", 0, 5}});
   EXPECT_TRUE(bench.messages<wire::Fin>(1).empty());  // one FIN
@@ -366,7 +366,7 @@ TEST_F(StreamTest, Stream_WhenTheSocketIsFull_ResendsFromThatIndex) {
   bench.advance_ms(20);
   ASSERT_EQ(bench.events(1).size(), 1u);
   EXPECT_EQ(bench.events(1)[0].start, 0);
-  EXPECT_EQ(bench.events(1)[0].end, 4);
+  EXPECT_EQ(bench.events(1)[0].until, 4);
   EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
 }
 
@@ -377,7 +377,7 @@ TEST_F(StreamTest, Fin_AfterTokensWereResent_IsSentAgain) {
   bench.step(SendFailed{1, 5, "r1", 0, 0});  // the FIN after them got through
   bench.advance_ms(20);
   ASSERT_EQ(bench.events(1).size(), 1u);
-  EXPECT_EQ(bench.events(1)[0].end, 2);
+  EXPECT_EQ(bench.events(1)[0].until, 2);
   EXPECT_EQ(bench.messages<wire::Fin>(1).size(), 1u);
 }
 

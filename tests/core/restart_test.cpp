@@ -402,7 +402,7 @@ TEST_F(RestartTest, EndedRequest_WhenRecalled_IsStreamedFromTheStore) {
   after.step(FromClient{1, wire::Attach{4, "r1", "", "", {1}, 64}});
   ASSERT_EQ(after.events(1).size(), 1u);
   EXPECT_EQ(after.events(1)[0].start, 1);
-  EXPECT_EQ(after.events(1)[0].end, 3);
+  EXPECT_EQ(after.events(1)[0].until, 3);
   EXPECT_TRUE(after.events(1)[0].ids.empty());  // the shell reads them from the store
   EXPECT_EQ(after.messages<wire::Fin>(1).size(), 1u);
 }

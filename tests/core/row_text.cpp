@@ -142,7 +142,7 @@ struct OutgoingText {
     v("choice", m.choice);
     v("ids", m.ids);
     return std::to_string(m.to) + " <- EVENT [" + std::to_string(m.start) + ", " +
-           std::to_string(m.end) + ")" + v.str();
+           std::to_string(m.until) + ")" + v.str();
   }
   std::string operator()(const SendOpResult& m) const {
     TextVisitor v;

@@ -66,7 +66,7 @@ TEST(StepBatch, Runs_OfBothKernelClasses_HaveTheirSizesAndCoverEachTokenOnce) {
   batch.plan(given);
   EXPECT_EQ(batch.decode_heavy_rows(), 7);
   std::vector<int> covered(static_cast<std::size_t>(batch.rows()));
-  for (const TokenRun& run : batch.runs(0)) {
+  for (const AttentionRun& run : batch.runs(0)) {
     EXPECT_LE(run.count, run.segment == 0 ? 3 : 5);
     for (std::int32_t i = run.first; i < run.first + run.count; ++i) {
       ++covered[static_cast<std::size_t>(i)];

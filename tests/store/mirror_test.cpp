@@ -385,7 +385,7 @@ void expect_single_reads(Store& store, const Stored& s) {
   }
   for (std::size_t c = 0; c < s.ids.size(); ++c) {
     const auto end = static_cast<std::int64_t>(s.ids[c].size());
-    const TokenSpan span = store.tokens(seq, static_cast<std::int32_t>(c), 0, end).value();
+    const domain::TokenRun span = store.tokens(seq, static_cast<std::int32_t>(c), 0, end).value();
     EXPECT_EQ(span.ids, s.ids[c]);
     std::vector<std::string> extra = s.extra[c];
     if (std::all_of(extra.begin(), extra.end(), [](const auto& e) { return e.empty(); })) {

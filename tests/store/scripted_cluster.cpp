@@ -244,7 +244,7 @@ void ScriptedCluster::client_event(const core::SendEvent& event) {
   auto& got = c.got[static_cast<std::size_t>(event.choice)];
   std::vector<core::TokenId> ids = event.ids;
   if (ids.empty())
-    ids = store_->tokens(event.seq, event.choice, event.start, event.end).value().ids;
+    ids = store_->tokens(event.seq, event.choice, event.start, event.until).value().ids;
   if (event.start != static_cast<std::int64_t>(got.size())) {
     fault_ = c.request.id + ": an event starts at " + std::to_string(event.start) + ", expected " +
              std::to_string(got.size());
@@ -252,7 +252,7 @@ void ScriptedCluster::client_event(const core::SendEvent& event) {
   }
   got.insert(got.end(), ids.begin(), ids.end());
   step(core::FromClient{client_peer_,
-                        wire::Credit{event.tag, c.request.id, event.choice, event.end}});
+                        wire::Credit{event.tag, c.request.id, event.choice, event.until}});
 }
 
 void ScriptedCluster::to_client(const wire::Message& message) {

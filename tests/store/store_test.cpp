@@ -166,7 +166,7 @@ TEST(Store, Tokens_WithAnySpan_ReturnsIdsAndExtras) {
   commit(*store, {request_row(1), chunk(1, 0, {0, 1, 2}), chunk(1, 3, {3, 4}), with_extra});
   for (std::int64_t start = 0; start < 7; ++start) {
     for (std::int64_t end = start + 1; end <= 7; ++end) {
-      const TokenSpan span = store->tokens(1, 0, start, end).value();
+      const domain::TokenRun span = store->tokens(1, 0, start, end).value();
       ASSERT_EQ(static_cast<std::int64_t>(span.ids.size()), end - start);
       for (std::int64_t i = start; i < end; ++i) {
         EXPECT_EQ(span.ids[static_cast<std::size_t>(i - start)], i);

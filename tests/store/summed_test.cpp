@@ -61,7 +61,7 @@ void add_requests(std::vector<core::RowChange>& all) {
   all.emplace_back(progress(1, 2));
   all.emplace_back(core::EndAttempt{1, 0, {1, 1}, 8, 2, "worker lost"});
   all.emplace_back(begin(1, 0, 3));
-  all.emplace_back(core::InsertChunk{1, 1, 0, {8}, {}});
+  all.emplace_back(core::InsertChunk{{0, {8}, {}}, 1, 1});
   core::UpdateChoice blamed = progress(1, 1);
   blamed.row.choice = 1;
   blamed.row.deaths = 2;

@@ -78,7 +78,7 @@ TEST(Tail, Tokens_WithAnyTailLength_ReadTheSame) {
     }
     for (core::Seq seq = 1; seq <= 3; ++seq) {
       for (std::int64_t from = 0; from < 20; ++from) {
-        const TokenSpan span = store->tokens(seq, 0, from, 20).value();
+        const domain::TokenRun span = store->tokens(seq, 0, from, 20).value();
         ASSERT_EQ(span.ids.size(), static_cast<std::size_t>(20 - from)) << rows;
         EXPECT_EQ(span.ids.front(), 100 * seq + from);
         EXPECT_EQ(span.ids.back(), 100 * seq + 19);
@@ -177,7 +177,7 @@ TEST(Tail, Tail_WhenItsBytesExceedTheLimit_MovesItsRows) {
 }
 
 TEST(Tail, AppendChunk_WhenTheChunkIsNotAdjacent_IsAGap) {
-  TokenSpan span;
+  domain::TokenRun span;
   const ChunkRow row = encode_chunk(chunk(1, 5, {50, 51, 52}));
   const auto append = [&](std::int64_t from, std::int64_t end) {
     span = {};

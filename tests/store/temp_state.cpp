@@ -56,7 +56,7 @@ core::InsertRequest request_row(core::Seq seq, const std::string& idem_key) {
 }
 
 core::InsertChunk chunk(core::Seq seq, std::int64_t start, std::vector<core::TokenId> ids) {
-  return {seq, 0, start, std::move(ids), {}};
+  return {{start, std::move(ids), {}}, seq, 0};
 }
 
 core::UpdateChoice progress(core::Seq seq, std::int64_t next_index) {

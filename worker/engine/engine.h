@@ -19,7 +19,7 @@
 
 namespace holdfast::engine {
 
-using TokenId = std::int32_t;
+using domain::TokenId;
 using SequenceKey = std::uint64_t;  // chosen by the caller, unique among live sequences
 
 /// One choice that the engine is to generate.
@@ -46,13 +46,10 @@ struct EmbedSpec {
 };
 
 /// The results of one sequence in a step.
-struct Produced {
+struct Produced : domain::TokenRun {
   SequenceKey key = 0;
-  std::int64_t start = 0;  // index of ids[0] among the generated tokens
-  std::vector<TokenId> ids;
   wire::FinishReason finish = wire::FinishReason::kNone;
-  Error error;  // when finish is kError
-  std::vector<std::string> extra;
+  Error error;                   // when finish is kError
   std::vector<float> embedding;  // of an EmbedSpec, with finish kStop: [vectors][width]
   std::int32_t vectors = 0;
   /// Tokens of prompt and committed text whose keys and values were cached; reported once, with the

@@ -336,7 +336,9 @@ bool DaemonNode::start_commit_loop() {
                 " groups that its mark says were synced");
   }
   commit_loop_ = std::make_unique<daemon::CommitLoop>(config_, *store_, *this);
-  const Result<void> booted = commit_loop_->boot();
+  Result<daemon::Released> released = commit_loop_->boot();
+  const Result<void> booted =
+      released ? deliver(std::move(released).value()) : Result<void>(released.error());
   if (!booted) world_.say([&] { return "boot fails: " + booted.error().what; });
   return booted.has_value();
 }
@@ -472,7 +474,7 @@ void DaemonNode::commit() {
 void DaemonNode::finish_group() {
   if (world_.accident(world_.swarm.die_in_release)) sends_left_ = world_.random.between(0, 4);
   const bool cut_short = sends_left_ >= 0;
-  const Result<void> released = commit_loop_->release();
+  const Result<void> released = deliver(commit_loop_->release());
   if (cut_short && sends_left_ <= 0) {
     world_.hit(Fault::kDaemonKilledInRelease);
     return die(world_.random.below(3) == 0, "between two sends");
@@ -511,7 +513,22 @@ wire::SendStatus DaemonNode::send(core::PeerId to, wire::Message message) {
   return wire::SendStatus::kSent;
 }
 
-void DaemonNode::answer(const core::SendOpResult& result) {
+Result<void> DaemonNode::deliver(daemon::Released released) {
+  for (const core::Note& each : released.notes) note(each);
+  for (auto& message : released.messages) {
+    std::visit([this](auto& m) { deliver_one(m); }, message);
+  }
+  if (released.failure) return *released.failure;
+  return {};
+}
+
+void DaemonNode::deliver_one(daemon::Delivery& delivery) {
+  const bool sent = !commit_loop_->held_back(delivery) &&
+                    send(delivery.to, std::move(delivery.message)) != wire::SendStatus::kFull;
+  if (!sent) commit_loop_->postpone(delivery);
+}
+
+void DaemonNode::deliver_one(const core::SendOpResult& result) {
   if (sends_left_ == 0) return;
   if (result.ok && result.verb == "queue.pause") auditor_.paused(true);
   if (result.ok && result.verb == "queue.resume") auditor_.paused(false);

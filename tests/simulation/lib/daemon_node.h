@@ -93,9 +93,6 @@ class DaemonNode final : public daemon::CommitLoopHost, public Listener {
 
   // CommitLoopHost
   core::Now now() const override { return {world_.now_us, world_.wall_ms()}; }
-  wire::SendStatus send(core::PeerId to, wire::Message message) override;
-  void answer(const core::SendOpResult& result) override;
-  void note(const core::Note& note) override;
   void fill_token_bytes(const std::string&, wire::Event&) override {}
   std::string new_request_id() override { return "made"; }
   std::uint64_t new_seed() override { return 1; }
@@ -120,6 +117,11 @@ class DaemonNode final : public daemon::CommitLoopHost, public Listener {
   void inspected(PeerId peer, const wire::Inspected& m);
   void commit();
   void finish_group();
+  Result<void> deliver(daemon::Released released);
+  void deliver_one(daemon::Delivery& delivery);
+  void deliver_one(const core::SendOpResult& result);
+  wire::SendStatus send(core::PeerId to, wire::Message message);
+  void note(const core::Note& note);
   void add_counts();
 
   World& world_;

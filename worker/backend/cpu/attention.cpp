@@ -12,7 +12,8 @@ void Attention::run(const PackedOp& op, int worker) {
 /// The keys that work item `at` of attention reads first.
 const std::uint8_t* Attention::first_keys(const PackedOp& op, std::int64_t at) const {
   const HeadKind& kind = kind_of(op);
-  const TokenRun& run = batch_.runs(op.heads.kind)[static_cast<std::size_t>(at / kind.kv_heads)];
+  const AttentionRun& run =
+      batch_.runs(op.heads.kind)[static_cast<std::size_t>(at / kind.kv_heads)];
   const std::int64_t position = batch_.token(run.first).position;
   const std::int64_t window = op.heads.window;
   const std::int64_t begin = window > 0 ? std::max<std::int64_t>(0, position + 1 - window) : 0;
@@ -22,13 +23,13 @@ const std::uint8_t* Attention::first_keys(const PackedOp& op, std::int64_t at) c
 
 void Attention::attend(const PackedOp& op, int worker) {
   const std::int64_t kv_heads = kind_of(op).kv_heads;
-  const std::vector<TokenRun>& runs = batch_.runs(op.heads.kind);
+  const std::vector<AttentionRun>& runs = batch_.runs(op.heads.kind);
   std::atomic<std::int64_t>& next_item = context_.tickets.of(op);
   const auto work = static_cast<std::int64_t>(runs.size()) * kv_heads;
   for (;;) {
     const std::int64_t at = next_item.fetch_add(1, std::memory_order_relaxed);
     if (at >= work) return;
-    const TokenRun& run = runs[static_cast<std::size_t>(at / kv_heads)];
+    const AttentionRun& run = runs[static_cast<std::size_t>(at / kv_heads)];
     AttentionArgs args = args_of(op, run, at % kv_heads);
     args.scratch = scratch_of(worker).attention;
     const std::int64_t next = at + pool_.size();  // likely
@@ -37,7 +38,8 @@ void Attention::attend(const PackedOp& op, int worker) {
   }
 }
 
-AttentionArgs Attention::args_of(const PackedOp& op, const TokenRun& run, std::int64_t head) const {
+AttentionArgs Attention::args_of(const PackedOp& op, const AttentionRun& run,
+                                 std::int64_t head) const {
   const HeadKind& kind = kind_of(op);
   const auto group = static_cast<std::int32_t>(shape_.heads / kind.kv_heads);
   AttentionArgs args;
@@ -59,7 +61,7 @@ AttentionArgs Attention::args_of(const PackedOp& op, const TokenRun& run, std::i
   return args;
 }
 
-void Attention::run_item(const PackedOp& op, const TokenRun& run, std::int64_t head,
+void Attention::run_item(const PackedOp& op, const AttentionRun& run, std::int64_t head,
                          AttentionArgs args) {
   if (of_two_kinds() && head == 0) {
     clear_ends(buffers_.attention_out, run.first, run.count, shape_.heads * args.head_dim);

@@ -13,8 +13,8 @@ class Attention : HeadRows {
 
  private:
   void attend(const PackedOp& op, int worker);
-  void run_item(const PackedOp& op, const TokenRun& run, std::int64_t head, AttentionArgs args);
-  AttentionArgs args_of(const PackedOp& op, const TokenRun& run, std::int64_t head) const;
+  void run_item(const PackedOp& op, const AttentionRun& run, std::int64_t head, AttentionArgs args);
+  AttentionArgs args_of(const PackedOp& op, const AttentionRun& run, std::int64_t head) const;
   const std::uint8_t* first_keys(const PackedOp& op, std::int64_t at) const;
   void gate_heads(int worker);
 };

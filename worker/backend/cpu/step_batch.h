@@ -21,7 +21,7 @@ struct Token {
 };
 
 /// A work item of attention: consecutive tokens of one segment.
-struct TokenRun {
+struct AttentionRun {
   std::int32_t first;  // index in the batch
   std::int32_t count;
   std::int32_t segment;
@@ -68,7 +68,7 @@ class StepBatch {
   const Token& token(std::int64_t i) const { return tokens_[static_cast<std::size_t>(i)]; }
   /// Returns the number of tokens before those of prefill-heavy segments.
   std::int64_t decode_heavy_rows() const { return decode_heavy_rows_; }
-  const std::vector<TokenRun>& runs(std::int32_t kind) const { return runs_[kind]; }
+  const std::vector<AttentionRun>& runs(std::int32_t kind) const { return runs_[kind]; }
 
   std::int64_t segments() const { return static_cast<std::int64_t>(given_->segments.size()); }
   const backend::Segment& segment(std::int64_t s) const {
@@ -113,7 +113,7 @@ class StepBatch {
   const backend::Batch* given_ = nullptr;
   std::vector<Token> tokens_;
   std::int64_t decode_heavy_rows_ = 0;
-  std::vector<TokenRun> runs_[kHeadKinds];
+  std::vector<AttentionRun> runs_[kHeadKinds];
   std::vector<std::int64_t> segment_first_;
   backend::StateTable state_table_;
   std::vector<backend::StateTable::Halves> halves_;  // of the batch's segments

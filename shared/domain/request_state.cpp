@@ -1,6 +1,6 @@
-#include "shared/wire/messages.h"
+#include "shared/domain/request_state.h"
 
-namespace holdfast::wire {
+namespace holdfast::domain {
 
 std::string_view state_name(RequestState state) {
   switch (state) {
@@ -55,4 +55,4 @@ std::string_view finish_name(FinishReason reason) {
   return "unknown";
 }
 
-}  // namespace holdfast::wire
+}  // namespace holdfast::domain
