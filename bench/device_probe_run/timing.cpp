@@ -29,7 +29,8 @@ void time_in_turn(Run& run, const Shape& shape, std::vector<Timed>& all) {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::size_t at = round % 2 == 0 ? i : all.size() - 1 - i;
       Copies& copies = *all[at].copies;
-      card.set_at(all[at].ready.kernel, Prepared::kWeightsAt, copies.next * shape.bytes());
+      const Prepared& ready = all[at].ready;
+      ready.set_begin(card, ready.kernel, copies.next * shape.bytes());
       copies.next = (copies.next + 1) % copies.count;
       events[at] = card.launch(all[at].ready.kernel, all[at].ready.grid);
     }

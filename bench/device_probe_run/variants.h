@@ -2,6 +2,7 @@
 // The backend's kernels that multiply rows with packed Q4_K weights, and a second way of one row
 // (ahead.cl) that has the same bits.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,15 @@ struct Variant {
   long deep = 0;         // ahead.cl: blocks ahead; 0: the backend's kernel
 };
 
-/// A variant that is ready to run; argument kWeightsAt is where the matrix begins in its buffer.
+/// A variant that is ready to run.
 struct Prepared {
-  static constexpr cl_uint kWeightsAt = 1;
   opencl::KernelHandle kernel;
+  /// Sets where the matrix begins in its buffer, in bytes: argument 1 of the probe's own kernels, a
+  /// number of the parameter block of the backend's.
+  std::function<void(Card& card, const opencl::KernelHandle& kernel, std::uint64_t at)> set_begin =
+      [](Card& card, const opencl::KernelHandle& kernel, std::uint64_t at) {
+        card.set_at(kernel, 1, at);
+      };
   Grid grid;
   opencl::MemoryHandle y;  // [rows][shape.rows] floats
   std::vector<opencl::MemoryHandle> held;

@@ -240,13 +240,13 @@ Released CommitLoop::release() {
 }
 
 bool CommitLoop::held_back(const Delivery& delivery) const {
-  return delivery.place && full_.count({delivery.to, delivery.place->tag}) > 0;
+  return delivery.resend && full_.count({delivery.to, delivery.resend->tag}) > 0;
 }
 
 void CommitLoop::postpone(const Delivery& delivery) {
-  if (!delivery.place) return;
-  full_.insert({delivery.to, delivery.place->tag});
-  again_.emplace_back(*delivery.place);
+  if (!delivery.resend) return;
+  full_.insert({delivery.to, delivery.resend->tag});
+  again_.emplace_back(*delivery.resend);
 }
 
 void CommitLoop::release_one(core::SendMessage& out, Released& released) {
@@ -259,7 +259,7 @@ void CommitLoop::release_one(core::SendMessage& out, Released& released) {
   }
   Delivery delivery{out.to, std::move(out.message)};
   if (const auto* fin = std::get_if<wire::Fin>(&delivery.message)) {
-    delivery.place = core::SendFailed{out.to, fin->tag, fin->info.request_id, -1, 0};
+    delivery.resend = core::SendFailed{out.to, fin->tag, fin->info.request_id, -1, 0};
   }
   released.messages.emplace_back(std::move(delivery));
 }

@@ -23,9 +23,9 @@ namespace holdfast::daemon {
 struct Delivery {
   core::PeerId to = 0;
   wire::Message message;
-  /// The place of a part of a stream, which is sent again if the peer's socket is full. Other
-  /// messages have none.
-  std::optional<core::SendFailed> place = {};
+  /// The event that has a part of a stream sent again if the peer's socket is full. Other messages
+  /// have none.
+  std::optional<core::SendFailed> resend = {};
 };
 
 /// Everything that a commit releases, in the order in which it is to leave.

@@ -56,11 +56,11 @@ Result<void> Daemon::open_store() {
   detokenizers_ = std::make_unique<DetokenizerCache>(*store_);
   tokenize_service_ = std::make_unique<TokenizeService>(
       *detokenizers_,
-      [this](core::PeerId to, wire::Message message) { (void)send(to, std::move(message)); });
+      [this](core::PeerId to, const wire::Message& message) { (void)send(to, message); });
   CommitLoopHost& host = *this;
   commit_loop_ = std::make_unique<CommitLoop>(core::Config(), *store_, host);
-  HOLDFAST_TRY(Released released, commit_loop_->boot(options_.imports));
-  HOLDFAST_CHECKED(deliver(std::move(released)));
+  HOLDFAST_TRY(const Released released, commit_loop_->boot(options_.imports));
+  HOLDFAST_CHECKED(deliver(released));
   HOLDFAST_CHECKED(tell_loss());
   store_->set_reserve(commit_loop_->machine().config().storage_reserve_bytes);
   return {};

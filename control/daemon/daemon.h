@@ -35,7 +35,7 @@ class Daemon final : private CommitLoopHost {
   /// Opens state directory, lock, database, epoch, machine and sockets, in this order, so that no
   /// client finds a daemon that does not know its requests. Errors as Store::open and kIo.
   static Result<std::unique_ptr<Daemon>> start(DaemonOptions options, const Clock& clock);
-  ~Daemon();
+  ~Daemon() override;
 
   /// Runs until a stop is requested and running work has ended or the limit is over. kStorage,
   /// kCorrupt: the process must end at once with status 74 or 70; no message of the failed group
@@ -66,11 +66,11 @@ class Daemon final : private CommitLoopHost {
   Result<void> commit();
   Result<void> release();
   /// Sends what was released, and writes its notes to the log.
-  Result<void> deliver(Released released);
-  void deliver_one(Delivery& delivery);
+  Result<void> deliver(const Released& released);
+  void deliver_one(const Delivery& delivery);
   void deliver_one(const core::SendOpResult& result);
   /// Sends to a peer. kFull: the socket did not take it, and it waits nowhere.
-  wire::SendStatus send(core::PeerId to, wire::Message message);
+  wire::SendStatus send(core::PeerId to, const wire::Message& message);
   void begin_backup(core::PeerId peer, const wire::Op& op);
   void step_backups();
   void answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,

@@ -83,7 +83,7 @@ void Daemon::handle_gateway(core::PeerId peer, wire::Message& message) {
   result.refusal.code = Errc::kUnauthorized;
   result.refusal.message =
       op->verb + ": not a verb of the gateway's socket; operators use run/operator.sock";
-  (void)send(peer, std::move(result));
+  (void)send(peer, result);
 }
 
 void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {

@@ -43,18 +43,18 @@ void write_note(const core::Note& note) {
 
 }  // namespace
 
-Result<void> Daemon::deliver(Released released) {
+Result<void> Daemon::deliver(const Released& released) {
   for (const core::Note& note : released.notes) write_note(note);
-  for (auto& message : released.messages) {
-    std::visit([this](auto& m) { deliver_one(m); }, message);
+  for (const auto& message : released.messages) {
+    std::visit([this](const auto& m) { deliver_one(m); }, message);
   }
   if (released.failure) return *released.failure;
   return {};
 }
 
-void Daemon::deliver_one(Delivery& delivery) {
+void Daemon::deliver_one(const Delivery& delivery) {
   const bool sent = !commit_loop_->held_back(delivery) &&
-                    send(delivery.to, std::move(delivery.message)) != wire::SendStatus::kFull;
+                    send(delivery.to, delivery.message) != wire::SendStatus::kFull;
   if (!sent) commit_loop_->postpone(delivery);
 }
 
@@ -82,7 +82,7 @@ Result<void> Daemon::release() {
   return {};
 }
 
-wire::SendStatus Daemon::send(core::PeerId to, wire::Message message) {
+wire::SendStatus Daemon::send(core::PeerId to, const wire::Message& message) {
   const auto role = roles_.find(to);
   if (role == roles_.end()) return wire::SendStatus::kGone;
   // The parts of a client's stream wait where they are; an answer waits in the outbox, as nobody
