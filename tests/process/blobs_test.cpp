@@ -166,10 +166,11 @@ TEST_F(Blobs, Blob_WhenItIsNotWhatItsHashSays_IsNotStored) {
   EXPECT_EQ(has(nothing), 200);
   // A client that leaves in the middle leaves nothing.
   const std::string whole = with_length(digest_, model_);
-  std::thread([&] { send(whole.substr(0, whole.size() / 2)); }).detach();
+  std::thread leaving([&] { send(whole.substr(0, whole.size() / 2)); });
   std::this_thread::sleep_for(milliseconds(300));
   ASSERT_TRUE(server_.kill_child("gateway"));
   wait_for([&] { return files().size() == 1; });
+  leaving.join();
   EXPECT_EQ(create("x", json::object()).status, 400);
   EXPECT_EQ(create("x", {{"a", 1}}).status, 400);
   EXPECT_EQ(create("x", {{"a", "sha256:12"}}).status, 400);
@@ -194,6 +195,7 @@ TEST_F(Blobs, Blob_FromAnotherProcessThanTheGateway_IsNotTaken) {
   const std::string path = server_.state() + "/run/blobs.sock";
   ASSERT_LT(path.size(), sizeof(address.sun_path));
   std::memcpy(address.sun_path, path.data(), path.size());
+  EXPECT_EQ(has(digest_), 404);  // the store is there
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
   const std::string question = R"({"verb":"store","digest":"sha256:)" + sha256_text("x") + "\"}\nx";

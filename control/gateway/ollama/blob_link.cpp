@@ -25,6 +25,9 @@ using nlohmann::json;
 
 /// Silence of a store that has to write and to make safe what it got.
 constexpr std::chrono::seconds kSilence{120};
+/// Tries to reach it, five seconds in all: more than its new start takes after a death.
+constexpr std::chrono::milliseconds kTryPause{100};
+constexpr int kTries = 50;
 
 Result<std::int64_t> answer_of(const std::string& line) {
   const auto answer = try_parse_json<json>(line);
@@ -53,7 +56,8 @@ class Call : public BlobUpload, public std::enable_shared_from_this<Call> {
   /// `ready` runs when the question was sent; empty: no bytes follow it.
   void begin(const std::string& path, std::function<void()> ready) {
     ready_ = std::move(ready);
-    net::post(socket_.get_executor(), [self = shared_from_this(), path] { self->connect(path); });
+    net::post(socket_.get_executor(),
+              [self = shared_from_this(), path] { self->connect(path, kTries); });
   }
 
   void write(std::string bytes, std::function<void()> taken) override {
@@ -84,10 +88,10 @@ class Call : public BlobUpload, public std::enable_shared_from_this<Call> {
   }
 
  private:
-  void connect(const std::string& path) {
+  void connect(const std::string& path, int tries) {
     error_code ec;
     socket_.connect(net::local::stream_protocol::endpoint(path), ec);  // local: it does not wait
-    if (ec) return answer({});
+    if (ec) return tries > 1 ? connect_later(path, tries - 1) : answer({});
     expect_within_silence();
     net::async_read_until(
         socket_, net::dynamic_buffer(in_, pull::kBlobLineBytesMax), '\n',
@@ -96,6 +100,16 @@ class Call : public BlobUpload, public std::enable_shared_from_this<Call> {
                      [self = shared_from_this()](const error_code& ec, std::size_t) {
                        if (!ec && self->ready_) std::exchange(self->ready_, nullptr)();
                      });
+  }
+
+  /// Waits for a store that starts, or starts again.
+  void connect_later(const std::string& path, int tries) {
+    error_code ignored;
+    socket_.close(ignored);
+    timer_.expires_after(kTryPause);
+    timer_.async_wait([self = shared_from_this(), path, tries](const error_code& ec) {
+      if (!ec && self->answered_) self->connect(path, tries);
+    });
   }
 
   void expect_within_silence() {
