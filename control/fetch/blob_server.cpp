@@ -2,21 +2,17 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "shared/base/json_text.h"
+#include "shared/base/local_socket.h"
 #include "shared/base/log.h"
+#include "shared/base/supervisor_note.h"
 #include "shared/pull/blob.h"
 
 namespace holdfast::fetch {
@@ -31,24 +27,12 @@ constexpr int kSilenceMs = 60'000;  // of the gateway, whose own clients have le
 constexpr int kNoteMs = 2'000;      // until the supervisor's note knows a new gateway
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 44;
 
-/// Returns the process at the other end; 0 if it is another user's.
-pid_t peer_pid(int fd) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  const bool read = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
-  return read && peer.uid == getuid() ? peer.pid : 0;
-}
-
 /// True if the supervisor's note names the process as its gateway, or names no gateway.
 bool may_ask(pid_t pid, const std::string& run_dir) {
-  std::ifstream file(run_dir + "/supervisor.json");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const auto note = try_parse_json<json>(text);
   bool found = false;
-  if (!note.is_object()) return true;
-  for (const json& child : note.value("children", json::array())) {
-    if (!child.is_object() || !child.value("name", std::string()).starts_with("gateway")) continue;
-    if (child.value("pid", std::int64_t{0}) == pid) return true;
+  for (const SupervisedChild& child : read_supervisor_note(run_dir).children) {
+    if (child.role != "gateway") continue;
+    if (child.pid == pid) return true;
     found = true;
   }
   return !found;
@@ -90,7 +74,7 @@ class BlobSession {
 };
 
 bool BlobSession::is_gateway() const {
-  const pid_t pid = peer_pid(fd_);
+  const pid_t pid = peer_process(fd_);
   for (int waited = 0; pid != 0 && waited <= kNoteMs && !stopping_; waited += kLookMs) {
     if (may_ask(pid, run_dir_)) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(kLookMs));
@@ -166,27 +150,9 @@ void BlobSession::send_line(const json& line) {
 }  // namespace
 
 Result<std::unique_ptr<BlobServer>> BlobServer::open(const std::string& run_dir, BlobStore& store) {
-  const std::string path = run_dir + "/" + pull::kBlobSocket;
-  const auto failed = [&](const char* operation) {
-    return Error{Errc::kIo, std::string(operation) + " " + path + ": " + std::strerror(errno)};
-  };
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    errno = ENAMETOOLONG;
-    return failed("bind");
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return failed("socket");
-  std::unique_ptr<BlobServer> server(new BlobServer(fd, run_dir, store));
-  unlink(path.c_str());
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return failed("bind");
-  }
-  if (chmod(path.c_str(), 0600) != 0) return failed("chmod");
-  if (listen(fd, kConnectionsMax) != 0) return failed("listen");
-  return server;
+  HOLDFAST_TRY(const int listener, listen_locally(run_dir + "/" + pull::kBlobSocket, SOCK_STREAM,
+                                                  static_cast<int>(kConnectionsMax)));
+  return std::unique_ptr<BlobServer>(new BlobServer(listener, run_dir, store));
 }
 
 BlobServer::~BlobServer() {

@@ -46,7 +46,7 @@ struct Writer {
     for (const auto& [name, model] : machine.registry().models()) models.add(name);
     for (const auto& [name, subject] : machine.config().tenants) tenants.add(name);
     // A child keeps its name while it is dead, or its counts would begin anew.
-    for (const ProcessFacts::Child& child : facts.children) {
+    for (const SupervisedChild& child : facts.children) {
       if (child.role == "worker") workers.add(child.name);
     }
     for (const auto& [peer, worker] : machine.fleet().workers())
@@ -257,7 +257,7 @@ void Writer::daemon() {
   Family& restarts =
       registry.counter("holdfast_process_restarts_total",
                        "Times that the supervisor started a child again.", {"role", "name"});
-  for (const ProcessFacts::Child& child : facts.children) {
+  for (const SupervisedChild& child : facts.children) {
     const bool worker = child.role == "worker";
     restarts.row({child.role, worker ? workers.of(child.name) : child.name},
                  number(child.restarts));

@@ -438,7 +438,7 @@ Result<json> workers_document(const Question& q) {
 
 Result<json> supervised_document(const Question& q) {
   ProcessFacts supervised = q.facts;
-  supervised.children = read_supervisor(q.facts.state_dir);
+  supervised.children = read_supervisor_note(q.facts.state_dir + "/run").children;
   if (q.verb == "metrics") return metrics_document(q.machine, q.store, supervised);
   return status_document(q.machine, q.store, supervised);
 }

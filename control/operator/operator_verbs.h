@@ -10,6 +10,7 @@
 #include "control/core/machine.h"
 #include "control/store/store.h"
 #include "shared/base/histogram.h"
+#include "shared/base/supervisor_note.h"
 
 namespace holdfast::daemon {
 
@@ -23,12 +24,7 @@ struct ProcessFacts {
   std::uint64_t full_commits = 0;
   Histogram commit_us;  // of groups that wrote something
   std::uint64_t malformed = 0;
-  struct Child {  // of the supervisor, as its file says
-    std::string role, name;
-    std::int64_t pid = 0;
-    std::int64_t restarts = 0;
-  };
-  std::vector<Child> children;
+  std::vector<SupervisedChild> children;  // as the supervisor's note says
 };
 
 /// A document to be rendered after the commit of the group.

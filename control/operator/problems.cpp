@@ -66,7 +66,7 @@ void look_at_workers(Finder& f) {
             "see STATE/logs/worker-*.log; `holdfast serve` starts workers again by itself");
   }
   for (const auto& [peer, worker] : f.machine.fleet().workers()) look_at_worker(f, worker);
-  for (const ProcessFacts::Child& child : f.facts.children) {
+  for (const SupervisedChild& child : f.facts.children) {
     if (child.restarts < 5) continue;
     f.warn(child.role + " " + child.name,
            "was started again " + std::to_string(child.restarts) + " times",

@@ -1,7 +1,6 @@
 #include "control/operator/status_document.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,7 +8,6 @@
 
 #include "control/operator/documents.h"
 #include "control/operator/problems.h"
-#include "shared/base/json_text.h"
 #include "shared/base/version.h"
 
 namespace holdfast::daemon {
@@ -260,7 +258,7 @@ json problems_json(const core::Machine& machine, const store::Store& store,
 json supervised_workers(const core::Machine& machine, const ProcessFacts& facts) {
   json workers = workers_json(machine);
   for (json& worker : workers) {
-    for (const ProcessFacts::Child& child : facts.children) {
+    for (const SupervisedChild& child : facts.children) {
       if (child.pid == worker.value("pid", std::int64_t{0})) worker["restarts"] = child.restarts;
     }
   }
@@ -288,7 +286,7 @@ json status_document(const core::Machine& machine, const store::Store& store,
   json queue = queue_json(machine);
   queue["lines"] = queue_lines_json(machine, facts.now_us);
   json supervised = json::array();
-  for (const ProcessFacts::Child& child : facts.children) {
+  for (const SupervisedChild& child : facts.children) {
     supervised.push_back({{"role", child.role},
                           {"name", child.name},
                           {"pid", child.pid > 0 ? json(child.pid) : json()},
@@ -313,26 +311,6 @@ json status_document(const core::Machine& machine, const store::Store& store,
             {"longest_commit_us", facts.commit_us.max()},
             {"wal_pages", store.wal_pages()},
             {"disk_free_bytes", store.disk_free()}}}};
-}
-
-std::vector<ProcessFacts::Child> read_supervisor(const std::string& state_dir) {
-  std::vector<ProcessFacts::Child> children;
-  std::ifstream file(state_dir + "/run/supervisor.json");
-  const json document = try_parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}));
-  const auto list = document.is_object() ? document.find("children") : document.end();
-  if (list == document.end() || !list->is_array()) return children;
-  for (const json& child : *list) {
-    if (!child.is_object()) continue;
-    try {
-      children.push_back(
-          {child.value("role", ""), child.value("name", ""),
-           child.value("pid", json()).is_number() ? child.value("pid", std::int64_t{0}) : 0,
-           child.value("restarts", std::int64_t{0})});
-    } catch (const json::exception&) {
-      continue;  // the file is the supervisor's; an entry that cannot be read is left out
-    }
-  }
-  return children;
 }
 
 }  // namespace holdfast::daemon

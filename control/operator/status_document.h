@@ -16,7 +16,4 @@ namespace holdfast::daemon {
 nlohmann::json status_document(const core::Machine& machine, const store::Store& store,
                                const ProcessFacts& facts);
 
-/// Reads the supervisor's children from STATE/run/supervisor.json; none if there is no such file.
-std::vector<ProcessFacts::Child> read_supervisor(const std::string& state_dir);
-
 }  // namespace holdfast::daemon

@@ -2,16 +2,12 @@
 
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <thread>
@@ -20,6 +16,8 @@
 #include "ops/terminal/output.h"
 #include "ops/terminal/width.h"
 #include "shared/base/json_text.h"
+#include "shared/base/local_socket.h"
+#include "shared/base/supervisor_note.h"
 #include "shared/remote/operator.h"
 
 namespace holdfast::cli {
@@ -38,23 +36,14 @@ std::string socket_path(const std::string& state_dir, const char* name) {
 }
 
 bool listens(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return false;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = connect_locally(path, SOCK_STREAM);
   if (fd < 0) return false;
-  const bool up = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
   close(fd);
-  return up;
+  return true;
 }
 
 bool is_supervised(const std::string& state_dir) {
-  std::ifstream file(socket_path(state_dir, "supervisor.json"));
-  const json supervisor =
-      try_parse_json<json>(std::string(std::istreambuf_iterator<char>(file), {}));
-  if (!supervisor.is_object()) return false;
-  const auto pid = supervisor.value("pid", 0);
+  const pid_t pid = read_supervisor_note(state_dir + "/run").pid;
   return pid > 0 && (kill(pid, 0) == 0 || errno == EPERM);
 }
 

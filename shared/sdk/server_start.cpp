@@ -6,7 +6,6 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,12 +15,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 #include <vector>
 
-#include "shared/base/json_text.h"
+#include "shared/base/local_socket.h"
+#include "shared/base/supervisor_note.h"
 
 namespace holdfast::sdk {
 namespace {
@@ -34,15 +33,10 @@ constexpr std::size_t kLogEndBytes = 400;
 
 /// True if somebody listens on the daemon's socket.
 bool answers(const std::string& state_dir) {
-  const std::string path = state_dir + "/run/clients.sock";
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) return false;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool up = connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  const int fd = connect_locally(state_dir + "/run/clients.sock", SOCK_STREAM);
+  if (fd < 0) return false;
   close(fd);
-  return up;
+  return true;
 }
 
 bool is_program(const std::string& path) {
@@ -134,13 +128,7 @@ class StartLock {
 /// Returns the pid of the server that runs on the state directory, 0 if none does. Its daemon may
 /// be down for a moment: it is started again by that server, and by nobody else.
 pid_t supervisor_of(const std::string& state_dir) {
-  std::ifstream file(state_dir + "/run/supervisor.json");
-  std::stringstream text;
-  text << file.rdbuf();
-  const auto document = try_parse_json<nlohmann::json>(text.str());
-  const bool has_pid =
-      document.is_object() && document.contains("pid") && document["pid"].is_number_integer();
-  const pid_t pid = has_pid ? document["pid"].get<pid_t>() : 0;
+  const pid_t pid = read_supervisor_note(state_dir + "/run").pid;
   if (pid <= 0 || kill(pid, 0) != 0) return 0;
   std::ifstream name("/proc/" + std::to_string(pid) + "/comm");  // not a later process of that pid
   std::string command;

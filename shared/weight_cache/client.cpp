@@ -2,11 +2,11 @@
 
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cstring>
 
+#include "shared/base/local_socket.h"
 #include "shared/weight_cache/message.h"
 
 namespace holdfast::weight_cache {
@@ -27,20 +27,8 @@ void Client::disconnect() {
 
 bool Client::connect_if_needed() {
   if (socket_ >= 0) return true;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path_.empty() || path_.size() >= sizeof(address.sun_path)) return false;
-  std::memcpy(address.sun_path, path_.data(), path_.size());
-  socket_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  if (socket_ < 0) return false;
-  const timeval patience{kAnswerSeconds, 0};
-  setsockopt(socket_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-  if (connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
-    return true;
-  }
-  disconnect();
-  return false;
+  socket_ = connect_locally(path_, SOCK_SEQPACKET, kAnswerSeconds);
+  return socket_ >= 0;
 }
 
 bool Client::connected() {

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "shared/base/clock.h"
+#include "shared/base/local_socket.h"
 #include "shared/weight_cache/memfd.h"
 
 namespace holdfast::weight_cache {
@@ -20,12 +20,6 @@ namespace {
 
 constexpr int kLookMs = 1000;  // between checks for orphans
 constexpr std::size_t kConnectionsMax = 256;
-
-bool is_same_user(int connection) {
-  ucred peer{};
-  socklen_t size = sizeof(peer);
-  return getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == getuid();
-}
 
 }  // namespace
 
@@ -37,26 +31,10 @@ Result<std::unique_ptr<WeightCacheServer>> WeightCacheServer::start(Options opti
 }
 
 Result<void> WeightCacheServer::listen_on_path() {
-  const auto fail = [&](const char* what) {
-    return Error{Errc::kIo,
-                 "keep images at " + options_.path + ": " + what + ": " + std::strerror(errno)};
-  };
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (options_.path.size() >= sizeof(address.sun_path)) {
-    errno = ENAMETOOLONG;
-    return fail("bind");
+  HOLDFAST_TRY(listener_, listen_locally(options_.path, SOCK_SEQPACKET, 16));
+  if (pipe2(stop_, O_CLOEXEC) != 0) {
+    return Error{Errc::kIo, "weight cache at " + options_.path + ": pipe: " + std::strerror(errno)};
   }
-  std::memcpy(address.sun_path, options_.path.data(), options_.path.size());
-  listener_ = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener_ < 0) return fail("socket");
-  if (pipe2(stop_, O_CLOEXEC) != 0) return fail("pipe");
-  unlink(options_.path.c_str());
-  if (bind(listener_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return fail("bind");
-  }
-  if (chmod(options_.path.c_str(), 0600) != 0) return fail("chmod");
-  if (listen(listener_, 16) != 0) return fail("listen");
   idle_ = std::make_unique<IdleNote>(options_.path);
   return {};
 }
@@ -115,7 +93,7 @@ void WeightCacheServer::note_idle() {
 void WeightCacheServer::accept_one() {
   const int connection = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (connection < 0) return;
-  if (!is_same_user(connection) || connections_.size() >= kConnectionsMax) {
+  if (peer_process(connection) == 0 || connections_.size() >= kConnectionsMax) {
     close(connection);
     return;
   }
