@@ -239,10 +239,6 @@ Released CommitLoop::release() {
   return released;
 }
 
-bool CommitLoop::held_back(const Delivery& delivery) const {
-  return delivery.resend && full_.count({delivery.to, delivery.resend->tag}) > 0;
-}
-
 void CommitLoop::postpone(const Delivery& delivery) {
   if (!delivery.resend) return;
   full_.insert({delivery.to, delivery.resend->tag});

@@ -80,14 +80,15 @@ class CommitLoop {
   /// again before any other event is stepped. kStorage, kCorrupt: the process must end, nothing may
   /// be released.
   Result<Commit> commit();
-  /// Returns what was committed, to be sent in its order. The caller sends each delivery that is
-  /// not held_back(), and calls postpone() for those that are and those that the socket did not
-  /// take.
+  /// Returns what was committed, to be sent in its order, each delivery by pass_on().
   Released release();
-  /// True for a part of a stream of which an earlier part was postponed: nothing may overtake it.
-  bool held_back(const Delivery& delivery) const;
-  /// Notes that a message was not sent. A part of a stream is released again; others are lost.
-  void postpone(const Delivery& delivery);
+  /// Sends a delivery by `send(to, message)`. What this returns kFull for is postponed: a part of a
+  /// stream is released again, and nothing of the stream overtakes it; other messages are lost.
+  template <class Send>
+  void pass_on(const Delivery& delivery, Send send) {
+    const bool waits = delivery.resend && full_.count({delivery.to, delivery.resend->tag}) > 0;
+    if (waits || send(delivery.to, delivery.message) == wire::SendStatus::kFull) postpone(delivery);
+  }
 
   core::Machine& machine() { return machine_; }
   const core::Machine& machine() const { return machine_; }
@@ -97,6 +98,7 @@ class CommitLoop {
   const core::Effects& pending() const { return pending_; }
 
  private:
+  void postpone(const Delivery& delivery);
   void submit(core::PeerId peer, wire::Submit&& submit);
   void check_disk_space(const wire::Submit& submit);
   void recall(const std::string& id, const std::string& tenant, const std::string& key);

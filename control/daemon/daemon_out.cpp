@@ -53,9 +53,9 @@ Result<void> Daemon::deliver(const Released& released) {
 }
 
 void Daemon::deliver_one(const Delivery& delivery) {
-  const bool sent = !commit_loop_->held_back(delivery) &&
-                    send(delivery.to, delivery.message) != wire::SendStatus::kFull;
-  if (!sent) commit_loop_->postpone(delivery);
+  commit_loop_->pass_on(delivery, [this](core::PeerId to, const wire::Message& message) {
+    return send(to, message);
+  });
 }
 
 void Daemon::deliver_one(const core::SendOpResult& result) {

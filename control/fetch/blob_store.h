@@ -50,8 +50,8 @@ class BlobStore {
   void clean_up() const;
   /// Returns the blob's bytes; kNotFound if it is not here.
   Result<std::int64_t> find(const std::string& digits) const;
-  /// Begins a blob of `bytes` bytes, for which the disk must have room; -1: the length is not
-  /// known. kForbidden if models may not lie here, kDiskFull, kIo.
+  /// Begins a blob of `bytes` bytes, for which the disk must have space; -1: the length is not
+  /// known. kUnauthorized if models may not lie here, kDiskFull, kIo.
   Result<std::unique_ptr<BlobWriter>> begin(const std::string& digits, std::int64_t bytes);
   /// Gives the blob a further name: `path`, absolute, below the folder of models. Nothing happens
   /// if there is such a file. kNotFound: there is no such blob; kDiskFull, kIo. Blocks for as long

@@ -36,7 +36,7 @@ struct HashLog {
 
 /// An executor that CHECKs every limit and that live segments share no page that one of them
 /// writes, and reads nothing but what was written through the page tables (pages start as garbage).
-/// It has prefill kernels: a sequence that met a page of the other kind has other logits.
+/// An executor with prefill kernels: a sequence that met a page of the other kind has other logits.
 std::unique_ptr<backend::Executor> make_hash_executor(const ModelEngineConfig& config,
                                                       std::shared_ptr<HashLog> log);
 

@@ -152,8 +152,12 @@ BodyDecoder::State BodyDecoder::step(std::size_t bytes) {
   return state_;
 }
 
+bool has_encoding(const Request& request) {
+  return encoding_of(request) != Encoding::kNone;
+}
+
 bool is_encoded(const Request& request) {
-  return !request.body.empty() && encoding_of(request) != Encoding::kNone;
+  return !request.body.empty() && has_encoding(request);
 }
 
 void decode_body(const ExchangePtr& exchange, std::function<void()> then) {

@@ -42,6 +42,8 @@ class BodyDecoder {
   State state_ = State::kIncomplete;
 };
 
+/// True if the body has a Content-Encoding.
+bool has_encoding(const Request& request);
 /// True if the body must be decoded before it can be read.
 bool is_encoded(const Request& request);
 

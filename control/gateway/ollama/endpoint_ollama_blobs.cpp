@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "control/gateway/common/endpoints.h"
+#include "control/gateway/http/body_encoding.h"
 #include "control/gateway/http/errors.h"
 #include "control/gateway/ollama/blob_link.h"
 #include "control/gateway/ollama/ollama_change.h"
@@ -40,16 +41,11 @@ std::int64_t told_length(const Request& request) {
   return bytes;
 }
 
-bool has_encoding(const Request& request) {
-  const std::string* encoding = request.header("Content-Encoding");
-  return encoding != nullptr && !equal_ignoring_case(*encoding, "identity");
-}
-
-client::Failure failure_of(const Error& error) {
-  client::Failure failure;
-  failure.code = error.code;
-  failure.message = error.what;
-  return failure;
+Response refused(const Error& error) {
+  wire::Refusal refusal;
+  refusal.code = error.code;
+  refusal.message = error.what;
+  return error_response(refusal);
 }
 
 /// One blob on its way. Runs on the exchange's strand but for what the link calls.
@@ -87,7 +83,7 @@ class Reception : public std::enable_shared_from_this<Reception> {
   }
 
   void answer(const Result<std::int64_t>& stored) {
-    if (!stored) return exchange_->respond(error_response(failure_of(stored.error())));
+    if (!stored) return exchange_->respond(refused(stored.error()));
     Response response;
     response.status = 201;
     exchange_->respond(std::move(response));
@@ -104,7 +100,7 @@ void head_ollama_blob(Context& context, const ExchangePtr& exchange, const Captu
   if (!digits) return;
   context.blobs->find(*digits, [exchange](Result<std::int64_t> found) {
     exchange->post([exchange, found = std::move(found)] {
-      if (!found) return exchange->respond(error_response(failure_of(found.error())));
+      if (!found) return exchange->respond(refused(found.error()));
       exchange->respond(Response());
     });
   });

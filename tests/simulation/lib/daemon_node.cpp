@@ -522,10 +522,10 @@ Result<void> DaemonNode::deliver(daemon::Released released) {
   return {};
 }
 
-void DaemonNode::deliver_one(daemon::Delivery& delivery) {
-  const bool sent = !commit_loop_->held_back(delivery) &&
-                    send(delivery.to, std::move(delivery.message)) != wire::SendStatus::kFull;
-  if (!sent) commit_loop_->postpone(delivery);
+void DaemonNode::deliver_one(const daemon::Delivery& delivery) {
+  commit_loop_->pass_on(delivery, [this](core::PeerId to, const wire::Message& message) {
+    return send(to, message);
+  });
 }
 
 void DaemonNode::deliver_one(const core::SendOpResult& result) {

@@ -118,7 +118,7 @@ class DaemonNode final : public daemon::CommitLoopHost, public Listener {
   void commit();
   void finish_group();
   Result<void> deliver(daemon::Released released);
-  void deliver_one(daemon::Delivery& delivery);
+  void deliver_one(const daemon::Delivery& delivery);
   void deliver_one(const core::SendOpResult& result);
   wire::SendStatus send(core::PeerId to, wire::Message message);
   void note(const core::Note& note);
