@@ -8,13 +8,15 @@
 #include <filesystem>
 
 #include "tests/gpu/architectures.h"
+#include "tests/gpu/dense_device.h"
 #include "tests/gpu/test_device.h"
 #include "worker/engine/engine.h"
 
 namespace holdfast::envelope_test {
 namespace {
 
-void expect_enough(const std::string& path, const std::string& name) {
+void expect_enough(const std::string& path, const std::string& name,
+                   const std::string& kernels = "") {
   const auto file = gguf::File::open(path).value();
   const plan::ModelShape shape = plan::read_shape(*file).value();
   plan::LoadRequest load_request;
@@ -24,6 +26,7 @@ void expect_enough(const std::string& path, const std::string& name) {
   const plan::Envelope envelope = plan::memory_envelope(shape, load_request);
   engine::EngineOptions options;
   options.device = gpu::device();
+  options.kernels = kernels;
   options.cache_dir = gpu::cache_dir();
   options.context = load_request.context;
   options.slots = load_request.slots;
@@ -52,6 +55,12 @@ TEST(GpuEnvelope, MemoryEnvelope_ForEveryArchitecture_IsEnoughOnADevice) {
     expect_enough(path, architecture);
   }
   std::filesystem::remove(path);
+}
+
+// Unpacked weights and blocks of rows take what rows of logits would.
+TEST(GpuEnvelope, MemoryEnvelope_ForVectorsByClblast_IsEnoughOnADevice) {
+  HOLDFAST_NEEDS_CLBLAST();
+  expect_enough(HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf", "demo", "clblast");
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include "tests/gpu/test_device.h"
 #include "tests/process/test_server.h"
+#include "worker/backend/api/opencl.h"
 
 namespace holdfast::serve_test {
 namespace {
@@ -199,10 +200,13 @@ TEST(GpuServe, Doctor_WithADevice_NamesIt) {
   const process::Ended ended =
       process::run_program({"holdfast", "--state", dir.path(), "--json", "doctor"});
   const auto document = nlohmann::json::parse(ended.out);
-  std::string found;
+  std::string found, clblast;
   for (const auto& check : document.at("checks")) {
     if (check.at("what") == "device " + gpu::device()) found = check.at("found");
+    if (check.at("what") == "CLBlast") clblast = check.at("found");
   }
+  const auto version = opencl::clblast_version();
+  EXPECT_EQ(clblast, version.has_value() ? *version : "none; " + version.error().what);
   EXPECT_NE(found.find("tier t"), std::string::npos) << ended.out;
   EXPECT_NE(found.find("sub-groups"), std::string::npos) << found;
   EXPECT_NE(found.find("GB/s"), std::string::npos) << found;

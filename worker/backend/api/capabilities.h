@@ -17,6 +17,9 @@ struct Capabilities {
   /// worth it for a sequence. 0: it makes no difference.
   std::int64_t prefill_heavy_ratio = 0;
   int workers = 1;  // threads that the engine may use between two calls (Executor::on_workers)
+  /// Why it gives vectors alone and no logits, and what to do, to be put after the name of what was
+  /// requested; empty: it gives both.
+  std::string no_logits = {};
 
   bool has_prefill_kernels() const { return prefill_heavy_ratio > 0; }
 };

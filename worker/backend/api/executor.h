@@ -40,8 +40,8 @@ class Executor {
   /// Runs the program over the batch, which stays as it is, with what it points at, until the next
   /// forward. The bits of a result depend only on the tokens before it in its own sequence, and on
   /// whether that is prefill-heavy. Errors: kNumericsNan (a result is not finite; `what` names the
-  /// segment), kModelFailed (the device failed: its contents are lost, and it must not be called
-  /// again).
+  /// segment), kUnsupported (logits, where Capabilities::no_logits says why not), kModelFailed (the
+  /// device failed: its contents are lost, and it must not be called again).
   virtual Result<StepResult> forward(const Batch& batch) = 0;
   /// Runs forward() without giving results: the first passes of a load, so that every kernel has
   /// run when the first request comes. May leave out layers that are like others. Errors as

@@ -30,7 +30,7 @@ struct Limits {
 struct LoadOptions {
   Limits limits;
   std::int32_t threads = 1;
-  std::string kernels;                   // forced family, empty = best that runs here
+  std::string kernels;                   // forced family or tier, empty = best that runs here
   std::function<void(double)> progress;  // 0..1, may be empty
   weight_cache::Client* weight_cache =
       nullptr;                   // holds packed weights, outlives the executor; null: none

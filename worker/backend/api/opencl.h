@@ -46,6 +46,10 @@ Result<Found> find_device(std::string_view device, const std::string& cache);
 /// Returns the kernels revision in this backend's numerics classes; empty: OpenCL is not built in.
 std::string kernels_revision();
 
+/// Returns the version of this machine's CLBlast, as "1.5.3". kUnsupported: OpenCL or CLBlast is
+/// not built in, or the library is not there; the error says what to install.
+Result<std::string> clblast_version();
+
 /// Packs the weights, builds the kernels or takes them from options.cache_dir, takes all memory.
 /// Errors: kUnsupported (no such device, or a weight type or shape without kernels), kFileInvalid
 /// (NaN or infinity in a tensor), kMemoryExhausted (needed and free bytes), kModelFailed (the

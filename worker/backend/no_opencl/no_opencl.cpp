@@ -25,6 +25,10 @@ std::string kernels_revision() {
   return {};
 }
 
+Result<std::string> clblast_version() {
+  return not_built("open CLBlast");
+}
+
 Result<std::unique_ptr<backend::Executor>> load(std::string_view device, const model::Program&,
                                                 const backend::LoadOptions&) {
   return not_built("load " + std::string(device));

@@ -29,6 +29,9 @@ std::optional<int> tier_of(std::string_view name) {
   return static_cast<int>(at - std::begin(kTiers));
 }
 
+/// The kernels of vectors alone: products by CLBlast.
+constexpr const char* kClblastKernels = "clblast";
+
 bool are_positive(const backend::Limits& l) {
   return l.context > 0 && l.context <= INT32_MAX && l.pages > 0 && l.batch_tokens > 0 &&
          l.batch_segments > 0;
@@ -59,9 +62,13 @@ Result<void> check_options(const model::Program& program, const backend::LoadOpt
     return refuse_load(Errc::kUnsupported,
                        "kv type " + l.kv_type + ": expected f32, f16, bf16, int8 or fp8");
   }
-  if (!options.kernels.empty() && !tier_of(options.kernels)) {
-    return refuse_load(Errc::kUnsupported,
-                       "kernels " + options.kernels + ": expected a tier, t0, t1, t2 or t3");
+  if (options.kernels == kClblastKernels) {
+    const auto version = clblast_version();
+    if (!version) return refuse_load(version.error().code, version.error().what);
+  } else if (!options.kernels.empty() && !tier_of(options.kernels)) {
+    return refuse_load(Errc::kUnsupported, "kernels " + options.kernels +
+                                               ": expected a tier, t0, t1, t2 or t3, or clblast "
+                                               "for vectors alone");
   }
   const plan::ModelShape& s = program.shape;
   if (!has_heads_that_fit(program)) {
@@ -111,7 +118,7 @@ void Loader::measure_scratch() {
     reserve_scratch_rows(s.s, batch, round_up(model_.shape.shared_ff, cpu::kSpan),
                          "rows of the shared expert");
   }
-  if (model_.shape.causal && model_.ends) {
+  if (model_.gives_logits()) {
     reserve_scratch_rows(s.logit_inputs, logit_rows, width, "rows that want logits");
     reserve_scratch_rows(s.logits, logit_rows, model_.vocab, "rows of logits");
     reserve_scratch(s.best, logit_rows * (1 + 2 * kBestParts), "greatest logits");
@@ -315,6 +322,7 @@ Result<void> Loader::load() {
   HOLDFAST_CHECKED(model_.device_context->memory().check_free(model_.bytes_required, "the model"));
   HOLDFAST_CHECKED(make_kernels());
   HOLDFAST_CHECKED(take_memory());
+  HOLDFAST_CHECKED(make_dense_kernels());
   HOLDFAST_CHECKED(divide_inputs());
   HOLDFAST_CHECKED(take_host());
   HOLDFAST_CHECKED(fill_rope_tables());
@@ -327,6 +335,7 @@ Result<void> Loader::plan_memory() {
   for (const model::Op& op : program_.ops) HOLDFAST_CHECKED(add_op(op));
   link();
   measure_scratch();
+  HOLDFAST_CHECKED(measure_dense());
   measure_kv();
   model_.bytes_required = model_.weights.bytes() + kv_bytes_;
   for (const ScratchBuffer& buffer : scratch_buffers_) model_.bytes_required += buffer.bytes;
@@ -389,27 +398,40 @@ DeviceModel::DeviceModel(std::shared_ptr<DeviceContext> context, const model::Pr
       has_query_rope(!program.ropes.empty() && !program.ropes[0].query_steps.empty()),
       weights(device_context->device().max_alloc) {
   const Probe& found = device_context->probed(options.cache_dir);
-  capabilities = capabilities_of(device_context->device(), found,
-                                 tier_of(options.kernels).value_or(found.tier));
+  dense.used = options.kernels == kClblastKernels;
+  const int tier = dense.used ? std::min(found.tier, 1) : found.tier;  // rows are floats
+  capabilities =
+      capabilities_of(device_context->device(), found, tier_of(options.kernels).value_or(tier));
 }
 
 namespace {
 
+/// The kernels in the class: the lowest tier with the same bits, or CLBlast with its version.
+std::string kernels_name(const DeviceModel& model) {
+  if (model.dense.used) return "clblast-" + clblast_version().value();
+  return kTiers[model.capabilities.int8_rows ? 2 : 0];
+}
+
 /// The class, such as "opencl/t0.DEVICE.DRIVER/r1". It names the driver, because another one may
-/// round differently, and the lowest tier with the same bits.
+/// round differently.
 std::string class_prefix_of(const DeviceModel& model) {
   const Device& device = model.device_context->device();
   std::string machine = device.name + "." + device.driver;
   for (char& c : machine) {
     if (c == '/' || c == ' ') c = '_';
   }
-  return std::string("opencl/") + kTiers[model.capabilities.int8_rows ? 2 : 0] + "." + machine +
-         "/" + kKernelsRev;
+  return "opencl/" + kernels_name(model) + "." + machine + "/" + kKernelsRev;
 }
 
 backend::Capabilities capabilities_of(const DeviceModel& model) {
   backend::Capabilities c;
   c.class_prefix = class_prefix_of(model);
+  if (model.dense.used) {
+    c.no_logits =
+        "its kernels (clblast) make vectors alone: the bits of text would depend on what runs next "
+        "to it; load the model without --kernels clblast to generate";
+    return c;
+  }
   c.greatest = model.shape.causal;
   c.top_max = model.shape.causal ? kTopMost : 0;
   return c;
@@ -423,6 +445,19 @@ OpenclExecutor::OpenclExecutor(std::shared_ptr<DeviceContext> device_context,
     : model_(std::move(device_context), program, options, kv_type),
       capabilities_(capabilities_of(model_)) {}
 
+namespace {
+
+/// Why a load needs one device alone, and what to do; null: it may be divided.
+const char* why_undivided(const model::Program& program, const backend::LoadOptions& options) {
+  if (program.shape.attention_step > 0) {
+    return "a model with recurrent layers is not divided; expected one device, or cpu";
+  }
+  if (options.kernels != kClblastKernels) return nullptr;
+  return "kernels clblast run on one device; expected a name as opencl:0, or other kernels";
+}
+
+}  // namespace
+
 std::string kernels_revision() {
   return kKernelsRev;
 }
@@ -433,10 +468,10 @@ Result<std::unique_ptr<backend::Executor>> load_with(const Api& api, std::string
   HOLDFAST_CHECKED(check_options(program, options));
   HOLDFAST_TRY(const std::vector<Device> devices, select_devices(api, device));
   const DeviceName name = *parse_device_name(device);
-  if (program.shape.attention_step > 0 && (name.and_cpu || name.by_rows || devices.size() > 1)) {
-    return refuse_load(Errc::kUnsupported, std::string(device) +
-                                               ": a model with recurrent layers is not divided; "
-                                               "expected one device, or cpu");
+  const bool divided = name.and_cpu || name.by_rows || devices.size() > 1;
+  const char* why_whole = why_undivided(program, options);
+  if (divided && why_whole != nullptr) {
+    return refuse_load(Errc::kUnsupported, std::string(device) + ": " + why_whole);
   }
   const cpu::KvType kv_type = *cpu::kv_type_of(options.limits.kv_type);
   if (name.and_cpu) return load_mixed(devices, program, options, kv_type);

@@ -35,6 +35,12 @@ inline constexpr int kSpansAhead = 4;  // that an item loads at once, on GPUs
 inline constexpr std::int64_t kRecordSpansStep = 2 * kSpansAhead * kSlices;
 inline constexpr std::uint64_t kRowLocalBytes = 4 * kLanes * (2 * kSlices + kSlices + 1) + 128;
 inline constexpr std::uint64_t kRowLocalBytesMost = 48 << 10;
+/// Products by CLBlast (single/dense.cpp): the rows of each, so many that weights are worth
+/// unpacking and so few that a lone text does not multiply zeros for long; the spans of k that a
+/// work-group of kernels/unpack.cl has; and the columns, as many as bound the unpacked weights.
+inline constexpr int kDenseRows = 64, kUnpackSpans = 8;
+inline constexpr std::int64_t kDenseColumnsMost = 1024, kDenseColumnsStep = 64;
+inline constexpr std::int64_t kDenseFloatsMost = 4 << 20;
 inline constexpr int kBestParts = 32;  // of a row of logits, to find the greatest in
 inline constexpr int kTopMost = 128;   // greatest logits that a device finds
 // Items of a work-group of attention: the tokens of a page (shared/base/kv_page.h).

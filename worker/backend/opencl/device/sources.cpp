@@ -121,7 +121,7 @@ std::string product_source(cpu::Format format, const KernelCapabilities& capabil
                     define("BY_MATRIX", by_matrix(capabilities, format, format)) +
                     define("ROW_AHEAD", has_row_ahead(capabilities, format, format)) +
                     weights_text(format, 0, capabilities) + kernel_text("embed") +
-                    define("CONCAT_FORMATS", 0) + kernel_text("product");
+                    define("CONCAT_FORMATS", 0) + kernel_text("epilogue") + kernel_text("product");
   if (capabilities.wide_lanes) return out;
   const bool bytes = capabilities.int8_rows && cpu::layout_of(format).has_d;
   return out + define("TILE_ROWS", kTileRows) + define("TILE_PANELS", kTilePanels) +
@@ -134,7 +134,17 @@ std::string concat_source(cpu::Format first, cpu::Format second,
          define("BY_MATRIX", by_matrix(capabilities, first, second)) +
          define("ROW_AHEAD", has_row_ahead(capabilities, first, second)) +
          weights_text(first, 0, capabilities) + weights_text(second, 1, capabilities) +
-         define("CONCAT_FORMATS", 1) + kernel_text("product");
+         define("CONCAT_FORMATS", 1) + kernel_text("epilogue") + kernel_text("product");
+}
+
+std::string unpack_source(cpu::Format format, const KernelCapabilities& capabilities) {
+  CHECK(!capabilities.int8_rows);
+  return base(capabilities) + kernel_text("lanes") + weights_text(format, 0, capabilities) +
+         kernel_text("unpack");
+}
+
+std::string dense_source(const KernelCapabilities& capabilities) {
+  return base(capabilities) + kernel_text("epilogue") + kernel_text("dense");
 }
 
 std::string pages_source(cpu::KvType type, const KernelCapabilities& capabilities) {

@@ -38,6 +38,10 @@ std::string product_source(cpu::Format format, const KernelCapabilities& capabil
 /// Source of the kernels concat_N for two matrices of these formats.
 std::string concat_source(cpu::Format first, cpu::Format second,
                           const KernelCapabilities& capabilities);
+/// Source of unpack for weights of this format; not with int8_rows.
+std::string unpack_source(cpu::Format format, const KernelCapabilities& capabilities);
+/// Source of pad_rows, finish_rows.
+std::string dense_source(const KernelCapabilities& capabilities);
 /// Source of finish_head, attention, merge_splits for pages of this type.
 std::string pages_source(cpu::KvType type, const KernelCapabilities& capabilities);
 /// Source of spread, norm_rms, norm_layer, gather, rescale, best, top_k, and with int8_rows the

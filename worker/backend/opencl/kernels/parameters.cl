@@ -35,6 +35,18 @@ typedef struct TileParameters {
   int gated;
 } TileParameters;
 
+// The epilogue of a block of rows that CLBlast multiplied (dense.cl).
+typedef struct DenseParameters {
+  int row0, sums_stride;
+  int squares_n, norm_n;
+  float norm_eps;
+  int y_at, y_stride, y_cols;
+  int bias_at;
+  int mode, activation;
+  float scale, cap;
+  int gated;
+} DenseParameters;
+
 // norm_rms and norm_layer (rows.cl).
 typedef struct NormParameters {
   int x_at, x_stride;

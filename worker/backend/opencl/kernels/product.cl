@@ -6,22 +6,6 @@
 // Rows that are to be normed (RMS) come as x * the norm's weights, with the sums of the squares of
 // x by panels (spread_row): the norm's factor is the same for all k, so it is multiplied last.
 
-// The fused epilogue that stores y.
-#define STORE 0         // y = bias + product
-#define ADD 1           // y += scale * gate[row] * (bias + product)
-#define ACTIVATE 2      // y = act(bias + product)
-#define TIMES_ACTIVE 3  // y = act(y) * (bias + product), or gated_by(): y is the gate's product
-#define LOGITS 4        // y = cap * tanh(scale * product / cap)
-
-float finish_output(__global const float* y, float v, int mode, int activation, float scale,
-                    float cap) {
-  return mode == ADD            ? fma(v, scale, *y)
-         : mode == ACTIVATE     ? activated(activation, v)
-         : mode == TIMES_ACTIVE ? gated_by(activation, *y, v)
-         : mode == LOGITS       ? capped(v * scale, cap)
-                                : v;
-}
-
 // The sums of all slices of a row.
 F sum_slices(__local const F* p) {
   return ((p[0] + p[4 * ITEMS]) + (p[2 * ITEMS] + p[6 * ITEMS])) +

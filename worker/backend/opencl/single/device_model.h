@@ -2,16 +2,19 @@
 // A program as it was loaded on one device: its operations with the places of their weights, KV
 // pages, scratch memory and kernels.
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "worker/backend/api/load.h"
 #include "worker/backend/cpu/kernels.h"
+#include "worker/backend/opencl/clblast/dense_products.h"
 #include "worker/backend/opencl/device/limits.h"
 #include "worker/backend/opencl/device/sources.h"
 #include "worker/backend/opencl/single/weights.h"
@@ -131,6 +134,25 @@ struct KernelSet {
   KernelHandle delta, gate_heads;
 };
 
+/// Products by CLBlast, of a load that was opened with these kernels (dense.cpp).
+struct DenseModel {
+  bool used = false;
+  std::optional<DenseProducts> products;
+  Buffer rows;       // [kDenseRows][k]: a block of rows
+  Buffer weights;    // [columns][k]: some columns' weights as floats
+  Buffer sums;       // [kDenseRows][columns]
+  Buffer temporary;  // CLBlast's own copies
+  std::array<KernelHandle, static_cast<std::size_t>(cpu::Format::kCount)> unpack;
+  KernelHandle pad_rows, finish_rows;
+};
+
+/// The columns of a product by CLBlast with rows of `k` values; the last of a matrix may have
+/// fewer. They follow from k alone, so that the bits of a row do.
+constexpr std::int64_t dense_columns(std::int64_t k) {
+  const std::int64_t fit = kDenseFloatsMost / k / kDenseColumnsStep * kDenseColumnsStep;
+  return std::clamp(fit, kDenseColumnsStep, kDenseColumnsMost);
+}
+
 /// Where the parts of Scratch::inputs begin, in bytes; the runs are first.
 struct InputsAt {
   std::uint64_t tokens = 0, tables = 0, end = 0;
@@ -156,6 +178,9 @@ struct DeviceModel {
   DeviceModel(std::shared_ptr<DeviceContext> context, const model::Program& program,
               const backend::LoadOptions& options, cpu::KvType kv);
 
+  /// True if steps give rows of logits: the program has the output matrix, and no bits forbid it.
+  bool gives_logits() const { return shape.causal && ends && !dense.used; }
+
   std::shared_ptr<DeviceContext> device_context;  // first: the members below live on it
   KernelCapabilities capabilities;
   plan::ModelShape shape;
@@ -171,6 +196,7 @@ struct DeviceModel {
 
   StateNumbers states;
   Queue queue;
+  DenseModel dense;
   Weights weights;
   std::vector<Buffer> keys, values;  // [layers]
   Scratch scratch;

@@ -117,7 +117,18 @@ std::size_t OpenclExecutor::leading() const {
   return n;
 }
 
+/// kUnsupported: a segment requests logits that this load does not give.
+Result<void> OpenclExecutor::check_wants(const backend::Batch& batch) const {
+  if (capabilities_.no_logits.empty()) return {};
+  for (const backend::Segment& s : batch.segments) {
+    if (s.wants.logit_rows() == 0 && !s.wants.is_deferred()) continue;
+    return Error{Errc::kUnsupported, "forward: logits are requested; " + capabilities_.no_logits};
+  }
+  return {};
+}
+
 Result<backend::StepResult> OpenclExecutor::forward(const backend::Batch& batch) {
+  HOLDFAST_CHECKED(check_wants(batch));
   begin(batch);
   if (batch_.tokens.empty()) return result();
   run(0, model_.ops.size());
@@ -126,6 +137,7 @@ Result<backend::StepResult> OpenclExecutor::forward(const backend::Batch& batch)
 
 /// Runs few layers of each kind: on a slow device the first passes would take longer than the load.
 Result<void> OpenclExecutor::rehearse(const backend::Batch& batch) {
+  HOLDFAST_CHECKED(check_wants(batch));
   begin(batch);
   std::vector<std::size_t> kinds;  // first operation of a layer of each kind
   std::vector<int> runs;           // layers of each kind
@@ -161,6 +173,10 @@ Result<void> OpenclExecutor::settle() {
   if (status != CL_SUCCESS) {
     return Error{Errc::kModelFailed,
                  "forward on " + model_.device_context->device().name + ": " + status_text(status)};
+  }
+  if (const std::optional<Error>& failure = launcher_.failure()) {
+    return Error{Errc::kModelFailed,
+                 "forward on " + model_.device_context->device().name + ": " + failure->what};
   }
   if (batch_.short_segments) quick_ = Clock::now() - begun_at_ < kQuickStep;
   if (!saved_) model_.device_context->programs().save();

@@ -70,6 +70,7 @@ class OpenclExecutor final : public backend::Executor {
                  const backend::LoadOptions& options, cpu::KvType kv_type);
   friend class Loader;
 
+  Result<void> check_wants(const backend::Batch& batch) const;
   std::size_t last_needed() const;
   bool marks(std::int32_t layer) const;
   Result<backend::StepResult> checked();

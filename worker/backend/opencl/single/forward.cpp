@@ -9,7 +9,7 @@
 namespace holdfast::opencl {
 namespace {
 
-// The fused epilogue of a product (kernels/product.cl).
+// The fused epilogue of a product (kernels/epilogue.cl).
 constexpr std::int32_t kStore = 0, kAdd = 1, kActivate = 2, kTimesActive = 3, kLogits = 4;
 
 }  // namespace

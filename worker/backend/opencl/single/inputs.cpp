@@ -70,8 +70,7 @@ Result<void> Loader::divide_inputs() {
 /// Pinned memory for the inputs, and for the results that this executor itself reads.
 Result<void> Loader::take_host() {
   const auto rows = static_cast<std::uint64_t>(std::max(options_.limits.logit_rows, 1));
-  const bool whole =
-      part_ == nullptr && model_.shape.causal && model_.ends;  // else a group reads them
+  const bool whole = part_ == nullptr && model_.gives_logits();  // else a group reads them
   const std::uint64_t logits_at = rounded(model_.inputs_at.end, kHostAlignment);
   const std::uint64_t logits = whole ? rows * static_cast<std::uint64_t>(model_.shape.vocab) : 0;
   const std::uint64_t top_at = rounded(logits_at + logits * sizeof(float), kHostAlignment);

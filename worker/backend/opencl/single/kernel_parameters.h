@@ -11,6 +11,7 @@ using ulong = std::uint64_t;
 // No gaps, whose bytes would differ from launch to launch.
 static_assert(sizeof(ProductParameters) == 4 * sizeof(ulong) + 24 * sizeof(int));
 static_assert(sizeof(TileParameters) == 2 * sizeof(ulong) + 16 * sizeof(int));
+static_assert(sizeof(DenseParameters) == 14 * sizeof(int));
 static_assert(sizeof(NormParameters) == 13 * sizeof(int));
 static_assert(sizeof(HeadParameters) == sizeof(ulong) + 6 * sizeof(int));
 static_assert(sizeof(FinishParameters) == 2 * sizeof(ulong) + 6 * sizeof(int));

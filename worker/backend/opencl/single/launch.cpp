@@ -107,13 +107,15 @@ const KernelHandle& OperationLauncher::kernel_of(const DeviceMatrix& m, const Se
   return (second.matrix != nullptr ? kernels.pair : kernels.one)[shared];
 }
 
-/// Tiles are for many rows of one matrix.
+/// Tiles are for many rows of one matrix; CLBlast multiplies any number of them as such.
 bool OperationLauncher::in_tiles(const From& from) const {
-  return model_.capabilities.tiles && !from.slots && from.rows >= kTileRowsLeast;
+  if (from.slots) return false;
+  return model_.dense.used || (model_.capabilities.tiles && from.rows >= kTileRowsLeast);
 }
 
 void OperationLauncher::tiles(const DeviceOp& op, const Product& p, const From& from,
                               const Into& into) {
+  if (model_.dense.used) return dense(op, p, from, into);
   const DeviceMatrix& m = p.matrix;
   const auto all = static_cast<std::int32_t>(m.panels * kLanes);
   for (const SlabExtent& extent : m.extents) {

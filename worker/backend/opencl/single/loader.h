@@ -91,6 +91,9 @@ class Loader {
   void measure_inputs();
   Result<void> divide_inputs();
   Result<void> take_host();
+  // dense.cpp
+  Result<void> measure_dense();
+  Result<void> make_dense_kernels();
   // prepare.cpp
   Result<void> prepare_launches();
 

@@ -2,6 +2,7 @@
 // The operations of a loaded program, each as a few kernels in order.
 
 #include <cstdint>
+#include <optional>
 
 #include "worker/backend/opencl/single/device_model.h"
 #include "worker/backend/opencl/single/kernel_parameters.h"
@@ -18,11 +19,16 @@ class OperationLauncher {
   OperationLauncher& operator=(const OperationLauncher&) = delete;
 
   /// Begins a step: nothing is known of the rows.
-  void begin_step() { spread_for_ = -1; }
+  void begin_step() {
+    spread_for_ = -1;
+    failure_.reset();
+  }
+  /// The first product of the step that CLBlast refused.
+  const std::optional<Error>& failure() const { return failure_; }
   void run(const DeviceOp& op);
 
  private:
-  /// The destination of a product and its fused epilogue (kernels/product.cl).
+  /// The destination of a product and its fused epilogue (kernels/epilogue.cl).
   struct Into {
     cl_mem y = nullptr;
     std::int32_t stride = 0;
@@ -85,6 +91,13 @@ class OperationLauncher {
                                 std::size_t shared) const;
   bool in_tiles(const From& from) const;
   cl_mem gate_of(const Into& into) const;
+  // dense.cpp: products by CLBlast.
+  void unpack(const DeviceMatrix& m, std::int64_t first, std::int64_t columns);
+  void multiply_block(const From& from, std::int64_t row, std::int64_t k, std::int64_t columns);
+  void finish_block(const DeviceOp& op, const Product& p, const From& from, const Into& into,
+                    const Block& block);
+  void dense(const DeviceOp& op, const Product& p, const From& from, const Into& into);
+
   ProductParameters parameters_of(const DeviceOp& op, const DeviceMatrix& m, const From& from,
                                   const Into& into) const;
   void tiles(const DeviceOp& op, const Product& p, const From& from, const Into& into);
@@ -105,6 +118,7 @@ class OperationLauncher {
 
   DeviceModel& model_;
   const StepBatch& batch_;
+  std::optional<Error> failure_;
   std::int32_t spread_for_ = -1;  // the norm that the rows of x are spread for, in h and squares
   // True where rows are int8 rows (kernels/int8_rows.cl): Scratch::h, a, f and e.
   bool h_is_int8_ = false, a_is_int8_ = false, f_is_int8_ = false, e_is_int8_ = false;

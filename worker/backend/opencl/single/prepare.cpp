@@ -29,7 +29,7 @@ void OpenclExecutor::prepare(std::int32_t rows) {
 
 /// kModelFailed: the driver refuses an argument.
 Result<void> Loader::prepare_launches() {
-  if (!model_.shape.causal) return {};  // its steps are long
+  if (!model_.shape.causal || model_.dense.used) return {};  // its steps are long
   const backend::Limits& l = options_.limits;
   const std::int32_t most = std::min(l.batch_segments, l.batch_tokens);
   model_.queue.prepare(true);
