@@ -13,7 +13,7 @@ const std::vector<Case>& all_cases() {
   static const std::vector<Case> cases = {
       {"disk", &bench_disk},       {"admission", &bench_admission}, {"tokens", &bench_tokens},
       {"restart", &bench_restart}, {"failures", &bench_failures},   {"cancel", &bench_cancel},
-      {"burst", &bench_burst},     {"suspicion", &bench_suspicion},
+      {"burst", &bench_burst},     {"suspicion", &bench_suspicion}, {"standby", &bench_standby},
   };
   return cases;
 }

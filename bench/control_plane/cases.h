@@ -19,6 +19,7 @@ Result<void> bench_restart(const Options& options, Report& report);
 Result<void> bench_failures(const Options& options, Report& report);
 Result<void> bench_suspicion(const Options& options, Report& report);
 Result<void> bench_cancel(const Options& options, Report& report);
+Result<void> bench_standby(const Options& options, Report& report);
 Result<void> bench_burst(const Options& options, Report& report);
 
 const std::vector<Case>& all_cases();

@@ -39,6 +39,7 @@ class RealFile final : public DiskFile {
 class RealDisk final : public Disk {
  public:
   const char* vfs() const override { return nullptr; }
+  bool is_machines() const override { return true; }
   Result<void> rewrite(const std::string& path) override {
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT) return {};

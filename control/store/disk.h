@@ -25,6 +25,8 @@ class Disk {
  public:
   /// Returns the name of a registered sqlite3_vfs; nullptr: SQLite's default.
   virtual const char* vfs() const = 0;
+  /// True if the files are those of the machine, so that another process may lock or copy them.
+  virtual bool is_machines() const { return false; }
   /// Writes a file's bytes over themselves and syncs it, so that the disk has what reads show. Does
   /// nothing if there is no such file. kIo with path and cause.
   virtual Result<void> rewrite(const std::string& path) = 0;

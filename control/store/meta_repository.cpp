@@ -107,6 +107,9 @@ Result<void> MetaRepository::load_flags(core::Boot& boot) {
   }
   HOLDFAST_TRY(const auto drained, flags_below(db, "drain/"));
   for (const auto& [key, value] : drained) boot.drained_workers.push_back(key);
+  HOLDFAST_TRY(boot.nodes, flags_below(db, "node/"));
+  HOLDFAST_TRY(const auto drained_nodes, flags_below(db, "node_drain/"));
+  for (const auto& [name, value] : drained_nodes) boot.drained_nodes.push_back(name);
   HOLDFAST_TRY(boot.quarantined_workers, flags_below(db, "quarantine/"));
   HOLDFAST_TRY(boot.goldens, flags_below(db, "golden/"));
   HOLDFAST_TRY(boot.identities, flags_below(db, "identity/"));

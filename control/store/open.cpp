@@ -113,7 +113,7 @@ Result<void> migrate(Disk& disk, sqlite3* db, const std::string& state_dir) {
   if (version == schema_version()) return {};
   std::string copy;
   // A disk with files of its own, as a simulation has it, keeps no copies.
-  if (version > 0 && disk.vfs() == nullptr) {
+  if (version > 0 && disk.is_machines()) {
     HOLDFAST_TRY(UpgradeCopy made, copy_before_upgrade(disk, db, state_dir));
     copy = std::move(made.path);
     remove_old_copies(state_dir);

@@ -28,7 +28,7 @@ Result<void> write_by(const Change& change, First& first, Rest&... rest) {
 Result<std::unique_ptr<Store>> Store::open(const OpenOptions& options) {
   Disk& disk = options.disk != nullptr ? *options.disk : real_disk();
   std::optional<StateLock> lock;
-  if (options.disk == nullptr) {
+  if (disk.is_machines()) {
     HOLDFAST_TRY(StateLock held,
                  StateLock::acquire(options.state_dir, options.role, options.lock_wait_ms));
     lock.emplace(std::move(held));
@@ -137,7 +137,7 @@ Result<std::uint64_t> SqliteStore::insert_epoch(std::int64_t wall_ms) {
 /// mark has the last one.
 Result<std::uint64_t> SqliteStore::write_epoch(std::int64_t wall_ms) {
   HOLDFAST_TRY(const std::int64_t last, meta_.last_epoch());
-  const std::int64_t next = std::max(last, groups_.epoch()) + 1;
+  const std::int64_t next = std::max(std::max(last, groups_.epoch()) + 1, options_.epoch_min);
   HOLDFAST_CHECKED(connection_.begin());
   HOLDFAST_CHECKED(meta_.insert_epoch(next, wall_ms, options_.role));
   if (const auto& loss = groups_.found_loss()) {

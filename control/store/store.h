@@ -37,7 +37,8 @@ struct OpenOptions {
   std::int64_t busy_checkpoint_pages = 1000;
   std::int64_t truncate_pages = 16'384;
   std::int64_t tail_rows = 4096;  // newest tokens in the tail, before they move to their requests
-  Disk* disk = nullptr;           // nullptr: the machine's own; another disk has no lock file
+  Disk* disk = nullptr;           // nullptr: the machine's own
+  std::int64_t epoch_min = 0;     // raise_epoch() gives none below it
 };
 
 class Backup;  // control/store/backup.h

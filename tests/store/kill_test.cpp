@@ -48,13 +48,15 @@ core::Seq kill_one(const std::string& dir, core::Seq first, std::int64_t after_u
     write_until_killed(dir, first, pipe_fds[1]);
   }
   close(pipe_fds[1]);
+  core::Seq acknowledged = 0;
+  core::Seq seq = 0;
+  // A slow build needs a while until its first group.
+  if (read(pipe_fds[0], &seq, sizeof seq) == sizeof seq) acknowledged = seq;
   usleep(static_cast<useconds_t>(after_us));
   kill(child, SIGKILL);
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_TRUE(WIFSIGNALED(status)) << "the writer ended by itself";
-  core::Seq acknowledged = 0;
-  core::Seq seq = 0;
   while (read(pipe_fds[0], &seq, sizeof seq) == sizeof seq) acknowledged = seq;
   close(pipe_fds[0]);
   return acknowledged;

@@ -25,6 +25,7 @@ class TestDisk final : public Disk {
   std::int64_t growth = INT64_MAX;
   std::int64_t now_ms = 1'795'840'000'000;  // 2026-11-28
   const char* vfs() const override { return nullptr; }
+  bool is_machines() const override { return true; }
   Result<void> rewrite(const std::string& path) override { return real_disk().rewrite(path); }
   Result<void> sync_directory(const std::string& dir) override {
     return real_disk().sync_directory(dir);

@@ -1,0 +1,43 @@
+#include "control/replication/standby_note.h"
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "shared/base/json_text.h"
+#include "shared/base/replace_file.h"
+
+namespace holdfast::replication {
+
+namespace {
+
+std::string path_of(const std::string& state_dir) {
+  return state_dir + "/standby.json";
+}
+
+}  // namespace
+
+std::optional<StandbyNote> read_standby_note(const std::string& state_dir) {
+  std::ifstream file(path_of(state_dir));
+  if (!file) return std::nullopt;
+  const std::string text((std::istreambuf_iterator<char>(file)), {});
+  const auto json = try_parse_json<nlohmann::json>(text);
+  if (!json.is_object()) return std::nullopt;
+  StandbyNote note;
+  note.is_standby = json.value("standby", false);
+  note.primary = json.value("primary", std::string());
+  note.term = json.value("term", std::uint64_t{0});
+  note.complete = json.value("complete", false);
+  note.in_step = json.value("in_step", false);
+  note.boot = json.value("boot", std::string());
+  return note;
+}
+
+Result<void> write_standby_note(const std::string& state_dir, const StandbyNote& note) {
+  const nlohmann::json json = {{"standby", note.is_standby}, {"primary", note.primary},
+                               {"term", note.term},          {"complete", note.complete},
+                               {"in_step", note.in_step},    {"boot", note.boot}};
+  return replace_file(path_of(state_dir), json.dump() + "\n");
+}
+
+}  // namespace holdfast::replication
