@@ -5,9 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -15,6 +17,7 @@
 #include "control/daemon/daemon.h"
 #include "control/daemon/offline.h"
 #include "control/daemon/state_dir.h"
+#include "control/replication/role.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log.h"
 #include "shared/base/standard_files.h"
@@ -31,13 +34,20 @@ using holdfast::Error;
 using holdfast::Result;
 
 holdfast::daemon::Daemon* g_daemon = nullptr;
+std::atomic<bool> g_stop{false};
 
 void on_signal(int) {
+  g_stop.store(true);
   if (g_daemon != nullptr) g_daemon->request_stop();
 }
 
 constexpr const char* kUsage =
     "usage: holdfastd --state DIR [--config NAME=VALUE]… [--config-file FILE]\n"
+    "                 [--listen tcp://HOST:PORT]   for other machines, by keys\n"
+    "                 [--advertise tcp://HOST:PORT] where others reach it\n"
+    "                 [--record URL[,URL…]/KEY]    etcd, or k8s://NAMESPACE/LEASE, decides who\n"
+    "                                              is the primary\n"
+    "                 [--standby-of tcp://HOST:PORT] [--standby-key FILE]\n"
     "       holdfastd --state DIR --op VERB [--args JSON]   one operator verb, while no daemon "
     "runs;\n"
     "                                                       prints an encoded OP_RESULT\n"
@@ -49,6 +59,7 @@ constexpr const char* kUsage =
 
 struct Arguments {
   holdfast::daemon::DaemonOptions daemon;
+  holdfast::replication::PairPlan pair;
   holdfast::wire::Op op;  // without a verb: serve
 };
 
@@ -78,10 +89,16 @@ Result<Arguments> read_arguments(int argc, char** argv) {
   std::vector<std::string> assignments;
   std::string file;
   options.state_dir = holdfast::default_state_dir();
-  const std::map<std::string_view, std::string*> texts = {{"--state", &options.state_dir},
-                                                          {"--config-file", &file},
-                                                          {"--op", &arguments.op.verb},
-                                                          {"--args", &arguments.op.args}};
+  const std::map<std::string_view, std::string*> texts = {
+      {"--state", &options.state_dir},
+      {"--config-file", &file},
+      {"--listen", &options.listen},
+      {"--advertise", &arguments.pair.url},
+      {"--record", &arguments.pair.record},
+      {"--standby-of", &arguments.pair.primary},
+      {"--standby-key", &arguments.pair.key_file},
+      {"--op", &arguments.op.verb},
+      {"--args", &arguments.op.args}};
   for (int i = 1; i < argc; ++i) {
     const std::string_view name = argv[i];
     const auto text = texts.find(name);
@@ -96,6 +113,9 @@ Result<Arguments> read_arguments(int argc, char** argv) {
       assignments.emplace_back(value);
     }
   }
+  if (arguments.pair.url.empty()) arguments.pair.url = options.listen;
+  arguments.pair.state_dir = options.state_dir;
+  HOLDFAST_CHECKED(holdfast::replication::check_plan(arguments.pair));
   HOLDFAST_TRY(options.imports, read_imports(options.state_dir, file, assignments));
   return arguments;
 }
@@ -142,6 +162,15 @@ int fail(const Error& error) {
   return exit_code(error.code);
 }
 
+/// The exit code of a daemon that has begun to serve. A conflict is that another machine is the
+/// primary now: no fault, and the next start finds what this machine is to be. So it is none of
+/// those that tell the supervisor that no start would help, however short the daemon has lived.
+int end_after_start(const Error& error) {
+  constexpr int kOtherPrimary = 79;
+  const int code = fail(error);
+  return error.code == Errc::kConflict ? kOtherPrimary : code;
+}
+
 }  // namespace
 
 namespace {
@@ -153,23 +182,38 @@ bool has_argument(int argc, char** argv, std::string_view name) {
   return false;
 }
 
-int serve(holdfast::daemon::DaemonOptions options) {
-  if (const auto ready = holdfast::daemon::prepare_state_dir(options.state_dir); !ready) {
-    return fail(ready.error());
-  }
-  holdfast::sandbox::confine_and_report(holdfast::sandbox::daemon_policy(),
-                                        options.state_dir + "/run");
-  auto daemon = holdfast::daemon::Daemon::start(std::move(options), holdfast::system_clock());
-  if (!daemon) return fail(daemon.error());
-  g_daemon = daemon->get();
+void catch_signals() {
   struct sigaction action {};
   action.sa_handler = on_signal;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
+}
+
+int serve(holdfast::daemon::DaemonOptions options, const holdfast::replication::PairPlan& plan) {
+  namespace sandbox = holdfast::sandbox;
+  if (const auto ready = holdfast::daemon::prepare_state_dir(options.state_dir); !ready) {
+    return fail(ready.error());
+  }
+  sandbox::Policy policy = sandbox::daemon_policy(!options.listen.empty());
+  if (plan.is_pair()) policy = sandbox::connecting(std::move(policy));
+  sandbox::confine_and_report(policy, options.state_dir + "/run");
+  catch_signals();
+  std::unique_ptr<holdfast::replication::RecordStore> record;
+  if (!plan.record.empty()) record = holdfast::replication::open_record(plan);
+  options.probe = std::make_shared<holdfast::ProbeAnswer>();
+  auto role = holdfast::replication::find_role(plan, record.get(), holdfast::system_clock(), g_stop,
+                                               *options.probe);
+  if (!role) return fail(role.error());
+  if (!role->is_primary) return 0;
+  options.pair = {role->url, role->term, role->in_step, record.get()};
+  auto daemon = holdfast::daemon::Daemon::start(std::move(options), holdfast::system_clock());
+  if (!daemon) return fail(daemon.error());
+  g_daemon = daemon->get();
+  if (g_stop.load()) g_daemon->request_stop();
   const Result<void> ended = (*daemon)->run();
   // After a failed sync nothing may run any more, not even destructors that write.
-  if (!ended) _exit(fail(ended.error()));
+  if (!ended) _exit(end_after_start(ended.error()));
   return 0;
 }
 
@@ -192,7 +236,9 @@ int main(int argc, char** argv) {
     std::fputs(kUsage, stderr);
     return fail(options.error());
   }
-  if (options->op.verb.empty()) return serve(std::move(options->daemon));
+  if (options->op.verb.empty()) {
+    return serve(std::move(options->daemon), options->pair);
+  }
   holdfast::sandbox::confine(holdfast::sandbox::daemon_policy());
   return operate(*options);
 }

@@ -24,13 +24,15 @@ install(FILES ops/demo/holdfast-demo-Q8_0.gguf DESTINATION ${holdfast_data}/demo
 install(DIRECTORY ops/grafana ops/prometheus DESTINATION ${holdfast_data} COMPONENT runtime)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)
 
-# The unit file names the program where it is installed; the prefix may be given when it is.
+# The unit files name the program where it is installed; the prefix may be given when it is.
 install(CODE "
   set(prefix \${CMAKE_INSTALL_PREFIX})
-  file(READ ${CMAKE_SOURCE_DIR}/ops/systemd/holdfast.service unit)
-  string(REGEX REPLACE \"ExecStart=[^ ]+/holdfast \" \"ExecStart=\${prefix}/${CMAKE_INSTALL_BINDIR}/holdfast \" unit \"\${unit}\")
-  string(REGEX REPLACE \"# Holdfast as a service.*# docs/run/service.md\" \"# docs/run/service.md\" unit \"\${unit}\")
-  file(CONFIGURE OUTPUT \$ENV{DESTDIR}\${prefix}/lib/systemd/system/holdfast.service CONTENT \"\${unit}\" @ONLY)
+  foreach(name holdfast holdfast-node)
+    file(READ ${CMAKE_SOURCE_DIR}/ops/systemd/\${name}.service unit)
+    string(REGEX REPLACE \"ExecStart=[^ ]+/holdfast \" \"ExecStart=\${prefix}/${CMAKE_INSTALL_BINDIR}/holdfast \" unit \"\${unit}\")
+    string(REGEX REPLACE \"^# .*# docs/run/service.md\" \"# docs/run/service.md\" unit \"\${unit}\")
+    file(CONFIGURE OUTPUT \$ENV{DESTDIR}\${prefix}/lib/systemd/system/\${name}.service CONTENT \"\${unit}\" @ONLY)
+  endforeach()
 " COMPONENT runtime)
 
 # Manual pages and completion are written by the program itself, when it is installed.

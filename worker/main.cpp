@@ -17,6 +17,8 @@
 #include "shared/base/standard_files.h"
 #include "shared/base/step_journal.h"
 #include "shared/base/version.h"
+#include "shared/client/peer_key.h"
+#include "shared/model_index/model_index.h"
 #include "shared/sandbox/report.h"
 #include "shared/sandbox/rights.h"
 #include "shared/text/regex_split.h"
@@ -37,16 +39,23 @@ constexpr char kUsage[] =
     "                       [--orphan-ms N] [--drain-ms N] [--heartbeat-timeout-ms N]\n"
     "                       [--step-watchdog-ms N] [--step-journal FILE] [--only-class C]\n"
     "                       [--fake-device JSON]   (docs/contribute/fake-engine.md)\n"
+    "                       [--key-file FILE]      of a daemon on another machine (tcp://…)\n"
+    "                       [--model-index FILE]   models by their content, for such a daemon\n"
     "       holdfast-worker --revisions   prints the kernels revisions of its backends\n";
 
 /// Settings of loads besides the link's options.
 struct LoadSettings {
   holdfast::engine::FakeDevice fake;
-  std::string kernels;    // forced
-  std::string cache_dir;  // of built kernels for devices
-  std::string run_dir;    // of the daemon's sockets
-  std::string roots;      // models.roots when this process began
+  std::string kernels;      // forced
+  std::string cache_dir;    // of built kernels for devices
+  std::string run_dir;      // of the daemon's sockets
+  std::string roots;        // models.roots when this process began
+  std::string key_file;     // of a daemon on another machine; empty: it is on this one
+  std::string model_index;  // file with the models of this machine; empty: paths are the daemon's
 };
+
+// A cut cable closes no socket: silence of the other side ends a connection between machines.
+constexpr int kRemoteTimeoutMs = 2'000;
 
 holdfast::worker::Link* running_link = nullptr;  // for the signal handler
 
@@ -100,6 +109,8 @@ bool set_text(holdfast::worker::LinkOptions& o, LoadSettings& settings, const st
   if (name == "--key") return o.worker_key = value, true;
   if (name == "--only-class") return o.only_class = value, true;
   if (name == "--endpoint") return o.endpoint = value, true;
+  if (name == "--key-file") return settings.key_file = value, true;
+  if (name == "--model-index") return settings.model_index = value, true;
   if (name == "--step-journal") return o.journal = open_journal(value), true;
   const bool engine = name == "--engine" && (value == "model" || value == "fake");
   if (engine) o.engine = value;
@@ -146,25 +157,51 @@ void confine(const holdfast::worker::LinkOptions& link, LoadSettings& settings) 
   const auto roots = holdfast::read_roots(settings.run_dir);
   settings.roots = roots.value_or("");
   const bool device = link.engine == "model" && link.device != "cpu";
+  const auto extended = [&](sandbox::Policy policy) {
+    return settings.key_file.empty() ? policy : sandbox::connecting(std::move(policy));
+  };
   if (device) {
     std::error_code ignored;
     std::filesystem::create_directories(settings.cache_dir, ignored);
-    sandbox::confine_and_report(
-        sandbox::device_worker_policy(settings.roots, settings.run_dir, settings.cache_dir),
-        settings.run_dir);
+    sandbox::confine_and_report(extended(sandbox::device_worker_policy(
+                                    settings.roots, settings.run_dir, settings.cache_dir)),
+                                settings.run_dir);
   } else {
     holdfast::text::interpret_patterns();
     sandbox::Policy policy = sandbox::worker_policy(settings.roots, settings.run_dir);
     // A fake engine that plays being out of memory asks to be the first that is killed.
     if (link.engine == "fake") policy.files.write.emplace_back("/proc");
-    sandbox::confine_and_report(policy, settings.run_dir);
+    sandbox::confine_and_report(extended(std::move(policy)), settings.run_dir);
   }
+}
+
+/// Returns the load with the file of this machine that has the model's content. kNotFound: none
+/// has.
+holdfast::Result<holdfast::wire::Load> find_file(const LoadSettings& settings,
+                                                 const holdfast::wire::Load& ordered) {
+  if (settings.model_index.empty()) return ordered;
+  const auto entry = holdfast::model_index::find(holdfast::model_index::read(settings.model_index),
+                                                 ordered.model_sha);
+  if (!entry) {
+    return holdfast::Error{holdfast::Errc::kNotFound,
+                           "load " + ordered.model_sha +
+                               ": no file below the roots of this node (" + settings.roots +
+                               ") has this content; copy it there"};
+  }
+  holdfast::wire::Load load = ordered;
+  load.path = entry->path;
+  load.size = entry->stamp.size;
+  load.mtime_ns = entry->stamp.mtime_ns;
+  load.identity = entry->stamp.identity;
+  return load;
 }
 
 holdfast::Result<std::unique_ptr<holdfast::engine::Engine>> open_engine(
     const holdfast::worker::LinkOptions& link, const LoadSettings& settings,
-    const holdfast::wire::Load& load, const holdfast::worker::Progress& progress,
+    const holdfast::wire::Load& ordered, const holdfast::worker::Progress& progress,
     holdfast::weight_cache::Client& weight_cache, holdfast::worker::Claims& claims) {
+  HOLDFAST_TRY(const holdfast::wire::Load load,
+               link.engine == "fake" ? ordered : find_file(settings, ordered));
   holdfast::engine::EngineOptions options;
   options.weight_cache = &weight_cache;
   options.device = link.device;
@@ -244,6 +281,18 @@ bool read_options(int argc, char** argv, holdfast::worker::LinkOptions& options,
   return whole;
 }
 
+/// Reads the key of a worker whose daemon is on another machine.
+holdfast::Result<void> read_key(holdfast::worker::LinkOptions& options,
+                                const LoadSettings& settings) {
+  if (settings.key_file.empty()) return {};
+  HOLDFAST_TRY(const auto key, holdfast::client::read_key_file(settings.key_file));
+  options.server_key = key.server_key;
+  options.public_key = key.public_key;
+  options.secret_key = key.secret_key;
+  if (options.heartbeat_timeout_ms == 0) options.heartbeat_timeout_ms = kRemoteTimeoutMs;
+  return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -257,6 +306,10 @@ int main(int argc, char** argv) {
   holdfast::worker::LinkOptions options;
   LoadSettings settings;
   if (!read_options(argc, argv, options, settings)) return 2;
+  if (const auto read = read_key(options, settings); !read) {
+    std::fprintf(stderr, "holdfast-worker: %s\n", read.error().what.c_str());
+    return 2;
+  }
   holdfast::worker::Claims claims;  // its file is opened while that is allowed
   confine(options, settings);
   describe_device(options, settings);

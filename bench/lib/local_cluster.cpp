@@ -76,6 +76,7 @@ Result<void> LocalCluster::start_daemon() {
   for (const std::string& config : options_.daemon_config) {
     args.insert(args.end(), {"--config", config});
   }
+  args.insert(args.end(), options_.daemon_flags.begin(), options_.daemon_flags.end());
   HOLDFAST_TRY(daemon_, spawn(args, log("daemon")));
   return {};
 }

@@ -25,7 +25,8 @@ struct ClusterOptions {
   std::string model;                       // GGUF file whose tokenizer the fake engine's model has
   std::string dir;                         // state directory; made here
   std::vector<std::string> daemon_config;  // "name=value"
-  std::string engine = "fake";             // of workers and models: "fake" or "model", the real one
+  std::vector<std::string> daemon_flags = {};  // beside them
+  std::string engine = "fake";  // of workers and models: "fake" or "model", the real one
 };
 
 /// Processes on one state directory. Not thread-safe. All that it started end with it.

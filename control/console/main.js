@@ -4,6 +4,7 @@ import {ApiError, call, key} from './api.js';
 import {ChatView} from './chat.js';
 import {ConfigView} from './config.js';
 import {byId, clock, notice, setText} from './dom.js';
+import {NodesView} from './nodes.js';
 import {PullsView} from './pulls.js';
 import {QueueView} from './queue.js';
 import {RequestsView} from './requests.js';
@@ -16,6 +17,7 @@ const kViews = {
   status: StatusView,
   queue: QueueView,
   requests: RequestsView,
+  nodes: NodesView,
   pulls: PullsView,
   chat: ChatView,
   config: ConfigView,

@@ -51,7 +51,7 @@ class Bar {
 }
 
 /// The bar that lives in a cell.
-function barIn(node, label, total, parts, text) {
+export function barIn(node, label, total, parts, text) {
   node.bar ??= new Bar(label);
   put(node, node.bar.node);
   node.bar.update(total, parts, text);

@@ -8,6 +8,7 @@
 #include "control/core/config_history.h"
 #include "control/core/core.h"
 #include "control/core/dispatcher.h"
+#include "control/core/fetches.h"
 #include "control/core/fleet.h"
 #include "control/core/idle_unloads.h"
 #include "control/core/ingress_jobs.h"
@@ -16,6 +17,7 @@
 #include "control/core/loads.h"
 #include "control/core/memory_pools.h"
 #include "control/core/model_verbs.h"
+#include "control/core/nodes.h"
 #include "control/core/placement.h"
 #include "control/core/postmortem.h"
 #include "control/core/recovery.h"
@@ -41,10 +43,12 @@ struct Components {
   Registry registry{core, loads, canaries, lifecycle, fleet, aliases};
   ModelVerbs model_verbs{core, registry, loads, jobs, aliases, lifecycle};
   Loads loads{core, registry, fleet, memory, breakers, lifecycle};
-  Placement placement{core, registry, loads, memory, fleet, breakers, aliases, lifecycle};
+  Nodes nodes{core, fleet};
+  Placement placement{core, registry, loads, memory, fleet, breakers, aliases, lifecycle, nodes};
+  Fetches fetches{core, registry, loads, nodes};
   IdleUnloads idle_unloads{core, registry, loads, lifecycle, aliases};
   MemoryPools memory{core, loads, registry, fleet};
-  Fleet fleet{core, loads, registry, memory, lifecycle, postmortem, breakers};
+  Fleet fleet{core, loads, registry, memory, lifecycle, postmortem, breakers, nodes};
   Postmortem postmortem{core, fleet, memory, breakers, registry, canaries, lifecycle};
   Breakers breakers{core, registry, loads};
   Aliases aliases{core, registry, lifecycle, canaries};

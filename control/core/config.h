@@ -100,11 +100,15 @@ struct Config {
   std::int64_t breaker_failures = 5;
   std::int64_t breaker_pause_ms = 5000;
   std::int64_t breaker_pause_max_ms = 30'000;
+  std::int64_t nodes_fetch = 1;
+  std::int64_t nodes_fetch_bytes_s = 0;
   std::int64_t link_group_messages = 256;
   std::int64_t link_worker_heartbeat_ms = 100;
   std::int64_t link_worker_timeout_ms = 300;
   std::int64_t link_worker_lost_ms = 1000;
   std::int64_t link_worker_stopped_ms = 50;
+  std::int64_t link_node_timeout_ms = 65;
+  std::int64_t link_node_lost_ms = 90;
   std::int64_t link_client_heartbeat_ms = 500;
   std::int64_t link_client_timeout_ms = 2000;
   std::int64_t link_high_water = 4096;
@@ -119,6 +123,9 @@ struct Config {
   std::int64_t objects_max_tenant_percent = 50;
   std::int64_t objects_reserve_bytes = 16 << 20;
   std::int64_t storage_refuse_lost_log = 0;
+  std::int64_t ha_strict = 0;
+  std::int64_t ha_synced = 0;
+  std::int64_t ha_silence_ms = 500;
   std::int64_t drain_limit_ms = 10'000;
   std::int64_t retention_hours = 168;
   std::int64_t retention_key_hours = 24;

@@ -25,7 +25,8 @@ struct Counters {
   std::uint64_t memory_pressures = 0, pressure_unloads = 0;
   std::uint64_t dispatched = 0, resumed = 0, adopted = 0, returned = 0, requeued = 0, preempted = 0,
                 workers_lost = 0, retired = 0, breakers_opened = 0;
-  std::uint64_t suspicions = 0, false_suspicions = 0;  // of workers; those that spoke again
+  std::uint64_t suspicions = 0, false_suspicions = 0;        // of workers; those that spoke again
+  std::uint64_t node_suspicions = 0, node_false_alarms = 0;  // by datagrams; that came again
   std::uint64_t second_attempts = 0;  // begun because the first one's worker was suspect
   std::uint64_t recovered = 0;        // live requests that this process found in the database
   std::uint64_t replayed_tokens = 0;  // committed before, given to a worker again to go on from
@@ -45,9 +46,13 @@ struct Core {
   bool paused = false;               // the queue, by an operator
   bool draining = false;
   bool storage_low = false;
+  bool standby_missing = false;
   // Flags that the step looks at before it ends.
   bool want_dispatch = false;
   bool want_placement = false;
+  /// A load became idle, or a queue empty: placement looks only while a model waits, as one that
+  /// serves moves no other.
+  bool usage_changed = false;
   bool want_aliases = false;  // a model became ready or failed: aliases may wait for it
 
   std::int64_t steady_ms() const { return now.mono_us / 1000 + clock_offset_ms; }

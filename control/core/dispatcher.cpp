@@ -85,7 +85,7 @@ const QueueItem* Dispatcher::best_item(const Load& load) {
   }
   MayRun first;
   if (queue->second.contended()) {
-    first = [this, &queue, capacity = capacity_of(load.row.model)](const QueueItem& item) {
+    first = [&queue, capacity = capacity_of(load.row.model)](const QueueItem& item) {
       return queue->second.within_share(item, capacity);
     };
   }

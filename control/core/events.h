@@ -2,7 +2,9 @@
 // Events: what happens to the machine. Ids and seeds are drawn by the shell and come with the
 // event.
 
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -40,6 +42,8 @@ struct Boot {
   std::map<std::string, std::string> keep_alives;  // how long clients want models to stay
   std::map<std::string, std::string> load_failures;  // loads that failed in a row, by model
   std::vector<std::string> drained_workers;  // keys of workers that an operator told to drain
+  std::map<std::string, std::string> nodes;  // that have joined: name -> row (nodes.cpp)
+  std::vector<std::string> drained_nodes;    // by an operator
   std::vector<ModelRow> models;
   std::vector<LoadRow> loads;  // not ended, or their memory may not be free yet
   std::vector<AliasRow> aliases;
@@ -113,6 +117,53 @@ struct WorkerExit {
   /// step_mark() of every choice in the step that was running; nullopt: not known, any may be in
   /// it.
   std::optional<std::vector<std::uint64_t>> step = {};
+  std::string worker_key = {};  // of a node's worker; empty: a process of the daemon's machine
+};
+
+// ---- nodes
+/// How far a node is with a model's file that it fetches from another machine.
+struct FetchReport {
+  std::string sha;     // of the model
+  std::string name;    // of its file or folder; empty: not known yet
+  std::string state;   // "waiting", "reading", "checking", "fetching", "finishing", …
+  std::string source;  // "the daemon's machine", "node NAME"
+  std::int64_t done_bytes = 0;
+  std::int64_t bytes = 0;  // 0: not known yet
+  std::string error_code;  // of the last try that failed
+  std::string error;
+  bool operator==(const FetchReport&) const = default;
+};
+/// A node's sign of life, from its supervisor.
+struct NodeReport {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string name;  // as its key says
+  std::string incarnation, host, version;
+  bool leaving = false;  // it was told to end: it drains
+  bool left = false;     // its last report
+  /// Content hashes of the files below its roots; nullopt: as before.
+  std::optional<std::set<std::string>> models;
+  /// Its fetches; nullopt: its program fetches none.
+  std::optional<std::vector<FetchReport>> fetches = {};
+};
+/// Signs of life of a node over datagrams, as the shell has them: told while it is silent, when it
+/// is well again, and each second. Not before its first datagram. Times count only while the shell
+/// could hear.
+struct NodeHealth {
+  std::string name;
+  std::int64_t silent_us = 0;   // since its last datagram
+  std::int64_t deaf_us = 0;     // for which none of ours has arrived there
+  std::int64_t delay_us = 0;    // its own longest wait for a processor, lately
+  std::int64_t longest_us = 0;  // its longest silence, lately
+  std::uint64_t missed = 0;     // datagrams that did not arrive
+};
+/// Drains a node (`drain`): its workers finish what they run and get nothing new, also after a
+/// restart of either side. Else lets it take work again.
+struct OpNode {
+  PeerId peer = 0;
+  std::uint64_t tag = 0;
+  std::string name;
+  bool drain = false;
 };
 
 // ---- ingress helpers
@@ -260,6 +311,10 @@ struct StorageLevel {
   bool low = false;
   std::int64_t free_bytes = 0;
 };
+/// Promises may not be given: no standby has them, and the record says that one has.
+struct StandbyLevel {
+  bool missing = false;
+};
 /// Memory pools of the daemon's machine with what they have left, told each second.
 struct MemoryLevel {
   std::string host;
@@ -272,11 +327,12 @@ struct Shutdown {
   std::int64_t limit_ms = 10'000;
 };
 
-using Event = std::variant<Boot, BootQueuePage, Recall, SubmitEvent, FromClient, SendFailed,
-                           FromWorker, WorkerHealth, WorkerExit, IngressUp, PreparedEvent,
-                           InspectedEvent, PeerGone, OpAddModel, OpModel, OpCancel, OpMove,
-                           OpRequeue, OpWorker, OpPause, OpConfig, OpGolden, OpAlias, OpCanary,
-                           Timer, Sweep, RowsDamaged, StorageLevel, MemoryLevel, Shutdown>;
+using Event =
+    std::variant<Boot, BootQueuePage, Recall, SubmitEvent, FromClient, SendFailed, FromWorker,
+                 WorkerHealth, WorkerExit, NodeReport, NodeHealth, OpNode, IngressUp, PreparedEvent,
+                 InspectedEvent, PeerGone, OpAddModel, OpModel, OpCancel, OpMove, OpRequeue,
+                 OpWorker, OpPause, OpConfig, OpGolden, OpAlias, OpCanary, Timer, Sweep,
+                 RowsDamaged, StorageLevel, StandbyLevel, MemoryLevel, Shutdown>;
 
 /// Returns the request that an operator's event names, so that the shell can read it first; else
 /// nullptr.

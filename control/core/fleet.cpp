@@ -9,6 +9,7 @@
 #include "control/core/lifecycle.h"
 #include "control/core/loads.h"
 #include "control/core/memory_pools.h"
+#include "control/core/nodes.h"
 #include "control/core/postmortem.h"
 #include "control/core/registry.h"
 
@@ -45,6 +46,38 @@ void Fleet::worker_peer_gone(PeerId peer) {
   if (was_worker || (was_lost && !elsewhere)) hear_again(hello.worker_key, hello.incarnation);
 }
 
+/// Leaves what a worker runs and holds to its new connection.
+void Fleet::leave_to_adoption(Worker& worker) {
+  for (auto& [seq, request] : lifecycle_.requests().all()) {
+    if (request.running == 0) continue;
+    for (Choice& choice : request.choices) {
+      if (choice.phase != ChoicePhase::kRunning || choice.worker != worker.peer) continue;
+      loads_.leave_worker(choice, {seq, choice.row.choice});
+      choice.phase = ChoicePhase::kAdopting;
+    }
+  }
+  for (const std::string& id : worker.loads) {
+    if (const auto load = loads_.all().find(id); load != loads_.all().end()) {
+      load->second.worker = 0;
+    }
+  }
+}
+
+/// Ends the older connections of a key: the newest HELLO is the worker.
+void Fleet::supersede(const wire::Hello& hello) {
+  for (auto it = workers_.begin(); it != workers_.end();) {
+    Worker& other = (it++)->second;
+    if (other.hello.worker_key != hello.worker_key) continue;
+    if (other.hello.incarnation == hello.incarnation) {
+      // The same process on a new connection (or a repeated HELLO): what it runs goes on.
+      leave_to_adoption(other);
+      workers_.erase(other.peer);
+    } else {
+      worker_gone(other.peer, "replaced by a new process");
+    }
+  }
+}
+
 void Fleet::worker_message(PeerId peer, const wire::Hello& m) {
   hellos_[peer] = m;
   lost_peers_.erase(peer);
@@ -55,29 +88,7 @@ void Fleet::worker_message(PeerId peer, const wire::Hello& m) {
                     wire::Welcome{core_.fences.epoch(), m.worker_key});  // it crossed our answer
     return;
   }
-  // The newest HELLO of a key is the worker: an older connection of it has lost its rights.
-  for (auto it = workers_.begin(); it != workers_.end();) {
-    Worker& other = (it++)->second;
-    if (other.hello.worker_key != m.worker_key) continue;
-    if (other.hello.incarnation == m.incarnation) {
-      // The same process on a new connection (or a repeated HELLO): what it runs goes on.
-      for (auto& [seq, request] : lifecycle_.requests().all()) {
-        if (request.running == 0) continue;
-        for (Choice& choice : request.choices) {
-          if (choice.phase != ChoicePhase::kRunning || choice.worker != other.peer) continue;
-          loads_.leave_worker(choice, {seq, choice.row.choice});
-          choice.phase = ChoicePhase::kAdopting;
-        }
-      }
-      for (const std::string& id : other.loads) {
-        if (const auto load = loads_.all().find(id); load != loads_.all().end())
-          load->second.worker = 0;
-      }
-      workers_.erase(other.peer);
-    } else {
-      worker_gone(other.peer, "replaced by a new process");
-    }
-  }
+  supersede(m);
   Worker worker;
   worker.peer = peer;
   worker.hello = m;
@@ -85,6 +96,7 @@ void Fleet::worker_message(PeerId peer, const wire::Hello& m) {
   worker.hello.active.clear();
   worker.free_at_change = m.memory.free;
   worker.since_ms = core_.now.wall_ms;
+  worker.spoke_us = core_.now.mono_us;
   Worker& in = workers_[peer] = std::move(worker);
   memory_.forget_remains(m.worker_key, m.incarnation);
   memory_.hear_worker_memory(in, m.memory);
@@ -99,7 +111,7 @@ void Fleet::worker_message(PeerId peer, const wire::Hello& m) {
     in.quarantined = true;
     in.quarantine_reason = bad->second;
   }
-  if (drained_workers_.count(m.worker_key) > 0) {
+  if (drained_workers_.count(m.worker_key) > 0 || nodes_.is_draining(m.worker_key)) {
     in.draining = true;
     core_.out->send(peer, wire::Drain{});
   }
@@ -200,9 +212,9 @@ void Fleet::boot(const Boot& event) {
 }
 
 bool Fleet::listens_to(const FromWorker& event) {
-  if (std::holds_alternative<wire::Hello>(event.message) || workers_.count(event.peer) > 0) {
-    return true;
-  }
+  const auto worker = workers_.find(event.peer);
+  if (worker != workers_.end()) worker->second.spoke_us = core_.now.mono_us;
+  if (std::holds_alternative<wire::Hello>(event.message) || worker != workers_.end()) return true;
   ask_to_greet(event.peer);
   return false;
 }

@@ -15,22 +15,32 @@ class Breakers;
 class Lifecycle;
 class Loads;
 class MemoryPools;
+class Nodes;
 class Postmortem;
 class Registry;
+
+/// A node of which no datagrams arrive, or at which none arrive.
+struct NodeSilence {
+  std::string why;
+  std::int64_t since_us = 0;  // monotonic, when it was suspected
+  bool deaf = false;          // it speaks, but what it is told does not arrive
+  bool lost = false;          // for so long that its workers are given up
+};
 
 /// The connected workers. The newest HELLO of a key is the worker; one that is lost has lost its
 /// fences, and its work is queued again.
 class Fleet {
  public:
   Fleet(Core& core, Loads& loads, Registry& registry, MemoryPools& memory, Lifecycle& lifecycle,
-        Postmortem& postmortem, Breakers& breakers)
+        Postmortem& postmortem, Breakers& breakers, const Nodes& nodes)
       : core_(core),
         loads_(loads),
         registry_(registry),
         memory_(memory),
         lifecycle_(lifecycle),
         postmortem_(postmortem),
-        breakers_(breakers) {}
+        breakers_(breakers),
+        nodes_(nodes) {}
 
   /// Takes in which workers are drained and quarantined.
   void boot(const Boot& event);
@@ -58,6 +68,15 @@ class Fleet {
   /// daemon.
   void quarantine_worker(Worker& worker, const std::string& why);
 
+  /// Drains the connected workers of a node, or lets those work again that no operator drained.
+  void apply_node_drain(const std::string& node, bool drain);
+
+  /// Suspects the workers of a silent node, or gives them up. A worker that has spoken since the
+  /// node was suspected shows that machine and cable are there: its own connection judges it.
+  void node_is_silent(const std::string& node, const NodeSilence& silence);
+  /// Ends that suspicion; workers of the node that were given up are asked to greet again.
+  void node_speaks(const std::string& node);
+
   std::map<PeerId, Worker>& workers() { return workers_; }
   const std::map<PeerId, Worker>& workers() const { return workers_; }
   /// Workers that were given up and have not come back, by key.
@@ -65,12 +84,15 @@ class Fleet {
 
  private:
   void hear_again(const std::string& worker_key, const std::string& incarnation);
+  void leave_to_adoption(Worker& worker);
+  void supersede(const wire::Hello& hello);
   void remember_lost(const Worker& worker, const std::string& why);
   void reconcile_loads(Worker& worker, const wire::Hello& hello);
   void adopt(Worker& worker, const wire::Hello& hello);
   bool adopt_item(Worker& worker, const wire::ActiveItem& item);
-  void suspect(Worker& worker, const std::string& why);
-  void trust_again(Worker& worker);
+  using Doubt = bool Worker::*;  // self_suspect, node_suspect
+  void suspect(Worker& worker, Doubt doubt, const std::string& why);
+  void trust_again(Worker& worker, Doubt doubt);
   void lose(PeerId peer, const std::string& why);
   void ask_to_greet(PeerId peer);
   void release_worker(const std::string& key);
@@ -82,6 +104,7 @@ class Fleet {
   Lifecycle& lifecycle_;
   Postmortem& postmortem_;
   Breakers& breakers_;
+  const Nodes& nodes_;
 
   std::map<PeerId, Worker> workers_;
   // The last HELLO of each connection, also of those that a newer one has replaced: which of two

@@ -3,8 +3,10 @@
 // at once and its work is dispatched again; that is not taken back.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "control/core/fleet.h"
+#include "control/core/nodes.h"
 
 namespace holdfast::core {
 namespace {
@@ -36,15 +38,16 @@ void Fleet::on(const WorkerHealth& event) {
   }
   Worker& worker = it->second;
   if (stopped || silent) {
-    suspect(worker,
+    suspect(worker, &Worker::self_suspect,
             stopped ? "its process is stopped" : "silent for " + milliseconds(event.silent_us));
-  } else if (event.silent_us == 0 && worker.suspect) {
-    trust_again(worker);
+  } else if (event.silent_us == 0) {
+    trust_again(worker, &Worker::self_suspect);
   }
 }
 
-void Fleet::suspect(Worker& worker, const std::string& why) {
+void Fleet::suspect(Worker& worker, Doubt doubt, const std::string& why) {
   worker.suspicion = why;
+  worker.*doubt = true;
   if (worker.suspect) return;
   worker.suspect = true;
   ++core_.counters.suspicions;
@@ -54,7 +57,9 @@ void Fleet::suspect(Worker& worker, const std::string& why) {
   core_.want_dispatch = true;  // what it runs may begin again on an idle worker
 }
 
-void Fleet::trust_again(Worker& worker) {
+void Fleet::trust_again(Worker& worker, Doubt doubt) {
+  worker.*doubt = false;
+  if (!worker.suspect || worker.self_suspect || worker.node_suspect) return;
   worker.suspect = false;
   ++core_.counters.false_suspicions;
   core_.out->note("worker speaks again",
@@ -68,6 +73,30 @@ void Fleet::trust_again(Worker& worker) {
 void Fleet::lose(PeerId peer, const std::string& why) {
   lost_peers_[peer] = false;
   worker_gone(peer, why, true);
+}
+
+void Fleet::node_is_silent(const std::string& node, const NodeSilence& silence) {
+  std::vector<PeerId> given_up;
+  for (auto& [peer, worker] : workers_) {
+    if (node_of(worker.hello.worker_key) != node) continue;
+    if (!silence.deaf && worker.spoke_us > silence.since_us) {
+      trust_again(worker, &Worker::node_suspect);
+    } else if (silence.lost) {
+      given_up.push_back(peer);
+    } else {
+      suspect(worker, &Worker::node_suspect, "its node: " + silence.why);
+    }
+  }
+  for (const PeerId peer : given_up) lose(peer, "its node: " + silence.why);
+}
+
+void Fleet::node_speaks(const std::string& node) {
+  for (auto& [peer, worker] : workers_) {
+    if (node_of(worker.hello.worker_key) == node) trust_again(worker, &Worker::node_suspect);
+  }
+  for (const auto& [peer, hello] : hellos_) {
+    if (node_of(hello.worker_key) == node && lost_peers_.contains(peer)) ask_to_greet(peer);
+  }
 }
 
 /// Asks for a new HELLO from a worker that speaks although it was given up, or its connection was

@@ -7,6 +7,7 @@
 #include "control/core/fleet.h"
 #include "control/core/lifecycle.h"
 #include "control/core/loads.h"
+#include "control/core/nodes.h"
 #include "control/core/registry.h"
 
 namespace holdfast::core {
@@ -64,6 +65,18 @@ void Fleet::release_worker(const std::string& key) {
   }
 }
 
+void Fleet::apply_node_drain(const std::string& node, bool drain) {
+  for (auto& [peer, worker] : workers_) {
+    const std::string& key = worker.hello.worker_key;
+    if (node_of(key) != node) continue;
+    const bool draining = drain || drained_workers_.count(key) > 0;
+    if (worker.draining == draining) continue;
+    worker.draining = draining;
+    core_.out->send(worker.peer, wire::Drain{!draining});
+    core_.want_dispatch = core_.want_placement = true;
+  }
+}
+
 void Fleet::on(const OpWorker& event) {
   Worker* worker = nullptr;
   for (auto& [peer, candidate] : workers_) {
@@ -84,8 +97,8 @@ void Fleet::on(const OpWorker& event) {
   }
   core_.out->write(PutFlag{"drain/" + event.key, event.drain ? "1" : "0"}, Durability::kFull);
   if (worker != nullptr) {
-    worker->draining = event.drain;
-    core_.out->send(worker->peer, wire::Drain{!event.drain});
+    worker->draining = event.drain || nodes_.is_draining(event.key);
+    core_.out->send(worker->peer, wire::Drain{!worker->draining});
   }
   core_.want_dispatch = core_.want_placement = true;
   core_.op_done(event.peer, event.tag, event.drain ? "workers.drain" : "workers.resume", event.key);

@@ -91,6 +91,8 @@ std::optional<wire::Refusal> Intake::refuse_early(const SubmitEvent& event,
     return refuse(Errc::kDraining, "the daemon is shutting down; send it again later");
   if (core_.storage_low)
     return refuse(Errc::kStorageFull, "the disk of the state directory is nearly full");
+  if (core_.standby_missing)
+    return refuse(Errc::kNoStandby, "no other machine has a copy of the database now");
   if (auto invalid = check_submit(submit, core_.config)) return invalid;
   if (model == nullptr) {
     return refuse(Errc::kModelNotFound, "model \"" + submit.model + "\" is not registered");

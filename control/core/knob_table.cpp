@@ -168,6 +168,12 @@ constexpr std::array kKnobs = {
          "how long that is at first; doubled by each further failure", false},
     Knob{"breaker.pause_max_ms", &Config::breaker_pause_max_ms, 0, 86'400'000, "ms",
          "how long it is at most", false},
+    Knob{"nodes.fetch", &Config::nodes_fetch, 0, 1, "",
+         "1: a node that lacks the file of a model which it should load fetches it from a machine "
+         "that has it; 0: it waits until somebody copies it there",
+         false},
+    Knob{"nodes.fetch_bytes_s", &Config::nodes_fetch_bytes_s, 0, kBig, "bytes/s",
+         "most that each node reads so; 0 = no limit", false},
     Knob{"link.group_messages", &Config::link_group_messages, 1, 65'536, "messages",
          "most messages of each socket in one transaction", false},
     Knob{"link.worker_heartbeat_ms", &Config::link_worker_heartbeat_ms, 0, 60'000, "ms",
@@ -183,6 +189,13 @@ constexpr std::array kKnobs = {
          false},
     Knob{"link.worker_stopped_ms", &Config::link_worker_stopped_ms, 0, 600'000, "ms",
          "a worker whose process is stopped (SIGSTOP, a debugger) for this long is lost", false},
+    Knob{"link.node_timeout_ms", &Config::link_node_timeout_ms, 20, 600'000, "ms",
+         "a node of which no datagram arrives for this long, or at which none arrives, is suspect, "
+         "and its workers get no new work; one is sent each 10 ms",
+         false},
+    Knob{"link.node_lost_ms", &Config::link_node_lost_ms, 20, 600'000, "ms",
+         "a node of which this holds for this long is lost: its workers' work is dispatched again",
+         false},
     Knob{"link.client_heartbeat_ms", &Config::link_client_heartbeat_ms, 0, 60'000, "ms",
          "ZMTP heartbeat to clients and operators; 0 = off", true},
     Knob{"link.client_timeout_ms", &Config::link_client_timeout_ms, 10, 600'000, "ms",
@@ -216,6 +229,16 @@ constexpr std::array kKnobs = {
          "1: a start is refused when the end of the database's log is lost, until `holdfast db "
          "accept-loss`; 0: it is told and the start goes on",
          true},
+    Knob{"ha.strict", &Config::ha_strict, 0, 1, "",
+         "1: requests are accepted only while a standby has them too; 0: also without a standby, "
+         "once the record says that there is none",
+         false},
+    Knob{"ha.synced", &Config::ha_synced, 0, 1, "",
+         "1: the standby's disk must have what an answer tells; 0: its memory, so that either "
+         "machine may be lost, not both at once",
+         false},
+    Knob{"ha.silence_ms", &Config::ha_silence_ms, 20, 60'000, "ms",
+         "a standby that confirms nothing for so long is left out", false},
     Knob{"retention.hours", &Config::retention_hours, 0, 876'000, "hours",
          "requests that ended this long ago are deleted; 0 = never by age", false},
     Knob{"retention.key_hours", &Config::retention_key_hours, 0, 8760, "hours",

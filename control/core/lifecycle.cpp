@@ -73,6 +73,7 @@ void Lifecycle::enqueue(Request& request, Choice& choice) {
   if (!request.row.numerics_class.empty()) {
     request.class_deadline_us = core_.now.mono_us + core_.config.requests_class_wait_ms * 1000;
     core_.timers.add(request.class_deadline_us, TimerKind::kRequest, request.row.seq);
+    core_.want_placement = true;  // a worker for bound requests alone may be for this one
   }
   const auto model = registry_.models().find(request.row.model);
   if (model != registry_.models().end()) registry_.want(model->second);
@@ -85,7 +86,7 @@ void Lifecycle::dequeue(Request& request, Choice& choice) {
   queue->second.remove({request.row.seq, choice.row.choice});
   if (queue->second.size() > 0) return;
   if (queue->second.idle()) queues_.erase(queue);
-  core_.want_placement = true;
+  core_.usage_changed = true;
 }
 
 void Lifecycle::count_running(Request& request, Choice& choice) {

@@ -63,7 +63,7 @@ void Loads::leave_worker(Choice& choice, ChoiceRef ref) {
   if (load.running.empty()) {
     load.alone = false;
     load.idle_since_us = core_.now.mono_us;
-    core_.want_placement = true;  // idle now: it may have to make room for a model that waits
+    core_.usage_changed = true;  // idle now: it may have to make room for a model that waits
   }
   drain_step(load);
   core_.want_dispatch = true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <variant>
 
 namespace holdfast::core {
@@ -12,6 +13,8 @@ template <class... Functions>
 struct Overloaded : Functions... {
   using Functions::operator()...;
 };
+template <class... Functions>
+Overloaded(Functions...) -> Overloaded<Functions...>;  // clang 14 deduces nothing for aggregates
 
 }  // namespace
 
@@ -25,18 +28,35 @@ void Machine::step(const Event& event, Now now, Effects& out) {
   components_->core.now = now;
   components_->core.out = &out;
   route(event);
+  look_at_usage();
   if (components_->core.want_placement) {
     components_->idle_unloads.run();
-    components_->placement.run_placement();
+    run_placement();
   }
   if (components_->core.want_aliases) components_->aliases.look_at_aliases();
-  if (components_->core.want_placement) components_->placement.run_placement();
+  if (components_->core.want_placement) run_placement();
   if (components_->core.want_dispatch) {
     components_->dispatcher.dispatch();
     components_->dispatcher.second_attempts();
   }
   if (components_->core.draining) check_drained();
   components_->core.out = nullptr;
+}
+
+/// Placement looks at every load for every model: not for each request that ends.
+void Machine::look_at_usage() {
+  Core& core = components_->core;
+  if (!std::exchange(core.usage_changed, false) || core.want_placement) return;
+  const auto& models = components_->registry.models();
+  core.want_placement = std::any_of(models.begin(), models.end(), [](const auto& item) {
+    return waits_for_placement(item.second);
+  });
+  if (!core.want_placement) components_->idle_unloads.run();
+}
+
+void Machine::run_placement() {
+  components_->placement.run_placement();
+  components_->fetches.run();
 }
 
 void Machine::route(const Event& event) {
@@ -63,6 +83,9 @@ void Machine::route(const Event& event) {
           [&](const OpCanary& e) { components_->canaries.on(e); },
           [&](const OpConfig& e) { components_->config_history.on(e); },
           [&](const OpWorker& e) { components_->fleet.on(e); },
+          [&](const NodeReport& e) { components_->nodes.on(e); },
+          [&](const NodeHealth& e) { components_->nodes.on(e); },
+          [&](const OpNode& e) { components_->nodes.on(e); },
           [&](const OpCancel& e) { components_->request_verbs.on(e); },
           [&](const OpMove& e) { components_->request_verbs.on(e); },
           [&](const OpRequeue& e) { components_->request_verbs.on(e); },
@@ -74,6 +97,7 @@ void Machine::route(const Event& event) {
               timer_due(*entry);
           },
           [&](const StorageLevel& e) { storage_level(e); },
+          [&](const StandbyLevel& e) { standby_level(e); },
           [&](const Shutdown& e) { shutdown(e); },
       },
       event);
@@ -87,6 +111,7 @@ void Machine::boot(const Boot& event) {
   components_->core.paused = event.queue_paused;
   components_->core.start_clock(event);
   components_->fleet.boot(event);
+  components_->nodes.boot(event);
   components_->model_verbs.boot(event);
   components_->registry.boot(event);
   const std::int64_t adoption_until_us =
@@ -122,6 +147,7 @@ void Machine::from_worker(const FromWorker& event) {
 
 void Machine::peer_gone(PeerId peer) {
   components_->fleet.worker_peer_gone(peer);
+  components_->nodes.peer_gone(peer);
   components_->jobs.helper_gone(peer);
   components_->streams.peer_gone(peer);
   components_->jobs.forget_waiter(peer);
@@ -132,6 +158,7 @@ void Machine::timer_due(const TimerEntry& entry) {
     case TimerKind::kRequest:
       return components_->lifecycle.check_request(entry.id);
     case TimerKind::kAdoption:
+      components_->nodes.end_adoption();
       return components_->fleet.end_adoption();
     case TimerKind::kJob:
       return components_->jobs.job_due(static_cast<std::uint64_t>(entry.id));
@@ -163,6 +190,13 @@ void Machine::storage_level(const StorageLevel& event) {
         {{"free_bytes", std::to_string(event.free_bytes)}}, event.low);
   }
   components_->core.storage_low = event.low;
+}
+
+void Machine::standby_level(const StandbyLevel& event) {
+  components_->core.out->note(
+      event.missing ? "no standby: new requests are refused" : "new requests are accepted again",
+      {}, event.missing);
+  components_->core.standby_missing = event.missing;
 }
 
 void Machine::shutdown(const Shutdown& event) {

@@ -54,18 +54,22 @@ class Machine {
   const Placement& placement() const { return components_->placement; }
   const MemoryPools& memory() const { return components_->memory; }
   const Fleet& fleet() const { return components_->fleet; }
+  const Nodes& nodes() const { return components_->nodes; }
   const Breakers& breakers() const { return components_->breakers; }
   const Aliases& aliases() const { return components_->aliases; }
   const IngressJobs& jobs() const { return components_->jobs; }
   const ClientStreams& streams() const { return components_->streams; }
 
  private:
+  void look_at_usage();
+  void run_placement();
   void route(const Event& event);
   void boot(const Boot& event);
   void from_worker(const FromWorker& event);
   void peer_gone(PeerId peer);
   void timer_due(const TimerEntry& entry);
   void storage_level(const StorageLevel& event);
+  void standby_level(const StandbyLevel& event);
   void shutdown(const Shutdown& event);
   void check_drained();
 

@@ -39,7 +39,8 @@ std::int64_t largest_context(const ModelRow& row, std::int64_t bytes) {
   const std::int64_t page_bytes = (row.kv_bytes + wished - 1) / wished;
   const std::int64_t available = bytes - row.weights_bytes - row.scratch_bytes;
   if (available <= 0 || page_bytes <= 0) return available <= 0 ? 0 : row.context;
-  return std::min(row.context, available / page_bytes * kPageTokens);
+  const std::int64_t pages = available / page_bytes;
+  return pages >= pages_for(row.context, kPageTokens) ? row.context : pages * kPageTokens;
 }
 
 std::optional<Envelope> fit_envelope(const ModelRow& row, std::int64_t free_bytes,

@@ -37,6 +37,7 @@ struct DeviceVerdict {
   std::int64_t loads = 0;            // on this worker
   bool fits_after_drain = false;     // models that make room are on their way out
   bool bound_only = false;           // a worker for requests bound to its numerics class alone
+  bool lacks_file = false;           // it would fit, but its node does not have the file
   std::string why;
 };
 

@@ -13,6 +13,7 @@
 #include "control/core/lifecycle.h"
 #include "control/core/loads.h"
 #include "control/core/memory_pools.h"
+#include "control/core/nodes.h"
 #include "control/core/registry.h"
 #include "shared/base/roots.h"
 
@@ -96,12 +97,22 @@ Placement::Standing Placement::standing_of(const Model& model, const Worker& wor
   return standing;
 }
 
+/// True for a worker that would take a load if its node had the file.
+bool Placement::needs_file(const Model& model, const Worker& worker) const {
+  const std::string& key = worker.hello.worker_key;
+  return worker.takes_work() && worker.hello.engine != "fake" &&
+         nodes_.lacks_file(key, model.row.sha);
+}
+
 /// Why a worker takes no load at all, as things are; empty: it may.
 std::string Placement::closed_for(const Model& model, const Worker& worker,
                                   const Standing& standing) const {
   if (!worker.takes_work()) return std::string(worker_state_name(worker));
   const std::string& key = worker.hello.worker_key;
   if (breakers_.of_worker(key).open(core_.now.mono_us)) return "breaker open";
+  if (worker.hello.engine != "fake") {
+    if (std::string lacks = nodes_.lacks(key, model.row.sha); !lacks.empty()) return lacks;
+  }
   const auto failed = model.failed_on.find(key);
   if (!standing.elsewhere || failed == model.failed_on.end() ||
       failed->second < core_.config.models_load_tries) {
@@ -138,6 +149,7 @@ DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker) co
   } else if (std::string why = closed_for(model, worker, standing); !why.empty()) {
     v.verdict = Verdict::kClosed;
     v.why = std::move(why);
+    v.lacks_file = needs_file(model, worker);
   } else {
     v.verdict = fits ? Verdict::kFits : Verdict::kNoFreeMemory;
     v.fits_after_drain = !fits && !headroom.pressed && !standing.leaving.empty() &&

@@ -19,13 +19,14 @@ class Fleet;
 class Lifecycle;
 class Loads;
 class MemoryPools;
+class Nodes;
 class Registry;
 
 /// Decides which workers load a model, and which idle models make room for it.
 class Placement {
  public:
   Placement(Core& core, Registry& registry, Loads& loads, MemoryPools& memory, Fleet& fleet,
-            Breakers& breakers, Aliases& aliases, const Lifecycle& lifecycle)
+            Breakers& breakers, Aliases& aliases, const Lifecycle& lifecycle, const Nodes& nodes)
       : core_(core),
         registry_(registry),
         loads_(loads),
@@ -33,7 +34,8 @@ class Placement {
         fleet_(fleet),
         breakers_(breakers),
         aliases_(aliases),
-        lifecycle_(lifecycle) {}
+        lifecycle_(lifecycle),
+        nodes_(nodes) {}
 
   /// Looks at all models: starts the loads that are missing, and makes room for them.
   void run_placement();
@@ -50,6 +52,7 @@ class Placement {
   };
   bool is_for(const Worker& worker, const Model& model) const;
   Standing standing_of(const Model& model, const Worker& worker) const;
+  bool needs_file(const Model& model, const Worker& worker) const;
   std::string closed_for(const Model& model, const Worker& worker, const Standing& standing) const;
   DeviceVerdict verdict_on(const Model& model, const Worker& worker) const;
   std::int64_t loads_that_stay(const std::string& model) const;
@@ -69,6 +72,7 @@ class Placement {
   Breakers& breakers_;
   Aliases& aliases_;
   const Lifecycle& lifecycle_;
+  const Nodes& nodes_;
 
   std::uint64_t last_load_ = 0;
 };

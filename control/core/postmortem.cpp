@@ -11,6 +11,7 @@
 #include "control/core/fleet.h"
 #include "control/core/lifecycle.h"
 #include "control/core/memory_pools.h"
+#include "control/core/nodes.h"
 #include "control/core/registry.h"
 #include "shared/base/step_journal.h"
 
@@ -18,6 +19,12 @@ namespace holdfast::core {
 namespace {
 
 constexpr std::size_t kRememberedDeaths = 64;
+
+/// True if the process that ended was this worker: numbers of processes are those of one machine.
+bool is_of(const WorkerExit& exit, std::int64_t pid, const std::string& worker_key) {
+  if (exit.pid != pid) return false;
+  return exit.worker_key.empty() ? node_of(worker_key).empty() : exit.worker_key == worker_key;
+}
 
 bool was_in_step(const WorkerExit& exit, const std::string& id, std::int32_t choice) {
   if (!exit.step.has_value()) return true;
@@ -29,7 +36,7 @@ bool was_in_step(const WorkerExit& exit, const std::string& id, std::int32_t cho
 
 void Postmortem::on(const WorkerExit& event) {
   for (const auto& [peer, worker] : fleet_.workers()) {
-    if (worker.hello.pid != event.pid) continue;
+    if (!is_of(event, worker.hello.pid, worker.hello.worker_key)) continue;
     exits_.push_back(event);
     const std::string why =
         event.oom ? "out of memory"
@@ -38,8 +45,9 @@ void Postmortem::on(const WorkerExit& event) {
     fleet_.worker_gone(peer, why);
     return;
   }
-  const auto lost = std::find_if(lost_.rbegin(), lost_.rend(),
-                                 [&](const WorkerLoss& l) { return l.pid == event.pid; });
+  const auto lost = std::find_if(lost_.rbegin(), lost_.rend(), [&](const WorkerLoss& l) {
+    return is_of(event, l.pid, l.worker_key);
+  });
   if (lost == lost_.rend()) return;
   blame(event, *lost);
   memory_.process_ended(lost->worker_key, lost->incarnation);
@@ -83,8 +91,9 @@ void Postmortem::blame(const WorkerExit& exit, const WorkerLoss& lost) {
 }
 
 void Postmortem::lost(WorkerLoss loss) {
-  const auto exit = std::find_if(exits_.begin(), exits_.end(),
-                                 [&](const WorkerExit& e) { return e.pid == loss.pid; });
+  const auto exit = std::find_if(exits_.begin(), exits_.end(), [&](const WorkerExit& e) {
+    return is_of(e, loss.pid, loss.worker_key);
+  });
   if (exit != exits_.end()) {
     blame(*exit, loss);
     exits_.erase(exit);

@@ -95,7 +95,8 @@ void Registry::want(Model& model) {
   if (model.row.state == ModelState::kRegistered || model.row.state == ModelState::kUnloaded) {
     set_model_state(model, ModelState::kPlacing, "wanted");
   }
-  core_.want_placement = true;
+  // One that serves needs nothing for one more request, and takes nothing from others.
+  if (model.row.state != ModelState::kReady) core_.want_placement = true;
 }
 
 void Registry::load_again(Model& model, const std::string& reason) {

@@ -191,7 +191,7 @@ struct PutLoad {  // also holds the reservation: bytes > 0 while the load has no
 
 /// Adds a line to the history of a model, a load or a worker.
 struct InsertTransition {
-  std::string subject;  // "model" | "load" | "worker"
+  std::string subject;  // "model" | "load" | "worker" | "node"
   std::string key;
   std::string from;
   std::string to;

@@ -54,8 +54,11 @@ struct Worker {
   wire::WorkerStats stats;
   bool quarantined = false;
   bool draining = false;
-  bool suspect = false;   // silent or stopped; its loads and fences stay
-  std::string suspicion;  // why
+  bool suspect = false;       // one of the two below; its loads and fences stay
+  bool self_suspect = false;  // silent or stopped
+  bool node_suspect = false;  // its node is silent, and it has not spoken since
+  std::string suspicion;      // why
+  std::int64_t spoke_us = 0;  // its last message, monotonic
   std::string quarantine_reason;
   std::int64_t since_ms = 0;
   std::set<std::string> loads;  // load ids

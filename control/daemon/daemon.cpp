@@ -12,6 +12,7 @@
 #include "control/daemon/state_dir.h"
 #include "control/endpoints/names.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/listen_note.h"
 #include "shared/base/log.h"
 #include "shared/base/roots.h"
 #include "shared/weight_cache/idle.h"
@@ -49,10 +50,10 @@ Daemon::~Daemon() = default;
 Result<void> Daemon::open_store() {
   store::OpenOptions open;
   open.state_dir = options_.state_dir;
+  if (!options_.listen.empty()) open.disk = &disk_.emplace(options_.state_dir);
+  open.epoch_min = epoch_of_term(options_.pair.term);
   HOLDFAST_TRY(store_, store::Store::open(open));
-  for (const char* name : {"ids", "prefix"}) {
-    HOLDFAST_CHECKED(store_->make_secret(name, new_secret()));
-  }
+  HOLDFAST_CHECKED(make_secrets(*store_));
   detokenizers_ = std::make_unique<DetokenizerCache>(*store_);
   tokenize_service_ = std::make_unique<TokenizeService>(
       *detokenizers_,
@@ -113,7 +114,8 @@ Result<void> Daemon::open_routers() {
     routers_.push_back(std::move(open));
     if (router.role == Role::kWorker) crash_point(CrashPoint::kDaemonStartHalfBound);
   }
-  return {};
+  if (options_.listen.empty()) return write_listen_note(options_.state_dir + "/run", {});
+  return open_remote(worker, outbox);
 }
 
 void Daemon::request_stop() {
@@ -122,7 +124,16 @@ void Daemon::request_stop() {
 }
 
 Result<void> Daemon::run() {
-  while (!commit_loop_->stop_reached()) HOLDFAST_CHECKED(loop_once());
+  while (!commit_loop_->stop_reached()) {
+    // Without a record this machine would be the primary again at its next start.
+    const bool stops = stop_requested_.load() && !stopping_ && record_calls_.has_value();
+    if ((switching_ || stops) && hand_over()) {
+      if (stop_requested_.load()) return {};
+      return Error{Errc::kConflict, "the standby is the primary now"};
+    }
+    switching_ = false;
+    HOLDFAST_CHECKED(loop_once());
+  }
   log::info("drained", {{"uptime_ms", (clock_.monotonic_us() - started_us_) / 1000}});
   crash_point(CrashPoint::kDaemonStopDrained);
   HOLDFAST_CHECKED(store_->checkpoint_all());
@@ -131,7 +142,8 @@ Result<void> Daemon::run() {
 }
 
 bool Daemon::has_work_now() const {
-  return messages_ready_ || commit_loop_->has_pending_work() || !gone_.empty() || !backups_.empty();
+  return messages_ready_ || commit_loop_->has_pending_work() || !gone_.empty() ||
+         !backups_.empty() || !early_.empty();
 }
 
 int Daemon::wait_ms(std::int64_t now_us) const {
@@ -143,6 +155,7 @@ int Daemon::wait_ms(std::int64_t now_us) const {
     if (const auto probe = router.next_probe_us()) until = std::min(until, *probe);
   }
   if (const auto look = worker_watch_.next_look_us()) until = std::min(until, *look);
+  if (primary_) until = std::min(until, primary_->next_us());
   if (store_->wal_pages() >= store::kIdleCheckpointPages) until = std::min(until, now_us + kIdleUs);
   if (outbox_waits_) until = std::min<std::int64_t>(until, now_us + 5'000);
   // Rounded up: a timer that is nearly due must not make the loop spin.
@@ -153,7 +166,8 @@ Result<void> Daemon::loop_once() {
   std::vector<wire::WaitItem> items;
   for (const RouterEndpoint& router : routers_) items.push_back({&router.socket(), -1, false});
   items.push_back({nullptr, wake_.fd(), false});
-  if (probe_.fd() >= 0) items.push_back({nullptr, probe_.fd(), false});
+  if (zap_) items.push_back({nullptr, -1, false, zap_->raw()});
+  if (probe_->fd() >= 0) items.push_back({nullptr, probe_->fd(), false});
   const std::size_t exits_from = items.size();
   for (const int fd : worker_watch_.exit_fds()) items.push_back({nullptr, fd, false});
   wire::wait_readable(items, wait_ms(clock_.monotonic_us()));
@@ -162,7 +176,7 @@ Result<void> Daemon::loop_once() {
     if (items[i].ready) worker_watch_.note_exit();
   }
   HOLDFAST_CHECKED(group());
-  probe_.answer();
+  probe_->answer();
   step_backups();
   const std::int64_t quiet_us = clock_.monotonic_us() - last_commit_us_;
   HOLDFAST_CHECKED(store_->checkpoint_if_due(quiet_us > kIdleUs));
@@ -184,6 +198,8 @@ Result<void> Daemon::group() {
   for (const core::PeerId peer : std::exchange(gone_, {})) forget(peer);
   messages_ready_ = false;
   const std::int64_t now_us = clock_.monotonic_us();
+  answer_authentication();
+  for (Incoming& in : std::exchange(early_, {})) handle(routers_.back(), std::move(in));
   for (RouterEndpoint& router : routers_) {
     router.watch_links(now_us);
     router.probe(now_us);
@@ -193,8 +209,12 @@ Result<void> Daemon::group() {
       forget(peer);
     }
   }
+  // After everything that the standby had sent was read.
+  HOLDFAST_CHECKED(tick_pair(clock_.monotonic_us()));
+  look_at_nodes(clock_.monotonic_us());
   look_at_workers(clock_.monotonic_us());
   tokenize_service_->expire(now_us);
+  if (model_files_) model_files_->deliver(now_us);
   check_disk(now_us);
   check_routers(now_us);
   check_memory(now_us);
@@ -202,6 +222,7 @@ Result<void> Daemon::group() {
   if (failure_) return *failure_;
   HOLDFAST_CHECKED(commit());
   tell_roots();
+  HOLDFAST_CHECKED(check_peer_keys(clock_.monotonic_us()));
   return release();
 }
 
@@ -228,7 +249,10 @@ void Daemon::look_at_workers(std::int64_t now_us) {
 
 void Daemon::forget(core::PeerId peer) {
   worker_watch_.forget(peer);
+  held_answers_.forget(peer);
+  if (primary_) primary_->peer_gone(peer);
   tokenize_service_->peer_gone(peer);
+  if (model_files_) model_files_->peer_gone(peer);
   commit_loop_->step(core::PeerGone{peer});
 }
 
@@ -238,7 +262,7 @@ bool Daemon::drain(RouterEndpoint& router) {
     auto in = router.receive(last_peer_);
     if (!in) return false;
     roles_[in->peer] = router.role();
-    handle(router.role(), std::move(*in));
+    handle(router, std::move(*in));
   }
   return true;
 }
@@ -265,9 +289,10 @@ Result<void> Daemon::commit() {
     HOLDFAST_CHECKED(store_->checkpoint_all());
     const timespec pause{0, 100'000'000};
     nanosleep(&pause, nullptr);
-    probe_.answer();  // it waits, it does not hang
+    probe_->answer();  // it waits, it does not hang
   }
   if (!writes) return {};
+  if (primary_) ship_commit(durability);
   last_commit_us_ = clock_.monotonic_us();
   memory_given_back_ = false;
   ++facts_.commits;
@@ -329,6 +354,8 @@ ProcessFacts Daemon::facts() const {
   facts.started_us = started_us_;
   facts.now_us = clock_.monotonic_us();
   for (const RouterEndpoint& router : routers_) facts.malformed += router.malformed();
+  facts.pair = pair_facts();
+  if (node_listener_) facts.datagrams_refused = node_listener_->refused();
   return facts;
 }
 

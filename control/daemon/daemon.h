@@ -11,22 +11,44 @@
 #include <vector>
 
 #include "control/daemon/commit_loop.h"
+#include "control/daemon/held_answers.h"
+#include "control/daemon/model_files.h"
 #include "control/endpoints/detokenizers.h"
+#include "control/endpoints/node_listener.h"
+#include "control/endpoints/peer_keys.h"
 #include "control/endpoints/router_endpoint.h"
 #include "control/endpoints/tokenize_service.h"
 #include "control/endpoints/worker_watch.h"
 #include "control/operator/operator_verbs.h"
+#include "control/replication/primary.h"
+#include "control/replication/record_calls.h"
+#include "control/replication/shipping_disk.h"
 #include "control/store/backup.h"
 #include "control/store/store.h"
 #include "shared/base/clock.h"
+#include "shared/base/line_bound.h"
 #include "shared/base/probe.h"
+#include "shared/wire/zap.h"
 
 namespace holdfast::daemon {
+
+/// The place of this machine in a pair of primary and standby.
+struct PairOptions {
+  std::string url;         // of the listener as others reach it; empty: as it is bound
+  std::uint64_t term = 0;  // of this machine as the primary
+  std::string in_step;     // the standby that the record has
+  replication::RecordStore* record = nullptr;  // nullptr: there is none
+};
+/// The first epoch of a term.
+std::int64_t epoch_of_term(std::uint64_t term);
 
 /// The state directory, and settings from outside of it: files, the environment, flags.
 struct DaemonOptions {
   std::string state_dir;
+  std::string listen;  // "tcp://HOST:PORT" of the listener for other machines; empty: there is none
   std::vector<core::ConfigImport> imports;  // the last one wins
+  PairOptions pair;
+  std::shared_ptr<ProbeAnswer> probe;  // of this process; nullptr: it takes its own
 };
 
 /// The daemon as a whole. start(), run() and the destructor belong to one thread.
@@ -45,16 +67,43 @@ class Daemon final : private CommitLoopHost {
   void request_stop();
 
  private:
-  Daemon(DaemonOptions options, const Clock& clock) : options_(std::move(options)), clock_(clock) {}
+  Daemon(DaemonOptions options, const Clock& clock)
+      : options_(std::move(options)),
+        clock_(clock),
+        probe_(options_.probe ? options_.probe : std::make_shared<ProbeAnswer>()) {}
   Result<void> open_store();
   Result<void> tell_loss();
   Result<void> open_routers();
+  Result<void> open_remote(const wire::SocketOptions& local, std::size_t outbox_max);
+  Result<RouterEndpoint> open_at_last_port(RouterEndpoint::Options remote) const;
+  void open_model_files();
+  Result<void> read_peer_keys();
+  void answer_authentication();
+  /// Looks whether keys were changed, or are over, and forgets the peers that have such a key.
+  Result<void> check_peer_keys(std::int64_t now_us);
   Result<void> loop_once();
   bool has_work_now() const;
   int wait_ms(std::int64_t now_us) const;
   Result<void> group();
   bool drain(RouterEndpoint& router);
-  void handle(Role role, Incoming in);
+  void handle(RouterEndpoint& router, Incoming in);
+  void handle_local(Role role, Incoming in);
+  /// Handles a message of a peer elsewhere, with the rights of its key.
+  void handle_elsewhere(const RouterEndpoint& router, Incoming in);
+  void hear_worker(core::PeerId peer, const wire::Message& message, bool is_local);
+  void handle_node(core::PeerId peer, const wire::Op& op, const std::string& node);
+  void open_pair();
+  Result<void> tick_pair(std::int64_t now_us);
+  void hear_standby(core::PeerId peer, const wire::Message& message);
+  template <class Until>
+  void hear_standby_until(std::int64_t end_us, const Until& until);
+  void ship_commit(core::Durability durability);
+  bool hand_over();
+  void release_held();
+  std::optional<ProcessFacts::Pair> pair_facts() const;
+  bool answer_pair(core::PeerId peer, const wire::Op& op);
+  void refuse_elsewhere(core::PeerId peer, const wire::Message& message, const std::string& key,
+                        const std::string& why);
   void handle_operator(core::PeerId peer, wire::Message& message);
   /// Steps a verb of the machine, or leaves its question for after the commit.
   void operate(core::PeerId peer, const wire::Op& op);
@@ -71,6 +120,8 @@ class Daemon final : private CommitLoopHost {
   void deliver_one(const core::SendOpResult& result);
   /// Sends to a peer. kFull: the socket did not take it, and it waits nowhere.
   wire::SendStatus send(core::PeerId to, const wire::Message& message);
+  std::string encode_for(const RouterEndpoint& router, core::PeerId to,
+                         const wire::Message& message) const;
   void begin_backup(core::PeerId peer, const wire::Op& op);
   void step_backups();
   void answer_op(core::PeerId peer, std::uint64_t tag, const std::string& verb,
@@ -79,6 +130,8 @@ class Daemon final : private CommitLoopHost {
   void check_disk(std::int64_t now_us);
   void check_routers(std::int64_t now_us);
   void check_router(RouterEndpoint& router, std::int64_t now_us);
+  void open_node_listener();
+  void look_at_nodes(std::int64_t now_us);
   void look_at_workers(std::int64_t now_us);
   ProcessFacts facts() const;
 
@@ -106,16 +159,30 @@ class Daemon final : private CommitLoopHost {
   const Clock& clock_;
   wire::Context context_;
   wire::WakeUp wake_;
-  ProbeAnswer probe_;
+  std::shared_ptr<ProbeAnswer> probe_;
+  std::optional<replication::ShippingDisk> disk_;  // with a listener; outlives the store
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<DetokenizerCache> detokenizers_;
   std::unique_ptr<TokenizeService> tokenize_service_;
   std::vector<BackupJob> backups_;
   std::unique_ptr<CommitLoop> commit_loop_;
-  std::vector<RouterEndpoint> routers_;  // by Role
+  std::vector<RouterEndpoint> routers_;  // by Role; kElsewhere only with DaemonOptions::listen
   std::unordered_map<core::PeerId, Role> roles_;
+  std::optional<replication::RecordCalls> record_calls_;
+  std::optional<replication::Primary> primary_;  // with a listener
+  HeldAnswers held_answers_;
+  std::vector<Incoming> early_;          // messages that came while the standby was waited for
+  bool switching_ = false;               // an operator has the standby take over
+  std::optional<wire::ZapHandler> zap_;  // of the listener for other machines
+  PeerKeys peer_keys_;
+  std::unique_ptr<ModelFiles> model_files_;  // for nodes; only with DaemonOptions::listen
+  bool peer_keys_changed_ = false;           // by a verb of this group
+  log::LineBound refusal_lines_;             // of refused messages
+  std::int64_t peer_keys_checked_us_ = 0;
   core::PeerId last_peer_ = 0;
   WorkerWatch worker_watch_;
+  std::int64_t nodes_looked_us_ = 0;             // when look_at_nodes() last took what there was
+  std::unique_ptr<NodeListener> node_listener_;  // nullptr: nodes are judged by TCP alone
   std::vector<Deferral> deferred_;
   std::vector<core::PeerId> gone_;  // found gone during a release
   std::atomic<bool> stop_requested_{false};

@@ -5,20 +5,28 @@
 
 #include "control/daemon/daemon.h"
 #include "control/endpoints/names.h"
+#include "control/endpoints/peer_rights.h"
 #include "control/endpoints/peer_role.h"
 #include "shared/base/log.h"
 #include "shared/plan/plan.h"
 
 namespace holdfast::daemon {
 
-void Daemon::handle(Role role, Incoming in) {
-  if (role == Role::kWorker) {
-    const std::int64_t now_us = clock_.monotonic_us();
-    worker_watch_.received(in.peer, now_us);
-    if (const auto* hello = std::get_if<wire::Hello>(&in.message)) {
-      worker_watch_.greeted(in.peer, *hello, now_us);
-    }
+void Daemon::handle(RouterEndpoint& router, Incoming in) {
+  if (router.role() == Role::kElsewhere) return handle_elsewhere(router, std::move(in));
+  handle_local(router.role(), std::move(in));
+}
+
+void Daemon::hear_worker(core::PeerId peer, const wire::Message& message, bool is_local) {
+  const std::int64_t now_us = clock_.monotonic_us();
+  worker_watch_.received(peer, now_us);
+  if (const auto* hello = std::get_if<wire::Hello>(&message)) {
+    worker_watch_.greeted(peer, *hello, is_local, now_us);
   }
+}
+
+void Daemon::handle_local(Role role, Incoming in) {
+  if (role == Role::kWorker) hear_worker(in.peer, in.message, true);
   if (const auto* ping = std::get_if<wire::Ping>(&in.message)) {
     const bool client = role == Role::kClient || role == Role::kOperator;
     (void)send(in.peer, wire::Pong{ping->tag, client ? client_message_bytes_ : 0});
@@ -36,6 +44,8 @@ void Daemon::handle(Role role, Incoming in) {
       return handle_gateway(in.peer, in.message);
     case Role::kIngress:
       return handle_ingress(in.peer, in.message);
+    case Role::kElsewhere:
+      CHECK(false);  // handle_elsewhere
   }
 }
 
@@ -46,9 +56,12 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
     (void)send(peer, wire::OpResult{op->tag, false, std::move(*refusal), {}, {}});
     return;
   }
+  if (answer_pair(peer, *op)) return;
   if (op->verb == "db.backup") return begin_backup(peer, *op);
   if (op->verb == "db.accept_loss") return commit_loop_->accept_loss(peer, *op);
   if (Objects::changes(op->verb)) {
+    // Read again behind the commit; another object that has the word costs a read of the keys.
+    peer_keys_changed_ |= op->args.find(client::kPeerKeyKind) != std::string::npos;
     return commit_loop_->change_object(peer, *op);
   }
   if (TokenizeService::knows(op->verb)) {
@@ -77,13 +90,13 @@ void Daemon::operate(core::PeerId peer, const wire::Op& op) {
 /// Handles the verbs that a gateway may send; it speaks for clients of the network.
 void Daemon::handle_gateway(core::PeerId peer, wire::Message& message) {
   const auto* op = std::get_if<wire::Op>(&message);
-  if (op == nullptr || is_gateway_verb(op->verb)) return handle_operator(peer, message);
-  wire::OpResult result;
-  result.tag = op->tag;
-  result.refusal.code = Errc::kUnauthorized;
-  result.refusal.message =
-      op->verb + ": not a verb of the gateway's socket; operators use run/operator.sock";
-  (void)send(peer, result);
+  if (op == nullptr) return;
+  const std::string why =
+      is_gateway_verb(op->verb)
+          ? reason_to_refuse_object(client::PeerRole::kGateway, *op)
+          : op->verb + ": not a verb of the gateway's socket; operators use run/operator.sock";
+  if (why.empty()) return handle_operator(peer, message);
+  (void)send(peer, *refusal_of(message, why));
 }
 
 void Daemon::handle_ingress(core::PeerId peer, wire::Message& message) {

@@ -3,6 +3,7 @@
 
 #include "control/core/admission.h"
 #include "control/endpoints/names.h"
+#include "control/endpoints/peer_rights.h"
 #include "control/operator/db_documents.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/log_fields.h"
@@ -53,12 +54,14 @@ Result<void> Daemon::deliver(const Released& released) {
 }
 
 void Daemon::deliver_one(const Delivery& delivery) {
+  if (primary_ && held_answers_.take(delivery, !primary_->may_answer())) return;
   commit_loop_->pass_on(delivery, [this](core::PeerId to, const wire::Message& message) {
     return send(to, message);
   });
 }
 
 void Daemon::deliver_one(const core::SendOpResult& result) {
+  if (primary_ && held_answers_.take(result, !primary_->may_answer())) return;
   if (result.ok) {
     answer_op(result.to, result.tag, result.verb, result.key);
   } else {
@@ -67,6 +70,7 @@ void Daemon::deliver_one(const core::SendOpResult& result) {
 }
 
 Result<void> Daemon::release() {
+  release_held();
   HOLDFAST_CHECKED(deliver(commit_loop_->release()));
   for (const Deferral& d : std::exchange(deferred_, {})) {
     answer_op(d.peer, d.tag, d.verb, d.args, d.tenant);
@@ -82,14 +86,30 @@ Result<void> Daemon::release() {
   return {};
 }
 
+/// Encodes a message; without what its receiver may not see, if that is a client elsewhere.
+std::string Daemon::encode_for(const RouterEndpoint& router, core::PeerId to,
+                               const wire::Message& message) const {
+  if (router.role() == Role::kElsewhere && std::holds_alternative<wire::ModelsReply>(message)) {
+    const client::PeerKey* key = peer_keys_.find(router.user_of(to), clock_.wall_ms());
+    if (key == nullptr || key->role == client::PeerRole::kClient) {
+      wire::Message hidden = message;
+      hide_from_client(hidden);
+      return wire::encode(hidden);
+    }
+  }
+  return wire::encode(message);
+}
+
 wire::SendStatus Daemon::send(core::PeerId to, const wire::Message& message) {
   const auto role = roles_.find(to);
   if (role == roles_.end()) return wire::SendStatus::kGone;
   // The parts of a client's stream wait where they are; an answer waits in the outbox, as nobody
   // asks for it again.
-  const bool repeated = role->second == Role::kClient && is_part_of_stream(message);
-  const wire::SendStatus status =
-      routers_[static_cast<std::size_t>(role->second)].send(to, wire::encode(message), repeated);
+  const bool client = role->second == Role::kClient || role->second == Role::kElsewhere;
+  const bool repeated = client && is_part_of_stream(message);
+  RouterEndpoint& router = routers_[static_cast<std::size_t>(role->second)];
+  const std::string frame = encode_for(router, to, message);
+  const wire::SendStatus status = router.send(to, frame, repeated);
   if (status != wire::SendStatus::kFull && crash_points_armed()) pass_sent_point(message);
   return status;
 }
@@ -152,7 +172,13 @@ void Daemon::answer_op(core::PeerId peer, std::uint64_t tag, const std::string& 
                wire::OpResult{tag, true, {}, std::move(reply->document), std::move(reply->bytes)});
     return;
   }
-  auto text = render_op(verb, key, commit_loop_->machine(), *store_, facts(), tenant);
+  ProcessFacts now = facts();
+  const auto& nodes = commit_loop_->machine().nodes().all();
+  if (const auto node = nodes.find(key);
+      verb == "node.report" && node_listener_ && node != nodes.end()) {
+    now.liveness_session = node_listener_->session(key, node->second.incarnation);
+  }
+  auto text = render_op(verb, key, commit_loop_->machine(), *store_, now, tenant);
   if (!text) return refuse(text.error());
   (void)send(peer, wire::OpResult{tag, true, {}, std::move(text).value(), {}});
 }

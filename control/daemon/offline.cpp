@@ -13,6 +13,7 @@
 #include "control/daemon/state_dir.h"
 #include "control/endpoints/names.h"
 #include "control/operator/db_documents.h"
+#include "control/replication/standby_note.h"
 #include "control/store/backup.h"
 #include "shared/base/json_text.h"
 
@@ -49,10 +50,16 @@ class OfflineHost final : private CommitLoopHost {
 
   Result<void> open(const std::string& state_dir) {
     HOLDFAST_CHECKED(prepare_state_dir(state_dir));
+    const auto note = replication::read_standby_note(state_dir);
+    if (note && note->is_standby) {
+      return Error{Errc::kConflict, state_dir + " is the copy of a standby of " + note->primary +
+                                        "; change the database there"};
+    }
     store::OpenOptions options;
     options.state_dir = state_dir;
     options.role = "cli";
     HOLDFAST_TRY(store_, store::Store::open(options));
+    HOLDFAST_CHECKED(make_secrets(*store_));
     CommitLoopHost& host = *this;
     commit_loop_ = std::make_unique<CommitLoop>(core::Config{}, *store_, host);
     HOLDFAST_TRY(Released released, commit_loop_->boot());

@@ -31,6 +31,13 @@ std::string new_secret() {
   return bytes;
 }
 
+Result<void> make_secrets(store::Store& store) {
+  for (const char* name : {"ids", "prefix", "curve"}) {
+    HOLDFAST_CHECKED(store.make_secret(name, new_secret()));
+  }
+  return {};
+}
+
 std::string content_hash(std::string_view bytes) {
   std::array<std::byte, 16> hash{};
   CHECK(crypto_generichash(reinterpret_cast<unsigned char*>(hash.data()), hash.size(),

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "control/store/store.h"
 #include "shared/wire/messages.h"
 
 namespace holdfast::daemon {
@@ -14,6 +15,8 @@ std::string new_request_id(std::int64_t wall_ms);
 std::uint64_t random_u64();
 /// Returns 32 random bytes.
 std::string new_secret();
+/// Gives the database the secrets that it lacks.
+Result<void> make_secrets(store::Store& store);
 /// Returns the BLAKE2b-128 of bytes, in hex.
 std::string content_hash(std::string_view bytes);
 /// Returns the BLAKE2b-128 of what makes two submissions the same, in hex: everything but tag, id,

@@ -44,6 +44,10 @@ constexpr std::string_view kGatewayVerbs[] = {
     "models.unload",
     "models.unpin",
     "models.verify",
+    "nodes.drain",
+    "nodes.list",
+    "nodes.resume",
+    "nodes.show",
     "objects.delete",
     "objects.get",
     "objects.list",
@@ -100,6 +104,8 @@ bool may_enter(Role role, PeerProgram program) {
       return program != PeerProgram::kWorker && program != PeerProgram::kHelper;
     case Role::kOperator:
       return program == PeerProgram::kOther;
+    case Role::kElsewhere:
+      return false;  // its peers are known by their keys, never by a process of this machine
   }
   return false;
 }

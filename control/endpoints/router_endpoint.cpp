@@ -7,6 +7,7 @@
 #include <bit>
 #include <utility>
 
+#include "control/endpoints/peer_rights.h"
 #include "control/endpoints/peer_role.h"
 #include "shared/base/log.h"
 
@@ -66,13 +67,20 @@ std::optional<Incoming> RouterEndpoint::receive(PeerId& last_peer) {
       continue;
     }
     if (peer.malformed >= kMalformedMax) continue;
-    auto message = wire::decode(received->frame);
+    auto message = decode(received->frame, peer);
     if (message) return Incoming{entry->second, std::move(message).value()};
     ++malformed_;
     ++peer.malformed;
     note_malformed(message.error().what);
   }
   return std::nullopt;
+}
+
+Result<wire::Message> RouterEndpoint::decode(const std::string& frame, const Peer& peer) {
+  if (frame.size() <= peer.bytes_max) return wire::decode(frame);
+  return Error{Errc::kInvalidRequest, "a frame of " + std::to_string(frame.size()) +
+                                          " bytes; expected " + std::to_string(peer.bytes_max) +
+                                          " at most from this peer"};
 }
 
 /// Logs malformed frames: one line a minute for all peers together, with their number.
@@ -86,9 +94,28 @@ void RouterEndpoint::write_malformed(const log::LineBound::Line& line, const std
             {{"endpoint", line.subject}, {"count", line.count}, {"why", why}});
 }
 
+const std::string& RouterEndpoint::user_of(PeerId peer) const {
+  static const std::string none;
+  const auto it = by_id_.find(peer);
+  return it == by_id_.end() ? none : it->second.user;
+}
+
+void RouterEndpoint::drop_refused_users() {
+  if (!options_.refuse_user) return;
+  std::vector<PeerId> refused;
+  for (const auto& [id, peer] : by_id_) {
+    if (peer.refused.empty() && !options_.refuse_user(peer.user).empty()) refused.push_back(id);
+  }
+  for (const PeerId id : refused) forget(id);
+}
+
 void RouterEndpoint::judge(const wire::Received& received, PeerId id, Peer& peer) {
   const wire::PeerCredentials& who = received.credentials;
-  peer.refused = reason_to_refuse(options_.role, who, program_of(who.pid), geteuid());
+  peer.user = received.user_id;
+  if (options_.bytes_max_of_user) peer.bytes_max = options_.bytes_max_of_user(peer.user);
+  peer.refused = options_.refuse_user
+                     ? options_.refuse_user(peer.user)
+                     : reason_to_refuse(options_.role, who, program_of(who.pid), geteuid());
   if (peer.refused.empty()) return;
   ++refused_peers_;
   // Logs the first ones, then each doubling: a peer can come back as often as it likes.
@@ -100,10 +127,16 @@ void RouterEndpoint::judge(const wire::Received& received, PeerId id, Peer& peer
                              {"refused", refused_peers_}});
 }
 
-/// Answers operator verbs with the reason of the refusal; all else is dropped.
+/// Answers operator verbs, and all questions of a peer elsewhere, with the reason of the refusal;
+/// the rest is dropped.
 void RouterEndpoint::answer_refused(PeerId id, const Peer& peer, std::string_view frame) {
   const auto message = wire::decode(frame);
   if (!message) return;
+  if (options_.role == Role::kElsewhere) {
+    const auto answer = refusal_of(message.value(), "this peer " + peer.refused);
+    if (answer) (void)send(id, wire::encode(*answer));
+    return;
+  }
   const std::string why = "this process " + peer.refused;
   if (const auto* op = std::get_if<wire::Op>(&message.value())) {
     wire::OpResult result;

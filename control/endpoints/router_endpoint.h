@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,7 +22,14 @@ using core::PeerId;
 
 /// The kind of peers for which a socket is: each has its own file in the state directory, and
 /// rights.
-enum class Role : std::uint8_t { kWorker, kOperator, kIngress, kClient, kGateway };
+enum class Role : std::uint8_t {
+  kWorker,
+  kOperator,
+  kIngress,
+  kClient,
+  kGateway,
+  kElsewhere,  // peers of the network, each by its key (peer_rights.h); has no file
+};
 
 /// A message with the number of its peer.
 struct Incoming {
@@ -38,6 +46,11 @@ class RouterEndpoint {
     std::string endpoint;
     wire::SocketOptions socket;
     std::size_t outbox_max = 0;  // queued messages of a full peer
+    /// kElsewhere: why the peer with this user id (wire::Received) is refused, a sentence without
+    /// its subject; empty: it is let in.
+    std::function<std::string(const std::string& user)> refuse_user = {};
+    /// kElsewhere: bytes of the longest frame that this user may send.
+    std::function<std::size_t(const std::string& user)> bytes_max_of_user = {};
   };
   static Result<RouterEndpoint> open(const wire::Context& context, Options options);
 
@@ -47,6 +60,8 @@ class RouterEndpoint {
 
   Role role() const { return options_.role; }
   const std::string& endpoint() const { return options_.endpoint; }
+  /// Returns the address that others reach: with the port that was picked for "tcp://HOST:*".
+  std::string bound_endpoint() const { return socket_.endpoint(); }
   const wire::Socket& socket() const { return socket_; }
 
   /// Returns the next decoded message, if there is one. Malformed frames are counted and dropped; a
@@ -58,6 +73,12 @@ class RouterEndpoint {
   wire::SendStatus send(PeerId peer, std::string_view frame, bool repeated = false);
   /// Sends what waits in outboxes. Returns true if something still waits.
   bool flush();
+
+  /// Returns the user id of a peer; empty: it has none, or is gone.
+  const std::string& user_of(PeerId peer) const;
+  /// Forgets the peers whose user is refused by now (and lists them in take_gone); nothing of
+  /// theirs is received any more.
+  void drop_refused_users();
 
   /// Handles connection events; `now_us` starts a series of pings when one was lost.
   void watch_links(std::int64_t now_us);
@@ -74,12 +95,15 @@ class RouterEndpoint {
  private:
   struct Peer {
     std::string routing_id;
+    std::string user;
     std::deque<std::string> outbox;
     std::int32_t malformed = 0;
+    std::size_t bytes_max = SIZE_MAX;
     std::string refused;  // why it may not use this socket; empty: it may
   };
   RouterEndpoint(Options options, wire::Socket socket)
       : options_(std::move(options)), socket_(std::move(socket)) {}
+  static Result<wire::Message> decode(const std::string& frame, const Peer& peer);
   void forget(PeerId id);
   void note_malformed(const std::string& why);
   void write_malformed(const log::LineBound::Line& line, const std::string& why);

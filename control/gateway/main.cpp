@@ -1,9 +1,12 @@
 // holdfast-gateway: an HTTP server in front of the daemon, which it reaches through the SDK. It
 // stores nothing itself, so it may be killed at any time.
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -23,6 +26,7 @@
 #include "shared/base/standard_files.h"
 #include "shared/base/version.h"
 #include "shared/client/client.h"
+#include "shared/client/key_watch.h"
 #include "shared/pull/blob.h"
 #include "shared/sandbox/report.h"
 #include "shared/sandbox/rights.h"
@@ -33,6 +37,8 @@ namespace {
 constexpr std::int64_t kReservedFiles = 96;  // links to the daemon, threads, the log
 constexpr std::int64_t kConnectionsLeast = 16;
 constexpr std::chrono::milliseconds kMetricsWait{1'000};  // while the daemon is down or stuck
+constexpr int kKeyRefused = 77;  // EX_NOPERM; also in ops/gateway/gateway.cpp
+constexpr timespec kLookAtKey{0, 100'000'000};
 
 int fail(const Error& error) {
   std::fprintf(stderr, "holdfast-gateway: %s\n", error.what.c_str());
@@ -45,7 +51,9 @@ void announce(const Options& options, const std::string& address) {
     std::printf("listening %s://%s\n", scheme, address.c_str());
     std::fflush(stdout);
   }
-  log::info("gateway serves", {{scheme, address}, {"state", options.state}});
+  log::info("gateway serves", {{scheme, address},
+                               {"state", options.state},
+                               {"daemon", options.join.empty() ? "here" : options.join}});
   if (options.cors.any()) {
     log::warn("--cors-origin *: every web page may read answers, without a key all of them");
   }
@@ -71,6 +79,14 @@ Result<void> bound_connections(ServerLimits& limits) {
   return {};
 }
 
+/// Makes the directory of this gateway's notes where no daemon does. Without it gateways serve too,
+/// and their deaths are blamed on nothing.
+void make_notes_folder(const Options& options) {
+  if (options.join.empty()) return;
+  mkdir(options.state.c_str(), 0700);
+  mkdir((options.state + "/run").c_str(), 0700);
+}
+
 /// Enters the sandbox. The listener exists already; threads do not yet.
 void confine(const Options& options) {
   const std::string run = options.state + "/run";
@@ -83,21 +99,42 @@ struct Links {
   std::unique_ptr<client::Client> requests, objects, keys, metrics, work, work_objects;
 };
 
-Result<Links> open_links(const Options& options) {
+/// The daemon's addresses: for requests, and for what gateways ask beside them. On another machine
+/// its listener is both.
+struct DaemonAddresses {
+  std::string requests, verbs;
+  client::Options options;  // with the key
+};
+
+DaemonAddresses addresses_of(const Options& options) {
+  if (!options.join.empty()) {
+    return {options.join, options.join, client::options_with_key(options.key)};
+  }
   const std::string run = "ipc://" + options.state + "/run/";
-  client::Options patient;
+  return {run + "clients.sock", run + "gateway.sock", {}};
+}
+
+Result<Links> open_links(const Options& options) {
+  const DaemonAddresses daemon = addresses_of(options);
+  client::Options patient = daemon.options;
   patient.timeout = options.daemon_wait;
   patient.watch_daemon = true;
-  client::Options quick;
+  client::Options quick = daemon.options;
   quick.timeout = kMetricsWait;
   Links links;
-  HOLDFAST_TRY(links.requests, client::Client::connect(run + "clients.sock", patient));
-  HOLDFAST_TRY(links.objects, client::Client::connect(run + "gateway.sock", patient));
-  HOLDFAST_TRY(links.keys, client::Client::connect(run + "gateway.sock", patient));
-  HOLDFAST_TRY(links.metrics, client::Client::connect(run + "gateway.sock", quick));
-  HOLDFAST_TRY(links.work, client::Client::connect(run + "clients.sock", patient));
-  HOLDFAST_TRY(links.work_objects, client::Client::connect(run + "gateway.sock", patient));
+  HOLDFAST_TRY(links.requests, client::Client::connect(daemon.requests, patient));
+  HOLDFAST_TRY(links.objects, client::Client::connect(daemon.verbs, patient));
+  HOLDFAST_TRY(links.keys, client::Client::connect(daemon.verbs, patient));
+  HOLDFAST_TRY(links.metrics, client::Client::connect(daemon.verbs, quick));
+  HOLDFAST_TRY(links.work, client::Client::connect(daemon.requests, patient));
+  HOLDFAST_TRY(links.work_objects, client::Client::connect(daemon.verbs, patient));
   return links;
+}
+
+/// The watch of a daemon on another machine; null where it is on this one.
+Result<std::unique_ptr<client::KeyWatch>> watch_key(const Options& options) {
+  if (options.join.empty()) return std::unique_ptr<client::KeyWatch>();
+  return client::KeyWatch::start(options.join, options.key);
 }
 
 /// Blocks the signals for all threads; one thread takes them by sigwait.
@@ -160,6 +197,23 @@ std::chrono::milliseconds drain_time(client::Client& daemon, std::chrono::millis
   return std::chrono::milliseconds(knob["effective"].get<std::int64_t>());
 }
 
+/// Waits for a signal, or until the daemon elsewhere refuses the key. Returns the exit status.
+int wait_for_end(const sigset_t& signals, const client::KeyWatch* watch) {
+  for (;;) {
+    const int signal = watch == nullptr ? sigwaitinfo(&signals, nullptr)
+                                        : sigtimedwait(&signals, nullptr, &kLookAtKey);
+    if (signal > 0) {
+      log::info("stopping", {{"signal", signal}});
+      return 0;
+    }
+    if (watch == nullptr) continue;
+    const client::KeyWatch::State state = watch->state();
+    if (state.phase != client::KeyWatch::Phase::kRefused) continue;
+    log::error("the daemon does not accept this gateway's key", {{"why", state.why}});
+    return kKeyRefused;
+  }
+}
+
 int serve(const Options& options, const sigset_t& signals) {
   // The handler runs only within run(), when the contexts exist. They and the server outlive the
   // clients, whose streams hold connections, which belong to the server.
@@ -175,14 +229,17 @@ int serve(const Options& options, const sigset_t& signals) {
     if (const auto taken = (*server)->take(options.http_fds[i]); !taken) return fail(taken.error());
   }
   auto users = std::make_shared<PeerUsers>();  // opens its socket before the sandbox forbids it
+  make_notes_folder(options);
   confine(options);
   auto links = open_links(options);
   if (!links) return fail(links.error());
+  auto watch = watch_key(options);
+  if (!watch) return fail(watch.error());
   contexts = std::make_unique<Contexts>(*links, options, **server, std::move(users));
   serving = &contexts->serving;
   // Its calls hold connections, which belong to the server.
   BlobLink blobs(options.state + "/run/" + pull::kBlobSocket);
-  serving->blobs = &blobs;
+  if (options.join.empty()) serving->blobs = &blobs;  // the store is on the daemon's machine
   auto history = std::make_unique<History>(contexts->serving.daemon_metrics);
   contexts->serving.history = history.get();
   auto batches = std::make_unique<BatchRunner>(contexts->working);
@@ -191,18 +248,18 @@ int serve(const Options& options, const sigset_t& signals) {
 
   (*server)->answer_probes(probe);
   announce(options, (*server)->address());
+  int status = 0;
   std::thread stopper([&] {
-    int signal = 0;
-    sigwait(&signals, &signal);
-    log::info("stopping", {{"signal", signal}});
-    (*server)->stop(drain_time(*links->metrics, options.limits.drain_time));
+    status = wait_for_end(signals, watch->get());
+    (*server)->stop(status == kKeyRefused ? std::chrono::milliseconds(0)
+                                          : drain_time(*links->metrics, options.limits.drain_time));
   });
   (*server)->run(options.threads);
   stopper.join();
   webhooks.reset();
   batches.reset();
   history.reset();
-  return 0;
+  return status;
 }
 
 int run(int argc, char** argv) {

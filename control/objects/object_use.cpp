@@ -11,7 +11,9 @@ constexpr std::string_view kOpenBatches = "batch.open";
 }  // namespace
 
 ObjectClass object_class(std::string_view kind) {
-  if (kind == "key" || kind == "webhook" || kind == "pull") return ObjectClass::kOperator;
+  if (kind == "key" || kind == "peer_key" || kind == "webhook" || kind == "pull") {
+    return ObjectClass::kOperator;
+  }
   if (kind == kOpenBatches || kind == "blame" || kind.starts_with("webhook."))
     return ObjectClass::kGateway;
   return ObjectClass::kClient;

@@ -21,7 +21,7 @@ namespace holdfast::daemon {
 /// The part of the object store that a kind counts against.
 enum class ObjectClass : std::uint8_t {
   kClient,    // files, batches, responses: what clients store
-  kOperator,  // keys, webhooks and pulls: made and changed by operators alone
+  kOperator,  // keys of both kinds, webhooks and pulls: made and changed by operators alone
   kGateway,   // open batches, deliveries: notes of gateways
 };
 /// Returns the class of a kind; any kind that is not one of ours is a client's.

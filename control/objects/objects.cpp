@@ -53,7 +53,7 @@ std::int64_t number_of(const json& args, const char* key, std::int64_t otherwise
 
 /// Returns true for keys, webhooks and pulls, which belong to no tenant.
 bool is_of_operators(const std::string& kind) {
-  return kind == "key" || kind == "webhook" || kind == pull::kPullKind;
+  return object_class(kind) == ObjectClass::kOperator;
 }
 
 bool good_name(const std::string& text, std::size_t longest) {

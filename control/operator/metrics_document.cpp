@@ -63,6 +63,8 @@ struct Writer {
   void model_states();
   void loads();
   void worker_states();
+  void nodes();
+  void pair();
   void prefix_groups();
   void devices();
   void limits();
@@ -177,6 +179,10 @@ void Writer::continuity() {
         c.suspicions);
   count("holdfast_false_suspicions_total", "Suspect workers that spoke again with all they had.",
         c.false_suspicions);
+  count("holdfast_node_suspicions_total", "Times that no datagrams of a node arrived.",
+        c.node_suspicions);
+  count("holdfast_node_false_alarms_total",
+        "Of them: nodes whose datagrams arrived again in the same session.", c.node_false_alarms);
   count("holdfast_second_attempts_total",
         "Attempts begun on an idle worker because the first one's worker was suspect.",
         c.second_attempts);
@@ -391,6 +397,48 @@ void Writer::worker_states() {
   }
 }
 
+void Writer::nodes() {
+  Family& nodes = registry.gauge(
+      "holdfast_nodes", "Connected nodes by the signs that they are judged by.", {"liveness"});
+  nodes.row({"datagrams"}, 0).row({"tcp"}, 0);
+  std::int64_t longest_us = 0;
+  for (const auto& [name, node] : machine.nodes().all()) {
+    if (node.peer == 0) continue;
+    nodes.row({std::string(core::liveness_name(node.signs.liveness))}, 1);
+    longest_us = std::max(longest_us, node.signs.last.longest_us);
+  }
+  registry
+      .gauge("holdfast_node_silence_seconds",
+             "Longest time without a datagram of a connected node, of the last minute.")
+      .row(number(longest_us) / 1e6);
+  registry
+      .counter("holdfast_node_datagrams_refused_total",
+               "Datagrams without a session, or with a tag of another key.")
+      .row(number(facts.datagrams_refused));
+}
+
+/// The standby of this daemon, if it has one or a record.
+void Writer::pair() {
+  Family& states = registry.gauge("holdfast_standby",
+                                  "State of the standby: 1 for the one that holds.", {"state"});
+  Family& term =
+      registry.gauge("holdfast_term", "Number of the primary, rises with each takeover.");
+  Family& unconfirmed = registry.gauge("holdfast_standby_unconfirmed",
+                                       "Messages that the standby has not confirmed.");
+  Family& shipped = registry.counter("holdfast_standby_shipped_bytes_total",
+                                     "Changes of the database that were sent to a standby.");
+  // A server without a standby has no row of the others: the alert on `in_step` is for pairs alone.
+  states.row({"none"}, facts.pair ? 0 : 1);
+  const auto pair = facts.pair.value_or(ProcessFacts::Pair{});
+  term.row(number(pair.term));
+  unconfirmed.row(number(pair.unconfirmed));
+  shipped.row(number(pair.shipped_bytes));
+  if (!facts.pair) return;
+  for (const char* state : {"alone", "copying", "in_step", "missing"}) {
+    states.row({state}, pair.state == state ? 1 : 0);
+  }
+}
+
 /// Hits of the workers' prefix caches.
 void Writer::prefix_groups() {
   Family& tokens = registry.counter(
@@ -458,6 +506,8 @@ json metrics_document(const core::Machine& machine, const store::Store& store,
   writer.model_states();
   writer.loads();
   writer.worker_states();
+  writer.nodes();
+  writer.pair();
   writer.prefix_groups();
   writer.devices();
   writer.limits();

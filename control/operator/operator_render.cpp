@@ -14,6 +14,7 @@
 #include "control/operator/documents.h"
 #include "control/operator/metrics_document.h"
 #include "control/operator/operator_verbs.h"
+#include "control/operator/server_key.h"
 #include "control/operator/status_document.h"
 #include "shared/base/json_text.h"
 #include "shared/pull/job.h"
@@ -436,6 +437,81 @@ Result<json> workers_document(const Question& q) {
   return json{{"key", q.text}, {"draining", q.verb == "workers.drain"}};
 }
 
+/// Adds how the node is judged, and what its datagrams show.
+void add_signs(json& document, const core::Node& node) {
+  const core::NodeSigns& signs = node.signs;
+  const bool by_datagrams = signs.liveness == core::Liveness::kDatagrams;
+  const bool there = node.peer != 0;
+  document["liveness"] = there ? json(core::liveness_name(signs.liveness)) : json(nullptr);
+  document["silence_ms"] =
+      there && by_datagrams ? json(signs.last.longest_us / 1000) : json(nullptr);
+  document["datagrams_missed"] = signs.last.missed;
+  document["false_alarms"] = signs.false_alarms;
+}
+
+/// The secret of a node's datagrams, for that node alone.
+json session_json(const wire::LivenessSession& session) {
+  return {{"session", session.id}, {"key", wire::liveness_key_text(session.key)}};
+}
+
+/// Fetches of a node: models that it lacks, and how far it is with each.
+json fetches_json(const core::Node& node) {
+  json list = json::array();
+  for (const core::FetchReport& report : node.fetching) {
+    list.push_back({{"sha", report.sha},
+                    {"name", report.name},
+                    {"state", report.state},
+                    {"source", report.source},
+                    {"done_bytes", report.done_bytes},
+                    {"bytes", report.bytes},
+                    {"error_code", report.error_code},
+                    {"error", report.error}});
+  }
+  return list;
+}
+
+json node_json(const Question& q, const core::Node& node) {
+  json workers = json::array();
+  for (const auto& [peer, worker] : q.machine.fleet().workers()) {
+    if (core::node_of(worker.hello.worker_key) == node.name) {
+      workers.push_back(worker.hello.worker_key);
+    }
+  }
+  const bool reported = node.reported_us != 0 && q.facts.now_us >= node.reported_us;
+  json document = {
+      {"name", node.name},
+      {"state", core::node_state_name(node.state)},
+      {"workers", std::move(workers)},
+      {"heard_ms", reported ? json((q.facts.now_us - node.reported_us) / 1000) : json(nullptr)},
+      {"host", node.host},
+      {"version", node.version},
+      {"since_ms", node.since_ms},
+      {"drained", node.drained},
+      {"models", node.models ? json(node.models->size()) : json(nullptr)},
+      {"lacks", node.lacks},
+      {"fetches", fetches_json(node)},
+      {"gives", node.gives},
+      {"fetch_bytes_s", q.machine.config().nodes_fetch_bytes_s},
+      {"reason", node.why}};
+  add_signs(document, node);
+  if (q.facts.liveness_session) document["datagrams"] = session_json(*q.facts.liveness_session);
+  return document;
+}
+
+Result<json> nodes_document(const Question& q) {
+  if (q.verb == "nodes.list") {
+    json list = json::array();
+    for (const auto& [name, node] : q.machine.nodes().all()) list.push_back(node_json(q, node));
+    return json{{"nodes", std::move(list)}};
+  }
+  const std::string name = q.verb == "nodes.show" ? q.args().value("name", std::string()) : q.text;
+  const auto node = q.machine.nodes().all().find(name);
+  if (node == q.machine.nodes().all().end()) {
+    return Error{Errc::kNotFound, "no node \"" + name + "\" has joined"};
+  }
+  return node_json(q, node->second);
+}
+
 Result<json> supervised_document(const Question& q) {
   ProcessFacts supervised = q.facts;
   supervised.children = read_supervisor_note(q.facts.state_dir + "/run").children;
@@ -448,6 +524,7 @@ Result<json> document(const Question& q) {
   if (q.verb.starts_with("models.")) return models_document(q);
   if (q.verb.starts_with("requests.")) return requests_document(q);
   if (q.verb.starts_with("workers.")) return workers_document(q);
+  if (q.verb.starts_with("node")) return nodes_document(q);
   if (q.verb.starts_with("pulls.")) return pulls_document(q);
   if (q.verb.starts_with("queue.")) return queue_json(q.machine);
   return json::object();
@@ -459,6 +536,7 @@ Result<std::string> render_op(const std::string& verb, const std::string& key_or
                               core::Machine& machine, store::Store& store,
                               const ProcessFacts& facts, const std::string& tenant) {
   if (verb == "ids.derive") return derive_document(key_or_args, tenant, store);
+  if (verb == "keys.server") return server_key_document(store);
   if (verb.starts_with("config.")) return config_document(verb, key_or_args, machine);
   if (verb.starts_with("objects.")) {
     HOLDFAST_TRY(auto reply, Objects::render(verb, key_or_args, store, tenant));

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -16,6 +17,12 @@ namespace holdfast::daemon {
 namespace {
 
 using nlohmann::json;
+
+constexpr std::size_t kNodeModelsMax = 100'000;
+constexpr std::size_t kNodeFetchesMax = 1'000;
+constexpr std::size_t kFetchTextMax = 4'096;  // of an error, a name
+constexpr std::int64_t kFetchBytesMax = 1LL << 50;
+constexpr std::size_t kHashDigits = 64;
 
 wire::Refusal usage(const std::string& verb, const std::string& why) {
   return core::refuse(Errc::kUsage, verb + ": " + why);
@@ -161,7 +168,11 @@ OpAction change_canary(core::PeerId peer, const wire::Op& op, Args& args) {
   return core::Event(std::move(e));
 }
 
-OpAction worker_exit(core::PeerId /*peer*/, const wire::Op& /*op*/, Args& args) {
+OpAction drain_node(core::PeerId peer, const wire::Op& op, Args& args) {
+  return core::Event(core::OpNode{peer, op.tag, args.text("name"), op.verb == "nodes.drain"});
+}
+
+core::WorkerExit read_exit(Args& args) {
   core::WorkerExit e;
   e.pid = args.integer("pid", 0, 0, 1LL << 31);
   e.status = static_cast<std::int32_t>(args.integer("status", 0, -1024, 1024));
@@ -175,7 +186,66 @@ OpAction worker_exit(core::PeerId /*peer*/, const wire::Op& /*op*/, Args& args) 
       }
     }
   }
-  return core::Event(std::move(e));
+  return e;
+}
+
+OpAction worker_exit(core::PeerId /*peer*/, const wire::Op& /*op*/, Args& args) {
+  return core::Event(read_exit(args));
+}
+
+/// Reads the content hashes of a node's report: 64 hex digits each.
+std::optional<std::set<std::string>> read_hashes(Args& args) {
+  const auto list = args.j.find("models");
+  if (list == args.j.end()) return std::nullopt;
+  std::set<std::string> hashes;
+  for (const json& item : *list) {
+    const bool good = list->is_array() && list->size() <= kNodeModelsMax && item.is_string() &&
+                      item.get_ref<const std::string&>().size() == kHashDigits;
+    if (!good) {
+      args.wrong = "models: expected a list of at most " + std::to_string(kNodeModelsMax) +
+                   " SHA-256 in hex";
+      return std::nullopt;
+    }
+    hashes.insert(item.get<std::string>());
+  }
+  return hashes;
+}
+
+/// Reads how far one fetch of a node is.
+core::FetchReport read_fetch(Args& args) {
+  core::FetchReport report;
+  const std::pair<const char*, std::string core::FetchReport::*> texts[] = {
+      {"sha", &core::FetchReport::sha},
+      {"name", &core::FetchReport::name},
+      {"state", &core::FetchReport::state},
+      {"source", &core::FetchReport::source},
+      {"error_code", &core::FetchReport::error_code},
+      {"error", &core::FetchReport::error}};
+  for (const auto& [key, member] : texts) {
+    report.*member = args.text(key);
+    if ((report.*member).size() > kFetchTextMax) (report.*member).resize(kFetchTextMax);
+  }
+  report.done_bytes = args.integer("done_bytes", 0, 0, kFetchBytesMax);
+  report.bytes = args.integer("bytes", 0, 0, kFetchBytesMax);
+  return report;
+}
+
+/// Reads the fetches of a node's report; nullopt: its program has none.
+std::optional<std::vector<core::FetchReport>> read_fetches(Args& args) {
+  const auto list = args.j.find("fetches");
+  if (list == args.j.end()) return std::nullopt;
+  std::vector<core::FetchReport> reports;
+  for (const json& item : *list) {
+    if (!list->is_array() || list->size() > kNodeFetchesMax || !item.is_object()) {
+      args.wrong =
+          "fetches: expected a list of at most " + std::to_string(kNodeFetchesMax) + " objects";
+      return std::nullopt;
+    }
+    Args one{item, {}};
+    reports.push_back(read_fetch(one));
+    if (!one.wrong.empty()) args.wrong = "fetches: " + one.wrong;
+  }
+  return reports;
 }
 
 OpAction change_model(core::PeerId peer, const wire::Op& op, Args& args) {
@@ -234,6 +304,8 @@ constexpr std::pair<std::string_view, VerbReader> kVerbReaders[] = {
     {"requests.requeue", requeue_request},
     {"workers.drain", drain_worker},
     {"workers.resume", drain_worker},
+    {"nodes.drain", drain_node},
+    {"nodes.resume", drain_node},
     {"config.set", change_config},
     {"config.unset", change_config},
     {"config.rollback", change_config},
@@ -248,6 +320,8 @@ constexpr std::pair<std::string_view, VerbReader> kVerbReaders[] = {
     {"models.aliases", defer},
     {"models.alias_history", defer},
     {"workers.list", defer},
+    {"nodes.list", defer},
+    {"nodes.show", defer},
     {"requests.list", defer},
     {"requests.show", defer},
     {"queue.stats", defer},
@@ -260,6 +334,7 @@ constexpr std::pair<std::string_view, VerbReader> kVerbReaders[] = {
     {"objects.get", defer},
     {"objects.list", defer},
     {"ids.derive", defer},
+    {"keys.server", defer},
     {"pulls.list", defer},
     {"pulls.show", defer},
 };
@@ -280,6 +355,29 @@ std::optional<wire::Refusal> refuse_tenant(const wire::Op& op) {
     if (op.verb == verb) return std::nullopt;
   }
   return core::refuse(Errc::kUnauthorized, op.verb + ": is for operators");
+}
+
+OpAction read_node_op(core::PeerId peer, const wire::Op& op, const std::string& node) {
+  const json j = op.args.empty() ? json::object() : try_parse_json<json>(op.args);
+  if (!j.is_object()) return usage(op.verb, "arguments are not a JSON object");
+  Args args{j, {}};
+  core::Event event;
+  if (op.verb == "node.exit") {
+    core::WorkerExit exit = read_exit(args);
+    exit.worker_key = node + "/" + args.text("name");
+    event = std::move(exit);
+  } else {
+    core::NodeReport report{peer, op.tag, node, {}, {}, {}, false, op.verb == "node.bye", {}, {}};
+    report.incarnation = args.text("incarnation");
+    report.host = args.text("host");
+    report.version = args.text("version");
+    report.leaving = args.flag("leaving");
+    report.models = read_hashes(args);
+    report.fetches = read_fetches(args);
+    event = std::move(report);
+  }
+  if (!args.wrong.empty()) return usage(op.verb, args.wrong);
+  return event;
 }
 
 OpAction read_op(core::PeerId peer, const wire::Op& op) {

@@ -11,6 +11,7 @@
 #include "control/store/store.h"
 #include "shared/base/histogram.h"
 #include "shared/base/supervisor_note.h"
+#include "shared/wire/liveness.h"
 
 namespace holdfast::daemon {
 
@@ -24,7 +25,19 @@ struct ProcessFacts {
   std::uint64_t full_commits = 0;
   Histogram commit_us;  // of groups that wrote something
   std::uint64_t malformed = 0;
+  std::uint64_t datagrams_refused = 0;  // of nodes
+  /// The session of the node that a report is answered to; nullopt: there are no datagrams.
+  std::optional<wire::LivenessSession> liveness_session;
   std::vector<SupervisedChild> children;  // as the supervisor's note says
+  /// The pair of this daemon and its standby; nullopt: it has none, and no record.
+  struct Pair {
+    std::string state;  // "alone", "copying", "in_step", "missing"
+    std::string standby;
+    std::uint64_t term = 0;
+    std::int64_t unconfirmed = 0;  // messages
+    std::int64_t shipped_bytes = 0;
+  };
+  std::optional<Pair> pair;
 };
 
 /// A document to be rendered after the commit of the group.
@@ -39,6 +52,9 @@ using OpAction = std::variant<core::Event, Deferred, wire::Refusal>;
 std::optional<wire::Refusal> refuse_tenant(const wire::Op& op);
 /// Reads a verb's arguments. Unknown verbs and bad arguments are refusals.
 OpAction read_op(core::PeerId peer, const wire::Op& op);
+/// Reads a verb of a node's supervisor: node.report, node.bye, node.exit. `node`: the name that its
+/// key gives it.
+OpAction read_node_op(core::PeerId peer, const wire::Op& op, const std::string& node);
 
 /// Renders the document of a read-only verb, or of a committed change (`key_or_args` names its
 /// subject). `tenant`: the caller; empty: an operator. kUsage, kNotFound and errors of the store.

@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::int64_t kLongWaitUs = 1'000'000;  // for a device
 constexpr std::int64_t kMemoryReportMaxAgeUs = 10'000'000;
+constexpr std::int64_t kFirstDatagramUs = 3'000'000;  // after a node joined
 constexpr std::int64_t kSlowCommitUs = 100'000;
 constexpr std::int64_t kLongLogPages = 32'768;  // 128 MiB: twice what a checkpoint begins at
 
@@ -58,6 +59,33 @@ void look_at_worker(Finder& f, const core::Worker& worker) {
          "breaker open after " + std::to_string(breaker.failures()) + " failures in a row" +
              (left > 0 ? ", tries again in " + seconds(left) : ", one try at a time"),
          "see its log for the reason; `holdfast workers resume " + key + "` tries at once");
+}
+
+/// Reports nodes whose standstill is noticed late, as no datagrams arrive.
+void look_at_nodes(Finder& f) {
+  for (const auto& [name, node] : f.machine.nodes().all()) {
+    const bool young = f.facts.now_us - node.signs.joined_us < kFirstDatagramUs;
+    if (node.peer == 0 || node.signs.liveness != core::Liveness::kTcp || young) continue;
+    f.warn("node " + name,
+           "no datagrams: liveness by TCP, a machine that stands still is noticed after 2 s",
+           "let UDP through to the port of `serve --listen`, in both directions "
+           "(docs/run/cluster.md)");
+  }
+}
+
+/// Reports a service that the loss of this machine would end.
+void look_at_pair(Finder& f) {
+  if (!f.facts.pair || f.facts.pair->state == "in_step") return;
+  const std::string& state = f.facts.pair->state;
+  if (state == "missing") {
+    f.error("standby", "it is lost, and the record cannot be changed: new requests are refused",
+            "bring back the standby or the record; `holdfast ha status` says which is missing");
+    return;
+  }
+  f.warn("standby",
+         state == "copying" ? "it gets the database and cannot take over yet"
+                            : "there is none: the service ends with this machine",
+         "start it on the other machine; see docs/run/standby.md");
 }
 
 void look_at_workers(Finder& f) {
@@ -255,6 +283,8 @@ std::vector<Problem> find_problems(const core::Machine& machine, const store::St
                                    const ProcessFacts& facts) {
   Finder finder{machine, store, facts, {}};
   look_at_workers(finder);
+  look_at_nodes(finder);
+  look_at_pair(finder);
   look_at_models(finder);
   look_at_memory(finder);
   look_at_requests(finder);

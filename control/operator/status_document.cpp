@@ -292,6 +292,11 @@ json status_document(const core::Machine& machine, const store::Store& store,
                           {"pid", child.pid > 0 ? json(child.pid) : json()},
                           {"restarts", child.restarts}});
   }
+  json pair;
+  if (facts.pair) {
+    pair = {
+        {"state", facts.pair->state}, {"standby", facts.pair->standby}, {"term", facts.pair->term}};
+  }
   return {{"pid", facts.pid},
           {"daemon", daemon_json(machine, facts)},
           {"problems", problems_json(machine, store, facts)},
@@ -305,6 +310,7 @@ json status_document(const core::Machine& machine, const store::Store& store,
           {"workers", supervised_workers(machine, facts)},
           {"models", models_json(machine)},
           {"supervised", std::move(supervised)},
+          {"pair", std::move(pair)},
           {"storage",
            {{"commits", facts.commits},
             {"synced_commits", facts.full_commits},

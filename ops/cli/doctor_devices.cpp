@@ -24,12 +24,20 @@ void check_registered(Patient& p, const std::vector<opencl::Found>& found) {
          "/etc/OpenCL/vendors/nvidia.icd`, and install the loader (ocl-icd-libopencl1)");
 }
 
+/// Says whether there is CLBlast, which is optional.
+void check_clblast(Patient& p) {
+  const auto version = opencl::clblast_version();
+  if (!version) return p.ok("CLBlast", "none; " + version.error().what);
+  p.ok("CLBlast", *version);
+}
+
 }  // namespace
 
 void check_devices(Patient& p) {
   const auto found = opencl::find_devices(true);
   check_registered(p, found ? *found : std::vector<opencl::Found>());
   if (!found) return p.ok("devices", "the processor alone; " + found.error().what);
+  check_clblast(p);
   for (const opencl::Found& f : *found) {
     const std::string about = f.name + (f.gpu ? "" : ", no GPU") + ", driver " + f.driver;
     if (!f.unusable.empty()) {

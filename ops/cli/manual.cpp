@@ -10,6 +10,33 @@ namespace {
 
 using Examples = std::map<std::string, std::vector<Example>>;
 
+const Examples& cluster_examples() {
+  static const Examples examples = {
+      {"node",
+       {{"holdfast node --join tcp://10.0.0.1:7070 --key gpu-1.key --root /srv/models", ""}}},
+      {"gateway",
+       {{"holdfast gateway --join tcp://10.0.0.1:7070 --key front.key --http 0.0.0.0:8080", ""}}},
+      {"nodes list", {{"holdfast nodes list", "name, state, workers, last sign of life"}}},
+      {"nodes show", {{"holdfast nodes show gpu-1", ""}}},
+      {"nodes drain", {{"holdfast nodes drain gpu-1", "before it is taken away"}}},
+      {"nodes resume", {{"holdfast nodes resume gpu-1", ""}}},
+      {"keys node-create",
+       {{"holdfast keys node create gpu-1 --out gpu-1.key",
+         "for `holdfast node` on that machine"}}},
+      {"keys node-revoke", {{"holdfast keys node revoke gpu-1", "its workers are lost at once"}}},
+      {"keys gateway-create",
+       {{"holdfast keys gateway create front --out front.key",
+         "for `holdfast gateway` on that machine"}}},
+      {"keys gateway-revoke", {{"holdfast keys gateway revoke front", "it ends within a second"}}},
+      {"keys client-create",
+       {{"holdfast keys client create shop --out shop.key", "a program with the SDK elsewhere"},
+        {"holdfast keys client create boss --role operator --out boss.key", ""}}},
+      {"keys client-revoke", {{"holdfast keys client revoke shop", ""}}},
+      {"keys peers", {{"holdfast keys peers", "whose are valid, revoked, expired"}}},
+  };
+  return examples;
+}
+
 const Examples& serving_examples() {
   static const Examples examples = {
       {"serve",
@@ -150,6 +177,11 @@ const Examples& setting_examples() {
        {{"holdfast db backup /backup/holdfast-$(date +%F).db", "while everything runs"}}},
       {"db restore", {{"holdfast db restore /backup/holdfast-2026-03-01.db", "no daemon may run"}}},
       {"db stats", {{"holdfast db stats", "sizes and rows"}}},
+      {"ha status", {{"holdfast ha status", "on either machine"}}},
+      {"ha switch", {{"holdfast ha switch", "before work on this machine; takes a moment"}}},
+      {"ha promote",
+       {{"holdfast ha promote", "on the standby, when the primary's machine is lost"},
+        {"holdfast ha promote --force", "also if it went on without the standby"}}},
   };
   return examples;
 }
@@ -197,8 +229,8 @@ const Examples& tool_examples() {
 
 const std::vector<Example>& examples_of(const std::string& path) {
   static const std::vector<Example> none;
-  for (const Examples* part :
-       {&serving_examples(), &model_examples(), &setting_examples(), &tool_examples()}) {
+  for (const Examples* part : {&serving_examples(), &cluster_examples(), &model_examples(),
+                               &setting_examples(), &tool_examples()}) {
     const auto it = part->find(path);
     if (it != part->end()) return it->second;
   }

@@ -51,6 +51,12 @@ std::optional<ServedModel> serve_model(const Call& call, int& exit) {
     return std::nullopt;
   }
   served.name = model_name_of(*path);
+  if (!call.listener.empty()) {
+    exit = report_error(call, Errc::kUsage,
+                        served.name + ": is a file of this machine, and " + call.listener +
+                            " is asked; register it there, and name the model");
+    return std::nullopt;
+  }
   if (daemon_listens(call.state_dir, std::chrono::milliseconds(0))) {
     if (refuse_device(call, "the daemon that runs", exit)) return std::nullopt;
     if (!register_file(call, served.name, *path, exit)) return std::nullopt;

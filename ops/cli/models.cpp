@@ -58,10 +58,10 @@ std::string added_line(const json& model) {
 /// The file to register: found on this machine, or taken as it is for a server elsewhere.
 Result<std::string> path_to_add(const Call& call) {
   const std::string path = call.text("PATH");
-  if (!call.remote) return find_model(path);
+  if (call.elsewhere().empty()) return find_model(path);
   if (path.starts_with('/')) return path;
   return Error{Errc::kUsage, path + ": expected a whole path on the machine of " +
-                                 call.remote->url + ", beginning with /"};
+                                 call.elsewhere() + ", beginning with /"};
 }
 
 /// Reads a value of --parameter: a number or a truth value if it is one, else a text.
@@ -173,8 +173,8 @@ int models_show(const Call& call) {
 int models_add(const Call& call) {
   const auto path = path_to_add(call);
   if (!path) return report_error(call, path.error().code, "models add: " + path.error().what);
-  const auto taken = call.remote ? Result<profile::TakenOver>(profile::TakenOver{})
-                                 : find_stored_profile(call.text("PATH"));
+  const auto taken = !call.elsewhere().empty() ? Result<profile::TakenOver>(profile::TakenOver{})
+                                               : find_stored_profile(call.text("PATH"));
   if (!taken) return report_error(call, taken.error().code, "models add: " + taken.error().what);
   const auto profile = profile_of(call, *taken);
   if (!profile) {

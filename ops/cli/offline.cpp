@@ -183,7 +183,7 @@ static std::string without_prefix(const std::string& named) {
 
 Result<std::string> find_request(const Call& call, const std::string& named) {
   const std::string id = without_prefix(named);
-  if (call.remote) return id;
+  if (!call.elsewhere().empty()) return id;
   const auto db = open_read_only(call);
   if (!db) return id;
   const auto rows =
@@ -202,7 +202,7 @@ Result<std::string> find_request(const Call& call, const std::string& named) {
 }
 
 bool should_read_offline(const Call& call) {
-  if (call.remote) return false;
+  if (!call.elsewhere().empty()) return false;
   std::error_code failed;
   if (!std::filesystem::exists(database_path(call), failed)) return false;
   return !daemon_listens(call.state_dir);

@@ -35,7 +35,7 @@ void add_globals(CLI::App& app, Call& call) {
       ->type_name("DIR");
   app.add_option("--url", call.url,
                  "a Holdfast elsewhere, over HTTP (else $HOLDFAST_URL; its key is in "
-                 "$HOLDFAST_API_KEY)")
+                 "$HOLDFAST_API_KEY), or tcp://HOST:PORT (key file: $HOLDFAST_KEY_FILE)")
       ->type_name("URL");
   app.add_flag("--json", call.json, "one JSON document on stdout");
   app.add_flag("--quiet", call.quiet, "nothing but what was asked for, and errors");
@@ -151,8 +151,15 @@ std::string one_line(std::string text) {
   return text;
 }
 
-/// The arguments as they are understood: --max_tokens is --max-tokens, and `bench compare` is a
-/// verb of its own although the first argument of `bench` is a file.
+/// Joins the words of a verb that has two beside its group.
+void join_words(std::vector<std::string>& words, std::size_t at) {
+  words[at] += "-" + words[at + 1];
+  words.erase(words.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+}
+
+/// The arguments as they are understood: --max_tokens is --max-tokens, `bench compare` is a verb of
+/// its own although the first argument of `bench` is a file, and `keys node create` is
+/// keys node-create.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
@@ -160,10 +167,11 @@ std::vector<std::string> words_of(int argc, char** argv) {
       if (words[i] == "--state" || words[i] == "--url") ++i;
       continue;
     }
-    if (words[i] == "bench" && words[i + 1] == "compare") {
-      words[i] = "bench-compare";
-      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    }
+    if (words[i] == "bench" && words[i + 1] == "compare") join_words(words, i);
+    const bool peer =
+        words[i] == "keys" && i + 2 < words.size() &&
+        (words[i + 1] == "node" || words[i + 1] == "gateway" || words[i + 1] == "client");
+    if (peer && !words[i + 2].starts_with('-')) join_words(words, i + 1);
     break;
   }
   return with_dashes(std::move(words));

@@ -182,7 +182,7 @@ int pull_model(const Call& call) {
   if (call.has("limit-rate") && call.real("limit-rate") <= 0) {
     return report_error(call, Errc::kUsage, "--limit-rate: expected MiB a second above 0");
   }
-  if (call.remote || daemon_listens(call.state_dir)) return start_pull(call);
+  if (daemon_answers(call)) return start_pull(call);
   if (call.has("no-wait")) {
     return report_error(call, Errc::kUnreachable,
                         "no daemon runs on " + call.state_dir +

@@ -4,6 +4,9 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "shared/base/environment.h"
+#include "shared/client/peer_key.h"
+
 namespace holdfast::cli {
 namespace {
 
@@ -15,6 +18,8 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"serve", Reach::kServer},
+    {"node", Reach::kServer},
+    {"gateway", Reach::kServer},
     {"chat", Reach::kServer},
     {"chats ", Reach::kServer},
     {"models verify", Reach::kServer},
@@ -26,6 +31,7 @@ constexpr Row kRows[] = {
     {"db accept-loss", Reach::kServer},
     {"db backup", Reach::kServer},
     {"db restore", Reach::kServer},
+    {"ha ", Reach::kServer},
     {"quantize", Reach::kFiles},
     {"convert", Reach::kFiles},
     {"synth", Reach::kFiles},
@@ -53,7 +59,7 @@ bool names_state() {
 
 Error elsewhere(const std::string& path, Reach reach, const Call& call) {
   const std::string source = call.url.empty() ? "HOLDFAST_URL" : "--url";
-  const std::string names = source + " names another one, " + call.remote->url + "; ";
+  const std::string names = source + " names another one, " + call.elsewhere() + "; ";
   if (reach != Reach::kServer) {
     return {Errc::kUsage, path + " works on files of this machine and asks no server, and " +
                               names + "run it without " + source};
@@ -81,6 +87,15 @@ Result<void> choose_server(Call* call, const std::string& path) {
   }
   const Reach reach = reach_of(path);
   if (reach == Reach::kPrints && call->url.empty()) return {};
+  const std::string named = !call->url.empty() ? call->url
+                            : !call->state_dir.empty() || names_state()
+                                ? std::string()
+                                : environment("HOLDFAST_URL");
+  if (client::is_listener_url(named)) {
+    call->listener = named;
+    if (reach == Reach::kDaemon) return {};
+    return elsewhere(path, reach, *call);
+  }
   HOLDFAST_TRY(call->remote,
                remote::find_address(call->url, !call->state_dir.empty() || names_state()));
   if (!call->remote || reach == Reach::kDaemon) return {};

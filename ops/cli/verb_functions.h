@@ -36,6 +36,18 @@ int keys_create(const Call& call);
 int keys_list(const Call& call);
 int keys_update(const Call& call);
 int keys_revoke(const Call& call);
+// ha.cpp
+int ha_status(const Call& call);
+int ha_switch(const Call& call);
+int ha_promote(const Call& call);
+// peer_keys.cpp
+int keys_node_create(const Call& call);
+int keys_node_revoke(const Call& call);
+int keys_gateway_create(const Call& call);
+int keys_gateway_revoke(const Call& call);
+int keys_client_create(const Call& call);
+int keys_client_revoke(const Call& call);
+int keys_peers(const Call& call);
 // webhooks.cpp
 int webhooks_create(const Call& call);
 int webhooks_list(const Call& call);
@@ -45,6 +57,10 @@ int webhooks_deliveries(const Call& call);
 int webhooks_retry(const Call& call);
 int queue_pause(const Call& call);
 int queue_resume(const Call& call);
+int nodes_list(const Call& call);
+int nodes_show(const Call& call);
+int nodes_drain(const Call& call);
+int nodes_resume(const Call& call);
 int workers_list(const Call& call);
 int workers_drain(const Call& call);
 int workers_resume(const Call& call);

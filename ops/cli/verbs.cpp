@@ -6,6 +6,8 @@
 #include "ops/cli/run.h"
 #include "ops/cli/submit_flags.h"
 #include "ops/cli/verb_functions.h"
+#include "ops/gateway/gateway.h"
+#include "ops/node/node.h"
 #include "ops/serve/serve.h"
 
 namespace holdfast::cli {
@@ -17,10 +19,10 @@ using enum Source;
 constexpr const char* kKvTypes = "f32 f16 bf16 int8 fp8";
 constexpr const char* kFamilies =
     "scalar avx2 avxvnni avx512 avx512bf16 avx512+avx512bf16 amx avx512+amx amx-emulated "
-    "avx512+amx-emulated avx512bf16-emulated avx512+avx512bf16-emulated t0 t1 t2 t3";
+    "avx512+amx-emulated avx512bf16-emulated avx512+avx512bf16-emulated t0 t1 t2 t3 clblast";
 constexpr const char* kKernelsHelp =
     "force a kernel family: scalar, avx2, avxvnni, avx512, avx512bf16, avx512+avx512bf16, amx, "
-    "avx512+amx; on a device a tier: t0 to t3";
+    "avx512+amx; on a device a tier: t0 to t3, or clblast for vectors alone";
 constexpr const char* kDeviceHelp =
     "cpu (default), opencl:N, opencl:N+M (layers over several devices), opencl:N,M (the rows of "
     "every matrix), opencl:N+cpu (the layers that fit, the others on the processor)";
@@ -32,6 +34,11 @@ const Argument kGguf = {"FILE", kText, "a GGUF file", false, kFile};
 const Argument kId = {"ID", kText, "request id, or its idempotency key", false, kRequest};
 const Argument kKeyId = {"ID", kText, "of keys list: an id, or a name that one key has", false,
                          kKey};
+const Argument kNodeName = {"NAME", kText, "as nodes list shows it", false};
+const Argument kPeerName = {"NAME", kText, "1 to 63 of a-z, 0-9, . and -", false};
+const Argument kKeyOut = {"--out", kText, "the key file, which must not be there yet", false,
+                          kFile};
+const Argument kKeyExpires = {"--expires", kInteger, "in so many days (default: never)"};
 const Argument kWebhookId = {"ID", kText, "of webhooks list: an id, or a URL that one has", false,
                              kWebhook};
 
@@ -56,7 +63,15 @@ const Verb kServe = {
      {"--tls-key", kText, "its key, PEM without a passphrase", true, kFile},
      {"--cors-origin", kList,
       "a web page's origin (https://app.example, or *) that may read answers; may be repeated"},
-     {"--workers", kInteger, "worker processes (default 1)"},
+     {"--listen", kText,
+      "tcp://HOST:PORT for nodes and clients on other machines, which need keys (keys node "
+      "create)"},
+     {"--advertise", kText, "tcp://HOST:PORT where others reach --listen (default: as it says)"},
+     {"--record", kText,
+      "URL[,URL…]/KEY of etcd, or k8s://NAMESPACE/LEASE: says who of two machines is the primary"},
+     {"--standby-of", kText, "tcp://HOST:PORT of the primary, where no record says it"},
+     {"--standby-key", kText, "key file of this machine as a standby (keys client create)"},
+     {"--workers", kInteger, "worker processes (default 1; 0: nodes have them)"},
      {"--threads", kInteger, "compute threads of a worker (default: the cores, shared out)"},
      {"--device", kText, kDeviceHelp, true, kNothing, "cpu opencl:0"},
      {"--context", kInteger, "tokens of a sequence at most (default: the model's, up to 4096)"},
@@ -83,6 +98,42 @@ const Verb kServe = {
       "(default 3000; 0 = never)"},
      {"--verbose", kSwitch, "the children's logs on stderr, not in STATE/logs"}},
     &serve};
+
+const Verb kNode = {
+    "node",
+    "workers of this machine for a daemon on another one (serve --listen), until SIGTERM",
+    {{"--join", kText, "tcp://HOST:PORT of the daemon; of a pair both, with a comma between",
+      false},
+     {"--key", kText, "key file of `keys node create`, made on the daemon's machine", false, kFile},
+     {"--root", kList,
+      "directory whose models workers may load, found by their content; models that are fetched "
+      "get "
+      "into the first (default STATE/models); may be repeated",
+      true, kDirectory},
+     {"--workers", kInteger, "worker processes (default 1)"},
+     {"--threads", kInteger, "compute threads of a worker (default: the cores, shared out)"},
+     {"--device", kText, kDeviceHelp, true, kNothing, "cpu opencl:0"},
+     {"--kernels", kText, kKernelsHelp, true, kNothing, kFamilies},
+     {"--engine", kText, "model, or fake for tests of everything around the engine", true, kNothing,
+      "model fake"},
+     {"--verbose", kSwitch, "the workers' logs on stderr, not in STATE/logs"}},
+    &node};
+
+const Verb kGateway = {
+    "gateway",
+    "HTTP on this machine for a daemon on another one (serve --listen), until SIGTERM",
+    {{"--join", kText, "tcp://HOST:PORT of the daemon", false},
+     {"--key", kText, "key file of `keys gateway create`, made on the daemon's machine", false,
+      kFile},
+     {"--http", kList,
+      "HOST:PORT of HTTP (default 127.0.0.1:8080; *:PORT is every address, port 0 picks a "
+      "free one); may be repeated"},
+     {"--tls-cert", kText, "HTTPS instead of HTTP: the certificate chain, PEM", true, kFile},
+     {"--tls-key", kText, "its key, PEM without a passphrase", true, kFile},
+     {"--cors-origin", kList,
+      "a web page's origin (https://app.example, or *) that may read answers; may be repeated"},
+     {"--verbose", kSwitch, "the gateway's log on stderr, not in STATE/logs"}},
+    &gateway};
 
 /// The arguments of `run`: what it runs, the sampling parameters, the rest.
 std::vector<Argument> run_arguments() {
@@ -363,6 +414,15 @@ const std::vector<Verb>& config_and_database_verbs() {
        {kCopy},
        &db_restore},
       {"db stats", "sizes and rows of the database", {}, &db_stats},
+      {"ha status",
+       "this machine's part in a pair: primary or standby, and in step or not",
+       {},
+       &ha_status},
+      {"ha switch", "the standby takes over from this machine, in order", {}, &ha_switch},
+      {"ha promote",
+       "make this standby the primary, where no record decides it",
+       {{"--force", kSwitch, "also if the primary lives, or went on without this machine"}},
+       &ha_promote},
   };
   return table;
 }
@@ -391,6 +451,44 @@ const std::vector<Verb>& request_verbs() {
       {"queue stats", "what waits and what runs", {}, &queue_stats},
       {"queue pause", "accept, but start nothing new", {}, &queue_pause},
       {"queue resume", "start work again", {}, &queue_resume},
+  };
+  return table;
+}
+
+const std::vector<Verb>& peer_verbs() {
+  static const std::vector<Verb> table = {
+      {"keys node-create",
+       "a key file for another machine with workers (keys node create)",
+       {kPeerName, kKeyOut, kKeyExpires},
+       &keys_node_create},
+      {"keys node-revoke",
+       "its connections end (in a second at most), and it is refused (keys node revoke)",
+       {kPeerName},
+       &keys_node_revoke},
+      {"keys gateway-create",
+       "a key file for an HTTP gateway on another machine (keys gateway create)",
+       {kPeerName, kKeyOut, kKeyExpires},
+       &keys_gateway_create},
+      {"keys gateway-revoke",
+       "its connections end (in a second at most), and it is refused (keys gateway revoke)",
+       {kPeerName},
+       &keys_gateway_revoke},
+      {"keys client-create",
+       "a key file for a program on another machine (keys client create)",
+       {kPeerName,
+        kKeyOut,
+        {"--role", kText,
+         "client (default), gateway: HTTP for all tenants, operator, or standby: the whole "
+         "database",
+         true, kNothing, "client gateway operator standby"},
+        {"--tenant", kText, "of a client: whose its requests are (default: a tenant of its own)"},
+        kKeyExpires},
+       &keys_client_create},
+      {"keys client-revoke",
+       "its connections end (in a second at most), and it is refused (keys client revoke)",
+       {kPeerName},
+       &keys_client_revoke},
+      {"keys peers", "the keys of other machines: role, tenant, end", {}, &keys_peers},
   };
   return table;
 }
@@ -491,6 +589,8 @@ const std::vector<Verb>& tool_verbs() {
 std::vector<Verb> make_table() {
   std::vector<Verb> table = {
       kServe,
+      kNode,
+      kGateway,
       kRun,
       kChatVerb,
       {"chats list", "every chat, the last changed first", {}, &chats_list},
@@ -528,6 +628,13 @@ std::vector<Verb> make_table() {
        "check a model's file, memory and answer against what was registered",
        {kName},
        &models_verify},
+      {"nodes list", "other machines with workers: state, last sign of life", {}, &nodes_list},
+      {"nodes show", "one of them", {kNodeName}, &nodes_show},
+      {"nodes drain",
+       "let its workers finish what they run and give them nothing new",
+       {kNodeName},
+       &nodes_drain},
+      {"nodes resume", "give the workers of a drained node work again", {kNodeName}, &nodes_resume},
       {"workers list", "every worker, its device and load", {}, &workers_list},
       {"workers drain",
        "let a worker finish what it runs and give it nothing new",
@@ -540,6 +647,7 @@ std::vector<Verb> make_table() {
   };
   table.insert(table.end(), request_verbs().begin(), request_verbs().end());
   table.insert(table.end(), gateway_verbs().begin(), gateway_verbs().end());
+  table.insert(table.end(), peer_verbs().begin(), peer_verbs().end());
   const std::vector<Verb>& more = config_and_database_verbs();
   table.insert(table.end(), more.begin(), more.end());
   const std::vector<Verb>& tools = tool_verbs();
@@ -579,10 +687,14 @@ const char* group_help(const std::string& group) {
   if (group == "chats") return "stored chats: list, show, remove";
   if (group == "migrate") return "coming from another server: from";
   if (group == "jobs") return "durable jobs: list, show, cancel, tail";
+  if (group == "nodes") return "other machines with workers: list, show, drain, resume";
   if (group == "workers") return "workers: list, drain, resume";
   if (group == "requests") return "requests: list, show, cancel, requeue, move, tail";
   if (group == "queue") return "queue: stats, pause, resume";
-  if (group == "keys") return "keys of the gateway: create, list, update, revoke";
+  if (group == "ha") return "two machines, one service: status, switch, promote";
+  if (group == "keys")
+    return "keys of the gateway: create, list, update, revoke; of other machines: node, gateway, "
+           "client, peers";
   if (group == "webhooks") return "webhooks: create, list, delete, secret, deliveries, retry";
   if (group == "db") return "the database: check, backup, restore, stats";
   if (group == "config")

@@ -1,4 +1,4 @@
-// The verbs queue and workers: the daemon's answers, for people or as JSON.
+// The verbs queue, nodes and workers: the daemon's answers, for people or as JSON.
 
 #include <nlohmann/json.hpp>
 
@@ -27,6 +27,31 @@ int queue_pause(const Call& call) {
 
 int queue_resume(const Call& call) {
   return operate_and_say(call, "queue.resume", json::object(), "the queue runs");
+}
+
+int nodes_list(const Call& call) {
+  RenderOptions options;
+  options.columns = {"name",       "state", "workers", "heard_ms", "liveness",
+                     "silence_ms", "host",  "version", "models",   "reason"};
+  options.when_empty =
+      "no node has joined; `holdfast keys node create NAME --out FILE` makes a key for one";
+  return operate_and_print(call, "nodes.list", json::object(), options);
+}
+
+int nodes_show(const Call& call) {
+  RenderOptions options;
+  options.nested["fetches"] = {"name", "state", "done_bytes", "bytes", "source", "error"};
+  return operate_and_print(call, "nodes.show", {{"name", call.text("NAME")}}, options);
+}
+
+int nodes_drain(const Call& call) {
+  return operate_and_say(call, "nodes.drain", {{"name", call.text("NAME")}},
+                         call.text("NAME") + ": its workers get nothing new");
+}
+
+int nodes_resume(const Call& call) {
+  return operate_and_say(call, "nodes.resume", {{"name", call.text("NAME")}},
+                         call.text("NAME") + ": its workers get work again");
 }
 
 int workers_list(const Call& call) {

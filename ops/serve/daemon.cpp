@@ -18,6 +18,7 @@
 #include "shared/base/json_text.h"
 #include "shared/base/local_socket.h"
 #include "shared/base/supervisor_note.h"
+#include "shared/client/peer_key.h"
 #include "shared/remote/operator.h"
 
 namespace holdfast::cli {
@@ -55,6 +56,11 @@ Result<std::unique_ptr<client::Client>> connect_to(const Call& call, const std::
                                    " (HOLDFAST_URL or --url) is asked over "
                                    "HTTP; run it on that machine, or name a state directory "
                                    "with --state DIR"};
+  }
+  if (!call.listener.empty()) {
+    HOLDFAST_TRY(client::Options with_key, client::listener_options(call.listener));
+    with_key.timeout = options.timeout;
+    return client::Client::connect(call.listener, with_key);
   }
   if (!daemon_listens(call.state_dir)) {
     return Error{Errc::kUnreachable, "no daemon runs on state directory " + call.state_dir +
@@ -112,6 +118,13 @@ std::optional<json> operate_elsewhere(const Call& call, const std::string& verb,
 /// Runs the verb without a daemon. nullopt with `exit` < 0: one has come up meanwhile, ask that.
 std::optional<json> operate_alone(const Call& call, const std::string& verb,
                                   const std::string& args, int& exit) {
+  if (standby_listens(call.state_dir)) {
+    exit = report_error(call, Errc::kConflict,
+                        verb +
+                            ": this machine is a standby; ask the primary, which `holdfast ha "
+                            "status` names");
+    return std::nullopt;
+  }
   const auto answer = operate_offline(call.state_dir, verb, args);
   if (!answer) {
     exit = report_error(call, answer.error());
@@ -141,6 +154,14 @@ std::string operator_endpoint(const std::string& state_dir) {
   return "ipc://" + socket_path(state_dir, "operator.sock");
 }
 
+std::string standby_endpoint(const std::string& state_dir) {
+  return "ipc://" + socket_path(state_dir, "standby.sock");
+}
+
+bool standby_listens(const std::string& state_dir) {
+  return listens(socket_path(state_dir, "standby.sock"));
+}
+
 bool daemon_listens(const std::string& state_dir, std::chrono::milliseconds patience) {
   const std::string path = socket_path(state_dir, "operator.sock");
   const auto until = std::chrono::steady_clock::now() + patience;
@@ -162,7 +183,7 @@ bool daemon_listens(const std::string& state_dir) {
 }
 
 bool daemon_answers(const Call& call) {
-  return call.remote || daemon_listens(call.state_dir);
+  return !call.elsewhere().empty() || daemon_listens(call.state_dir);
 }
 
 Result<std::unique_ptr<client::Client>> connect_clients(const Call& call) {
@@ -182,7 +203,7 @@ std::optional<json> operate(const Call& call, const std::string& verb, const jso
                             std::chrono::milliseconds timeout) {
   const std::string text = args.dump(-1, ' ', false, json::error_handler_t::replace);
   if (call.remote) return operate_elsewhere(call, verb, text, exit, timeout);
-  const bool offline = works_offline(verb) && has_database(call.state_dir);
+  const bool offline = call.listener.empty() && works_offline(verb) && has_database(call.state_dir);
   client::Options options;
   options.timeout = timeout;
   // A daemon that goes away while it is asked leaves the database to this call, as one that was

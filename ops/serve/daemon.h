@@ -18,6 +18,11 @@ namespace holdfast::cli {
 std::string clients_endpoint(const std::string& state_dir);
 std::string operator_endpoint(const std::string& state_dir);
 
+/// The same for the socket of a standby, which has no daemon.
+std::string standby_endpoint(const std::string& state_dir);
+/// True while a standby runs on the state directory.
+bool standby_listens(const std::string& state_dir);
+
 /// True once a process listens on the operator socket; looks until `patience` is over.
 bool daemon_listens(const std::string& state_dir, std::chrono::milliseconds patience);
 /// The same; patient only where a live supervisor is going to start the daemon again.

@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "shared/base/clock.h"
+
 namespace holdfast::cli {
 namespace {
 
@@ -62,6 +64,14 @@ void rotate_logs(const std::string& folder, const LogBounds& bounds) {
     }
     empty_into(path, bounds.files > 0 ? older(path, 1) : std::string());
   }
+}
+
+void LogRotation::step() {
+  constexpr std::int64_t kEveryUs = 1'000'000;
+  const std::int64_t now_us = system_clock().monotonic_us();
+  if (now_us - looked_us_ < kEveryUs) return;
+  looked_us_ = now_us;
+  rotate_logs(folder_, bounds_);
 }
 
 }  // namespace holdfast::cli

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 namespace holdfast::cli {
 
@@ -10,6 +11,20 @@ namespace holdfast::cli {
 struct LogBounds {
   std::int64_t bytes = 64LL << 20;  // of NAME.log, roughly: it is looked at once a second
   std::int64_t files = 3;           // NAME.log.1, the newest, and so on; 0 = none
+};
+
+/// Bounds the logs of a folder while a program runs.
+class LogRotation {
+ public:
+  LogRotation(std::string folder, const LogBounds& bounds)
+      : folder_(std::move(folder)), bounds_(bounds) {}
+  /// Looks at the logs, once a second at most: call it in each turn of the loop.
+  void step();
+
+ private:
+  std::string folder_;
+  LogBounds bounds_;
+  std::int64_t looked_us_ = 0;
 };
 
 /// Moves the contents of logs that are too long to NAME.log.1 and so on, and empties them: a

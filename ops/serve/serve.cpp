@@ -1,23 +1,22 @@
 #include "ops/serve/serve.h"
 
 #include <signal.h>
-#include <spawn.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <memory>
 #include <optional>
 
 #include "ops/serve/bound_workers.h"
+#include "ops/serve/child_end.h"
 #include "ops/serve/drop_user.h"
+#include "ops/serve/http_front.h"
 #include "ops/serve/log_files.h"
 #include "ops/serve/model_path.h"
 #include "ops/serve/other_stores.h"
@@ -27,12 +26,15 @@
 #include "ops/terminal/output.h"
 #include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/listen_note.h"
+#include "shared/base/local_socket.h"
 #include "shared/base/processors.h"
 #include "shared/base/progress.h"
 #include "shared/base/service_manager.h"
 #include "shared/base/standard_files.h"
 #include "shared/base/step_journal.h"
 #include "shared/base/url.h"
+#include "shared/client/peer_key.h"
 #include "shared/weight_cache/server.h"
 
 namespace holdfast::cli {
@@ -49,16 +51,14 @@ constexpr int kStartsMax = 3;  // of a daemon that ends by itself, each soon aft
 constexpr std::int64_t kOpenFilesWished = 16'384;  // all connections of the gateway, and its own
 constexpr std::int64_t kOpenFilesLeast = 128;
 constexpr std::int64_t kOpenFilesShort = 8'192 + 128;  // less means fewer connections
-constexpr std::int64_t kLogsUs = 1'000'000;
 constexpr std::int64_t kSoonMs = 2'000;
 
 struct Plan {
   std::string state;
   MadeState made;
-  std::string folder;          // where the programs are
-  std::vector<Listener> http;  // none: no HTTP
+  std::string folder;  // where the programs are
+  HttpFront front;
   std::vector<ServedModel> models;
-  std::vector<std::string> gateway_flags;
   std::string device, kernels, engine;
   std::int64_t workers = 1, threads = 1, ingress = 1;
   std::int64_t step_watchdog_ms = 10'000;
@@ -69,10 +69,12 @@ struct Plan {
   bool quiet = false;
 
   std::string service_url() const {
-    return http.empty() ? "ipc://" + state + "/run/clients.sock" : http.front().url;
+    return front.listeners.empty() ? "ipc://" + state + "/run/clients.sock" : http_url();
   }
   /// The first URL of HTTP; empty without HTTP.
-  std::string http_url() const { return http.empty() ? "" : http.front().url; }
+  std::string http_url() const {
+    return front.listeners.empty() ? "" : front.listeners.front().url;
+  }
 };
 
 Result<ServedModel> parse_model(const std::string& text) {
@@ -126,20 +128,6 @@ Result<std::int64_t> at_least(const Call& call, const char* flag, std::int64_t f
                                  ": expected a number from 1 to " + std::to_string(most)};
 }
 
-std::vector<std::string> gateway_flags(const Call& call) {
-  std::vector<std::string> flags;
-  std::error_code failed;
-  for (const char* name : {"tls-cert", "tls-key"}) {
-    if (!call.has(name)) continue;
-    flags.insert(flags.end(),
-                 {std::string("--") + name, fs::absolute(call.text(name), failed).string()});
-  }
-  for (const std::string& origin : call.list("cors-origin")) {
-    flags.insert(flags.end(), {"--cors-origin", origin});
-  }
-  return flags;
-}
-
 /// Checks the limit of open files: every program of a start opens some before it does anything.
 Result<void> check_open_files() {
   const std::int64_t files = raise_open_files(kOpenFilesWished);
@@ -151,23 +139,6 @@ Result<void> check_open_files() {
                                  ", or LimitNOFILE= in the service"};
 }
 
-/// Lets the gateway itself say on stderr what is wrong, before anything is started.
-Result<void> check_gateway(const Plan& plan) {
-  if (plan.gateway_flags.empty()) return {};
-  std::vector<std::string> argv = {plan.folder + "/holdfast-gateway", "--check"};
-  argv.insert(argv.end(), plan.gateway_flags.begin(), plan.gateway_flags.end());
-  std::vector<char*> raw;
-  for (std::string& argument : argv) raw.push_back(argument.data());
-  raw.push_back(nullptr);
-  pid_t pid = 0;
-  const int rc = posix_spawn(&pid, raw[0], nullptr, nullptr, raw.data(), environ);
-  if (rc != 0) return Error{Errc::kIo, "run " + argv[0] + ": " + std::strerror(rc)};
-  int status = 0;
-  while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
-  if (status == 0) return {};
-  return Error{Errc::kUsage, "the gateway does not take its options, as it said"};
-}
-
 /// A number from 0 to `most`. `zero`: what 0 means, for the error.
 Result<std::int64_t> at_most(const Call& call, const char* flag, std::int64_t fallback,
                              std::int64_t most, const char* zero = "") {
@@ -175,28 +146,6 @@ Result<std::int64_t> at_most(const Call& call, const char* flag, std::int64_t fa
   if (value >= 0 && value <= most) return value;
   return Error{Errc::kUsage, std::string("--") + flag + " " + std::to_string(value) +
                                  ": expected 0" + zero + " to " + std::to_string(most)};
-}
-
-/// Listens for HTTP: on the sockets that the service manager handed down, else on each --http.
-Result<void> open_http(const Call& call, Plan& plan) {
-  std::vector<std::string> addresses = call.list("http");
-  if (addresses == std::vector<std::string>{"none"}) return {};
-  plan.gateway_flags = gateway_flags(call);
-  HOLDFAST_CHECKED(check_gateway(plan));
-  if (addresses.empty()) {
-    HOLDFAST_TRY(plan.http, inherited_listeners());
-    if (plan.http.empty()) addresses = {"127.0.0.1:8080"};
-  }
-  for (const std::string& address : addresses) {
-    if (address == "none") {
-      return Error{Errc::kUsage, "--http none: stands alone, without other addresses"};
-    }
-    HOLDFAST_TRY(Listener listener, listen_http(address));
-    plan.http.push_back(std::move(listener));
-  }
-  if (!call.has("tls-cert")) return {};
-  for (Listener& listener : plan.http) listener.url.replace(0, std::strlen("http"), "https");
-  return {};
 }
 
 Result<Plan> make_plan(const Call& call) {
@@ -210,10 +159,14 @@ Result<Plan> make_plan(const Call& call) {
   if (plan.engine != "model" && plan.engine != "fake") {
     return Error{Errc::kUsage, "--engine " + plan.engine + ": expected model or fake"};
   }
-  HOLDFAST_TRY(plan.workers, at_least(call, "workers", 1));
+  HOLDFAST_TRY(plan.workers, at_most(call, "workers", 1, 1024, " (nodes have them)"));
+  if (call.has("listen")) {
+    HOLDFAST_CHECKED(client::split_listener_url(call.text("listen"), "--listen"));
+  }
   const std::int64_t cpus = usable_processors();
   HOLDFAST_TRY(plan.threads,
-               at_least(call, "threads", std::max<std::int64_t>(cpus / plan.workers, 1)));
+               at_least(call, "threads",
+                        std::max<std::int64_t>(cpus / std::max<std::int64_t>(plan.workers, 1), 1)));
   HOLDFAST_TRY(plan.ingress, at_least(call, "ingress", 2));
   HOLDFAST_TRY(plan.step_watchdog_ms,
                at_least(call, "step-watchdog-ms", plan.step_watchdog_ms, 86'400'000));
@@ -230,7 +183,7 @@ Result<Plan> make_plan(const Call& call) {
   plan.quiet = call.quiet;
   plan.folder = program_folder();
   HOLDFAST_CHECKED(check_open_files());
-  HOLDFAST_CHECKED(open_http(call, plan));
+  HOLDFAST_TRY(plan.front, open_http_front(call, plan.folder));
   // Last: a start that is refused leaves no directory behind.
   HOLDFAST_TRY(plan.made, prepare_state_dir(call.state_dir));
   plan.state = plan.made.path;
@@ -289,6 +242,9 @@ std::vector<std::string> daemon_flags(const Call& call) {
   }
   if (call.has("config-file"))
     flags.insert(flags.end(), {"--config-file", call.text("config-file")});
+  for (const char* name : {"listen", "advertise", "record", "standby-of", "standby-key"}) {
+    if (call.has(name)) flags.insert(flags.end(), {std::string("--") + name, call.text(name)});
+  }
   return flags;
 }
 
@@ -306,15 +262,9 @@ Result<void> start_peers(Supervisor& supervisor, const Plan& plan) {
   ChildSpec fetcher = make_child(plan, "fetcher", "fetcher", "holdfast-fetcher", {});
   fetcher.probe_timeout_ms = 0;
   HOLDFAST_CHECKED(supervisor.add(std::move(fetcher)));
-  if (plan.http.empty()) return {};
-  ChildSpec gateway =
-      make_child(plan, "gateway", "gateway", "holdfast-gateway", plan.gateway_flags);
-  std::string descriptors;
-  for (const Listener& listener : plan.http) {
-    descriptors += (descriptors.empty() ? "" : ",") + std::to_string(listener.fd);
-    gateway.inherited_fds.push_back(listener.fd);
-  }
-  gateway.env = {"HOLDFAST_HTTP_FD=" + descriptors};
+  if (plan.front.listeners.empty()) return {};
+  ChildSpec gateway = make_child(plan, "gateway", "gateway", "holdfast-gateway", {});
+  hand_down(plan.front, gateway);
   return supervisor.add(std::move(gateway));
 }
 
@@ -342,7 +292,7 @@ class Serve {
   bool is_final(const ChildExit& exit);
   void say_keyless() const;
   void on_change();
-  void bound_logs();
+  void tell_standby();
   void fail(Errc code, const std::string& what) {
     exit_ = report_error(call_, code, what), failed_ = true;
   }
@@ -357,24 +307,15 @@ class Serve {
   BoundWorkers bound_workers_;
   ServiceManager manager_;
   ServeControl::Phase phase_ = ServeControl::Phase::kDaemonStarting;
+  bool standby_told_ = false;
   std::int64_t log_offset_ = 0;
-  std::int64_t logs_checked_us_ = 0;
+  LogRotation log_rotation_{plan_.state + "/logs", plan_.logs};
   int vain_starts_ = 0;  // of the daemon, in a row
   bool stopping_ = false;
   bool failed_ = false;
   bool refused_ = false;  // by the daemon, before it served
   int exit_ = kExitDone;
 };
-
-std::string how_it_ended(const ChildExit& exit) {
-  std::string text = exit.name + " (pid " + std::to_string(exit.pid) + ") ";
-  if (exit.oom) return text + "was killed: the machine is out of memory";
-  if (exit.signal == 0 && exit.status == kExitStuck) return text + "was stuck in a step and ended";
-  if (exit.signal == 0 && exit.status == kExitDeviceFailed)
-    return text + "lost its device and ended";
-  if (exit.signal != 0) return text + "was killed by signal " + std::to_string(exit.signal);
-  return text + "exited with status " + std::to_string(exit.status);
-}
 
 /// True for the third death in a row of a daemon that found its database damaged, or a bug, as soon
 /// as it had read it: the next start would find the same. A kill from outside does not count.
@@ -395,7 +336,7 @@ bool Serve::is_final(const ChildExit& exit) {
   if (starts_in_vain(exit)) return true;
   const bool permanent =
       exit.signal == 0 && exit.status >= kPermanentFirst && exit.status <= kPermanentLast;
-  const bool starting = phase_ == ServeControl::Phase::kDaemonStarting;
+  const bool starting = phase_ == ServeControl::Phase::kDaemonStarting && !standby_told_;
   return exit.role == "daemon" && starting && permanent;
 }
 
@@ -404,17 +345,12 @@ void Serve::on_exit(const ChildExit& exit) {
   if (exit.role == "worker" && control_ != nullptr) tell_of_worker(exit);
   if (is_final(exit)) return give_up(exit);
   if (exit.retired) return;
-  std::fprintf(
-      stderr, "holdfast: %s; starting it again%s\n", how_it_ended(exit).c_str(),
-      exit.restart_in_ms > 0 ? (" in " + std::to_string(exit.restart_in_ms) + " ms").c_str() : "");
+  say_started_again(exit);
 }
 
 /// Tells the daemon what a worker was doing when it ended.
 void Serve::tell_of_worker(const ChildExit& exit) {
-  const auto record = read_step_journal(journal_path(plan_, exit.name), exit.pid);
-  std::optional<std::vector<std::uint64_t>> step;
-  if (record.has_value() && record->complete) step = record->marks;
-  control_->worker_exited(exit, std::move(step));
+  control_->worker_exited(worker_end_of(exit, journal_path(plan_, exit.name)));
 }
 
 void Serve::give_up(const ChildExit& exit) {
@@ -433,7 +369,7 @@ void Serve::on_change() {
     if (child.role == "daemon" && child.pid > 0 && control_) control_->set_daemon_pid(child.pid);
   }
   // Until our daemon is up the file may be another supervisor's.
-  if (phase_ == ServeControl::Phase::kDaemonStarting) return;
+  if (phase_ == ServeControl::Phase::kDaemonStarting && !standby_told_) return;
   const std::string path = plan_.state + "/run/supervisor.json";
   const auto written =
       write_json_file(path, supervisor_json(plan_.http_url(), supervisor_->children()));
@@ -472,8 +408,8 @@ bool Serve::start() {
 /// Warns of an address that is open to other machines while no key exists: they are refused.
 void Serve::say_keyless() const {
   const auto open = std::ranges::find_if(
-      plan_.http, [](const Listener& one) { return !is_loopback_url(one.url); });
-  if (open == plan_.http.end()) return;
+      plan_.front.listeners, [](const Listener& one) { return !is_loopback_url(one.url); });
+  if (open == plan_.front.listeners.end()) return;
   std::fprintf(stderr,
                "holdfast: warning: %s is open to other machines, and no key exists: every request "
                "is refused; make one with: holdfast --state %s keys create NAME\n",
@@ -501,6 +437,10 @@ bool Serve::on_phase(const ServeControl::Report& report) {
 bool Serve::on_daemon_up(const ServeControl::Report& report) {
   crash_point(CrashPoint::kSupervisorDaemonUp);
   if (report.keyless) say_keyless();
+  const std::string listener = read_listen_note(plan_.state + "/run");
+  if (!listener.empty() && !plan_.quiet) {
+    std::fprintf(stderr, "holdfast: nodes and clients elsewhere: %s\n", listener.c_str());
+  }
   // Without it workers pack again after each restart; nothing else changes.
   auto weight_cache_server =
       weight_cache::WeightCacheServer::start({plan_.state + "/run/images.sock"});
@@ -526,24 +466,31 @@ bool Serve::say_errors(const ServeControl::Report& report) {
   return true;
 }
 
-/// Bounds the logs once a second.
-void Serve::bound_logs() {
-  const std::int64_t now_us = system_clock().monotonic_us();
-  if (plan_.verbose || now_us - logs_checked_us_ < kLogsUs) return;
-  logs_checked_us_ = now_us;
-  rotate_logs(plan_.state + "/logs", plan_.logs);
+/// Says once that the daemon waits as a standby; it is up as much as it can be.
+void Serve::tell_standby() {
+  if (standby_told_ || phase_ != ServeControl::Phase::kDaemonStarting) return;
+  const int fd = connect_locally(plan_.state + "/run/standby.sock", SOCK_STREAM);
+  if (fd < 0) return;
+  close(fd);
+  standby_told_ = true;
+  on_change();
+  manager_.ready("standby");
+  if (!plan_.quiet) {
+    std::fprintf(stderr, "holdfast: standby; serves when it takes over (`holdfast ha status`)\n");
+  }
 }
 
 bool Serve::step() {
   // We look often only until everything is up; signals and deaths wake us at once.
   const bool settled = phase_ != ServeControl::Phase::kDaemonStarting &&
                        phase_ != ServeControl::Phase::kModelsLoading;
-  std::int64_t wait_ms = settled ? 1'000 : 10;
+  std::int64_t wait_ms = settled ? 1'000 : standby_told_ ? 50 : 10;
   if (manager_.watchdog_ms() > 0) wait_ms = std::min(wait_ms, manager_.watchdog_ms() / 4 + 1);
   if (supervisor_->wait(wait_ms) == Supervisor::Event::kStop) return false;
   if (supervisor_->probes_hold()) manager_.alive(system_clock().monotonic_us() / 1000);
   if (failed_) return false;
-  bound_logs();
+  if (!plan_.verbose) log_rotation_.step();
+  tell_standby();
   const auto report = control_->report();
   if (phase_ != ServeControl::Phase::kDaemonStarting) {
     bound_workers_.follow(*supervisor_, report.bound);
@@ -575,7 +522,7 @@ int Serve::leave() {
 
 void announce(const Plan& plan) {
   const std::int64_t files = raise_open_files(kOpenFilesWished);
-  if (files < kOpenFilesShort && !plan.http.empty()) {
+  if (files < kOpenFilesShort && !plan.front.listeners.empty()) {
     std::fprintf(stderr,
                  "holdfast: warning: a process may open %lld files at once, so HTTP takes fewer "
                  "connections than it could; expected %lld: ulimit -n %lld\n",

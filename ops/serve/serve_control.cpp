@@ -26,12 +26,6 @@ namespace holdfast::cli {
 using nlohmann::json;
 using namespace std::chrono_literals;
 
-/// A worker's end and what was in its last step.
-struct WorkerEnd {
-  ChildExit exit;
-  std::optional<std::vector<std::uint64_t>> step;
-};
-
 struct ServeControl::Shared {
   ServeOptions options;
   mutable std::mutex mutex;
@@ -283,22 +277,6 @@ void start_models(const std::shared_ptr<Shared>& shared) {
   shared->report.errors = errors;
 }
 
-json exit_json(const WorkerEnd& end) {
-  json args = {{"pid", end.exit.pid},
-               {"status", end.exit.status},
-               {"signal", end.exit.signal},
-               {"oom", end.exit.oom},
-               {"name", end.exit.name}};
-  if (!end.step.has_value()) return args;
-  args["step"] = json::array();
-  for (const std::uint64_t mark : *end.step) {
-    char text[17];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(mark));
-    args["step"].push_back(text);
-  }
-  return args;
-}
-
 /// Reports to the daemon how workers ended, in order, each until it is acknowledged: blame depends
 /// on it.
 void report_exits(const std::shared_ptr<Shared>& shared) {
@@ -313,7 +291,7 @@ void report_exits(const std::shared_ptr<Shared>& shared) {
     }
     if (client == nullptr) client = connect(*shared, 10s);
     client::Failure failure;
-    const json args = exit_json(end);
+    const json args = worker_end_json(end);
     const bool delivered =
         client != nullptr &&
         (ask(*client, "supervisor.worker_exit", args, failure) || !is_transient(failure));
@@ -366,10 +344,9 @@ void ServeControl::set_daemon_pid(pid_t pid) {
   shared_->daemon_pid = pid;
 }
 
-void ServeControl::worker_exited(const ChildExit& exit,
-                                 std::optional<std::vector<std::uint64_t>> step) {
+void ServeControl::worker_exited(WorkerEnd end) {
   const std::lock_guard lock(shared_->mutex);
-  shared_->exits.push_back({exit, std::move(step)});
+  shared_->exits.push_back(std::move(end));
   shared_->changed.notify_all();
 }
 

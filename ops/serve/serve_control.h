@@ -10,6 +10,7 @@
 
 #include "ops/serve/bound_workers.h"
 #include "ops/serve/supervisor.h"
+#include "ops/serve/worker_end.h"
 
 namespace holdfast::cli {
 
@@ -50,8 +51,8 @@ class ServeControl {
 
   /// Sets the pid of the daemon child: another process that answers on the socket is not ours.
   void set_daemon_pid(pid_t pid);
-  /// Reports a worker's end. `step`: marks of the step that was running, nullopt if unknown.
-  void worker_exited(const ChildExit& exit, std::optional<std::vector<std::uint64_t>> step);
+  /// Reports a worker's end.
+  void worker_exited(WorkerEnd end);
   Report report() const;
   /// Milliseconds that running work may take at the end, by the configuration (asks for up to 1 s).
   std::int64_t drain_limit_ms() const;

@@ -31,10 +31,14 @@ class Call {
   std::string url;        // --url; empty: not given
   /// The Holdfast elsewhere that is asked over HTTP; nullopt: the one of state_dir.
   std::optional<remote::Address> remote;
+  /// "tcp://HOST:PORT" of the Holdfast elsewhere that is asked by its listener; empty: none is.
+  std::string listener;
   bool json = false;   // one JSON document on stdout
   bool quiet = false;  // no message on success
   std::map<std::string, std::vector<std::string>, std::less<>> values;  // declared names only
 
+  /// The address of the Holdfast elsewhere that is asked; empty: it is the one of state_dir.
+  std::string elsewhere() const { return remote ? remote->url : listener; }
   bool has(std::string_view name) const { return !find(name).empty(); }
   /// The last value given, else the fallback.
   std::string text(std::string_view name, std::string_view fallback = {}) const;

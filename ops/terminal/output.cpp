@@ -42,7 +42,7 @@ int exit_code(Errc code) {
     case Errc::kIdempotencyMismatch:
       return kExitRefused;
     default:
-      return code <= Errc::kStorageFull ? kExitRefused : kExitFailed;
+      return code <= Errc::kNoStandby ? kExitRefused : kExitFailed;
   }
 }
 

@@ -29,6 +29,7 @@ enum class Errc : std::uint8_t {
   kUnauthorized,
   kDraining,
   kStorageFull,
+  kNoStandby,            // no machine has what an answer would promise
   kIdempotencyMismatch,  // same key, other body
   // lookups and arguments
   kNotFound,

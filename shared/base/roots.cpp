@@ -1,14 +1,10 @@
 #include "shared/base/roots.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 #include <iterator>
+
+#include "shared/base/replace_file.h"
 
 namespace holdfast {
 namespace {
@@ -69,15 +65,7 @@ Result<void> allowed_by_roots(std::string_view path, std::string_view roots) {
 }
 
 Result<void> write_roots(const std::string& run_dir, const std::string& roots) {
-  const std::string path = run_dir + kRootsFile, fresh = path + ".new";
-  const auto failed = [&] {
-    return Error{Errc::kIo, "write " + path + ": " + std::strerror(errno)};
-  };
-  const int fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) return failed();
-  const bool whole = write(fd, roots.data(), roots.size()) == static_cast<ssize_t>(roots.size());
-  if (close(fd) != 0 || !whole || rename(fresh.c_str(), path.c_str()) != 0) return failed();
-  return {};
+  return replace_file(run_dir + kRootsFile, roots);
 }
 
 std::optional<std::string> read_roots(const std::string& run_dir) {

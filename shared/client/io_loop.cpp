@@ -18,6 +18,8 @@ constexpr std::int64_t kPingAfterUs = 1'000'000;
 constexpr std::int64_t kWatchEveryUs = 500'000;
 // Longer than any commit: a daemon that is silent for so long may have lost our messages.
 constexpr std::int64_t kSilentAfterUs = 5'000'000;
+constexpr int kBrokenMax = 5;
+constexpr std::int64_t kBrokenWithinUs = 1'000'000;
 // Every daemon takes frames of this size. The second is the limit of one that names none.
 constexpr std::size_t kFrameBytesSure = 64 * 1024;
 constexpr std::int64_t kFrameBytesUnsaid = 4 << 20;
@@ -191,11 +193,55 @@ void IoLoop::run_tasks() {
 
 void IoLoop::drain_link_events() {
   while (const auto event = socket_->next_link_event()) {
+    if (*event == wire::LinkEvent::kRefused) {
+      refuse_key("it was revoked or is over, or is of another server");
+      continue;
+    }
+    if (*event == wire::LinkEvent::kBroken) {
+      on_broken();
+      continue;
+    }
     on_lost();  // a new connection knows nothing of the old one's messages
     connected_ = *event == wire::LinkEvent::kConnected;
+    if (connected_) {
+      was_connected_ = true;
+      key_refused_.clear();
+      broken_ = 0;
+    }
     if (!connected_) lost_us_ = now_us();
     last_received_us_ = pinged_us_ = now_us();
   }
+}
+
+/// Counts handshakes that the other side ended: a server with another key says nothing, and closes
+/// each connection at once.
+void IoLoop::on_broken() {
+  const std::int64_t now = now_us();
+  broken_ = now - broken_us_ < kBrokenWithinUs ? broken_ + 1 : 1;
+  broken_us_ = now;
+  if (was_connected_ || broken_ < kBrokenMax) return;
+  refuse_key("it closes every connection in the handshake, as a server with another key does");
+}
+
+/// Ends all calls and streams, and those to come, until a connection is made after all: the server
+/// will not take this key at the next try either.
+void IoLoop::refuse_key(std::string why) {
+  key_refused_ = std::move(why);
+  fail_all(key_failure());
+}
+
+Failure IoLoop::key_failure() const {
+  return make_failure(Errc::kUnauthorized,
+                      endpoint_ + ": the server does not accept this key: " + key_refused_ +
+                          "; `holdfast keys peers` shows the keys there");
+}
+
+void IoLoop::fail_all(const Failure& failure) {
+  unsent_calls_.clear();
+  for (auto& [tag, call] : std::exchange(calls_, {})) call.done(failure);
+  std::vector<StreamId> open;
+  for (const auto& [id, stream] : streams_) open.push_back(id);
+  for (const StreamId id : open) fail_stream(id, failure);
 }
 
 void IoLoop::on_lost() {
@@ -240,6 +286,8 @@ void IoLoop::drain_messages() {
 
 void IoLoop::on_tick() {
   const std::int64_t now = now_us();
+  socket_->seek(connected_, now);
+  if (!key_refused_.empty()) fail_all(key_failure());
   if (connected_) {
     send_pending();
     check_silence(now);

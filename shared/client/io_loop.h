@@ -77,6 +77,10 @@ class IoLoop {
   void drain_link_events();
   void drain_messages();
   void on_lost();
+  void on_broken();
+  void refuse_key(std::string why);
+  Failure key_failure() const;
+  void fail_all(const Failure& failure);
   void on_tick();
   void send_pending();
   void send_calls();
@@ -120,6 +124,10 @@ class IoLoop {
   bool connected_ = false;
   std::int64_t lost_us_ = 0;  // since when there is no connection, while there is none
   bool silent_ = false;
+  std::string key_refused_;  // why the server will not take our key; empty: it may
+  bool was_connected_ = false;
+  int broken_ = 0;  // handshakes in a row that ended without a word, soon after each other
+  std::int64_t broken_us_ = 0;
   std::int64_t frame_bytes_max_ = 0;  // the daemon's limit on this connection; 0 = unknown yet
   bool frame_limit_requested_ = false;
   std::int64_t last_received_us_ = 0;  // last frame of the daemon, or connection

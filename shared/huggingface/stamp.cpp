@@ -2,20 +2,17 @@
 
 #include <fcntl.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <vector>
 
-#include "shared/base/bytes.h"
-#include "shared/base/check.h"
 #include "shared/base/open_files.h"
 #include "shared/huggingface/folder.h"
+#include "shared/huggingface/sha256.h"
 
 namespace holdfast::huggingface {
 namespace {
@@ -35,39 +32,22 @@ Result<Stamp> stamp_of_file(const std::string& path) {
                    std::to_string(ns(st.st_ctim))};
 }
 
-/// SHA-256 by OpenSSL, which uses the processor's own instructions for it: ten times libsodium's
-/// rate, and a model is gigabytes.
-class Sha256 {
- public:
-  Sha256() : state_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    CHECK(state_ != nullptr && EVP_DigestInit_ex(state_.get(), EVP_sha256(), nullptr) == 1);
-  }
-  void add(const void* bytes, std::size_t n) {
-    CHECK(EVP_DigestUpdate(state_.get(), bytes, n) == 1);
-  }
-  std::string end() {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned int size = 0;
-    CHECK(EVP_DigestFinal_ex(state_.get(), digest, &size) == 1);
-    return to_hex(ByteSpan(reinterpret_cast<const std::byte*>(digest), size));
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state_;
-};
-
-Result<void> hash_file(const std::string& path, Sha256& sha) {
+Result<void> hash_file(const std::string& path, Sha256& sha, const OnBytes& on_bytes,
+                       std::size_t index) {
   const int fd = open_to_read(path);
   if (fd < 0) return io_error(path);
   posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
   std::vector<unsigned char> buffer(1 << 20);
   ssize_t n = 0;
+  bool goes_on = true;
   do {
     n = ::read(fd, buffer.data(), buffer.size());
     if (n > 0) sha.add(buffer.data(), static_cast<std::size_t>(n));
-  } while (n > 0 || (n < 0 && errno == EINTR));
+    goes_on = n <= 0 || !on_bytes || on_bytes(index, buffer.data(), static_cast<std::size_t>(n));
+  } while (goes_on && (n > 0 || (n < 0 && errno == EINTR)));
   const Error error = io_error(path);
   ::close(fd);
+  if (!goes_on) return Error{Errc::kCancelled, path + ": reading it was ended"};
   if (n < 0) return error;
   return {};
 }
@@ -76,7 +56,7 @@ Result<void> hash_file(const std::string& path, Sha256& sha) {
 
 void prepare_hashing() {
   OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG, nullptr);
-  (void)Sha256().end();
+  (void)Sha256().end_hex();
 }
 
 Result<Stamp> stamp_of(const std::string& path) {
@@ -90,16 +70,17 @@ Result<Stamp> stamp_of(const std::string& path) {
     identities.add(one.identity.c_str(), one.identity.size() + 1);
     all.identity = one.identity;
   }
-  if (files.size() != 1) all.identity = identities.end();
+  if (files.size() != 1) all.identity = identities.end_hex();
   return all;
 }
 
-Result<std::string> sha256_of(const std::string& path) {
+Result<std::string> sha256_of(const std::string& path, const OnBytes& on_bytes) {
   Sha256 sha;
   HOLDFAST_TRY(const std::vector<std::string> files, files_of(path));
   constexpr std::size_t kPartEnd = std::string_view("00001-of-00003.gguf").size();
   const bool folder = is_folder(path);
-  for (const std::string& file : files) {
+  for (std::size_t index = 0; index < files.size(); ++index) {
+    const std::string& file = files[index];
     if (folder || files.size() > 1) {
       HOLDFAST_TRY(const Stamp stamp, stamp_of_file(file));
       const std::string name = file.substr(folder ? path.size() + 1 : file.size() - kPartEnd);
@@ -108,9 +89,9 @@ Result<std::string> sha256_of(const std::string& path) {
       for (int i = 0; i < 8; ++i) size[i] = static_cast<unsigned char>(stamp.size >> (8 * i));
       sha.add(size, sizeof size);
     }
-    HOLDFAST_CHECKED(hash_file(file, sha));
+    HOLDFAST_CHECKED(hash_file(file, sha, on_bytes, index));
   }
-  return sha.end();
+  return sha.end_hex();
 }
 
 }  // namespace holdfast::huggingface

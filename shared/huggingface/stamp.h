@@ -2,7 +2,9 @@
 // The identity of a registered model's files, to detect a change on the disk: size, time of change,
 // hash.
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "shared/base/result.h"
@@ -27,9 +29,13 @@ struct Stamp {
 /// (not a regular file, empty).
 Result<Stamp> stamp_of(const std::string& path);
 
+/// Receives a model's bytes in their order: some of file `index` of files_of(). False ends reading.
+using OnBytes = std::function<bool(std::size_t index, const unsigned char* bytes, std::size_t n)>;
+
 /// Returns the hexadecimal SHA-256 of a file's bytes. For a folder: of each file's name, a zero
 /// byte, its size as eight little-endian bytes and its bytes, in the order of files_of. For parts
-/// of a file the same with the end of their names, "00001-of-00003.gguf".
-Result<std::string> sha256_of(const std::string& path);
+/// of a file the same with the end of their names, "00001-of-00003.gguf". What is read
+/// is passed on to `on_bytes`, if it is given; kCancelled if that ends it.
+Result<std::string> sha256_of(const std::string& path, const OnBytes& on_bytes = {});
 
 }  // namespace holdfast::huggingface

@@ -436,8 +436,10 @@ constexpr NamedMethod kStringMethods[] = {
      [](const std::string& s, const Args& a) { return affix_removed(s, a, false); }},
     {"replace",
      [](const std::string& s, const Args& a) {
-       return Value::string(replace_all(s, text_arg(a, 0, "old"), text_arg(a, 1, "new"),
-                                        int_arg(a, 2, "count", -1)));
+       // One after the other: which of several wrong arguments is named must not be the compiler's.
+       const std::string from = text_arg(a, 0, "old");
+       const std::string to = text_arg(a, 1, "new");
+       return Value::string(replace_all(s, from, to, int_arg(a, 2, "count", -1)));
      }},
     {"isdigit",
      [](const std::string& s, const Args&) { return Value::boolean(all_points(s, is_digit)); }},

@@ -369,6 +369,10 @@ std::vector<std::string_view> calls_of(Profile profile) {
   CHECK(false);
 }
 
+std::span<const int> network_families() {
+  return kNetwork;
+}
+
 std::span<const std::string_view> deadly_calls() {
   return kDeadly;
 }

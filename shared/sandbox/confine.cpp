@@ -38,7 +38,7 @@ Confinement confine(const Policy& policy) {
   }
   const int abi = landlock_abi();
   if (abi > 0 && restrict_with_landlock(policy.files, policy.net, abi)) done.landlock_abi = abi;
-  done.calls = filter_calls(policy.profile);
+  done.calls = filter_calls(policy.profile, policy.network);
   return done;
 }
 

@@ -13,6 +13,7 @@ struct Policy {
   Profile profile = Profile::kHelper;
   FileRights files;
   NetRights net;
+  bool network = false;  // sockets of the network, where the profile has none
 };
 
 /// The restrictions in force afterwards.

@@ -206,9 +206,10 @@ bool is_news(std::string_view name, Profile profile, const Arguments& arguments)
 
 }  // namespace
 
-bool filter_calls(Profile profile) {
+bool filter_calls(Profile profile, bool network) {
   Rules rules(profile);
-  const Arguments arguments = arguments_of(profile);
+  Arguments arguments = arguments_of(profile);
+  if (network) arguments.families = network_families();
   const std::vector<std::string_view> allowed = calls_of(profile);
   for (const std::string_view name : allowed) rules.allow(name);
   add_memory(rules, arguments);

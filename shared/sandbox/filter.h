@@ -8,6 +8,7 @@ namespace holdfast::sandbox {
 
 /// Filters every thread of this process and all that it starts, for good. Sets no_new_privs. False
 /// if the kernel has no filters, or if one of ours does not load; then nothing has changed.
-bool filter_calls(Profile profile);
+/// `network`: sockets of the network are allowed beside those of the profile.
+bool filter_calls(Profile profile, bool network = false);
 
 }  // namespace holdfast::sandbox

@@ -60,6 +60,8 @@ struct Arguments {
   bool seals = false;             // fcntl seals
   std::span<const int> families;  // of sockets
 };
+/// Returns the families of sockets of a process that reaches other machines.
+std::span<const int> network_families();
 /// Returns the profile's allowed uses of such calls.
 Arguments arguments_of(Profile profile);
 

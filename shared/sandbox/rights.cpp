@@ -137,9 +137,15 @@ Policy fetcher_policy(const std::string& models, const std::string& run_dir) {
   return policy;
 }
 
-Policy daemon_policy() {
+Policy connecting(Policy policy) {
+  policy.network = policy.net.connect_tcp = true;
+  return policy;
+}
+
+Policy daemon_policy(bool listens) {
   Policy policy;
   policy.profile = Profile::kDaemon;
+  policy.network = policy.net.bind_tcp = listens;
   policy.files.read = {"/"};
   policy.files.write = {"/"};
   return policy;

@@ -39,7 +39,11 @@ Policy device_worker_policy(const std::string& roots, const std::string& run_dir
 Policy fetcher_policy(const std::string& models, const std::string& run_dir);
 
 /// Returns the daemon's policy. It reads and writes anywhere that its user may, as operators choose
-/// where backups go; executes nothing, reaches no device and no port.
-Policy daemon_policy();
+/// where backups go; executes nothing, reaches no device and no port. `listens`: it has a listener
+/// for other machines, and may bind a port.
+Policy daemon_policy(bool listens = false);
+
+/// Lets a worker connect to a daemon on another machine.
+Policy connecting(Policy policy);
 
 }  // namespace holdfast::sandbox

@@ -18,6 +18,7 @@
 #include "shared/base/state_dir.h"
 #include "shared/base/version.h"
 #include "shared/client/client.h"
+#include "shared/client/peer_key.h"
 #include "shared/remote/address.h"
 #include "shared/sdk/reader.h"
 #include "shared/sdk/server.h"
@@ -78,9 +79,13 @@ bool is_url(std::string_view where) {
 
 /// Finds the server that holdfast_open() means.
 holdfast::Result<std::unique_ptr<Server>> open_server(const char* where, bool start) {
+  const std::string named = where != nullptr ? where : holdfast::environment("HOLDFAST_URL");
+  const bool state_named = !holdfast::environment("HOLDFAST_STATE").empty();
+  if (holdfast::client::is_listener_url(named) && (where != nullptr || !state_named)) {
+    return holdfast::sdk::open_listener(named);
+  }
   std::optional<holdfast::remote::Address> address;
   if (where == nullptr) {
-    const bool state_named = !holdfast::environment("HOLDFAST_STATE").empty();
     HOLDFAST_TRY(address, holdfast::remote::find_address("", state_named));
   } else if (is_url(where)) {
     HOLDFAST_TRY(address, holdfast::remote::read_address(where, "holdfast_open"));

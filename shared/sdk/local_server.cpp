@@ -1,6 +1,8 @@
-// A server on this machine: the queue of a state directory, by its sockets.
+// A server by its sockets: the queue of a state directory of this machine, or one elsewhere that
+// listens for other machines.
 #include <utility>
 
+#include "shared/client/peer_key.h"
 #include "shared/request_json/request_json.h"
 #include "shared/sdk/server.h"
 #include "shared/sdk/server_start.h"
@@ -56,7 +58,10 @@ class LocalServer final : public Server {
     return operating_->op(AllTenants::local(), verb, args);
   }
 
-  Result<void> stop() override { return stop_server(state_dir_); }
+  Result<void> stop() override {
+    if (!state_dir_.empty()) return stop_server(state_dir_);
+    return Error{Errc::kUnsupported, "stop: works on the server's machine alone"};
+  }
 
   client::StreamId open_stream(const std::string& id, client::StreamHandler handler) override {
     return requests_->open_stream(AllTenants::local(), id, {}, std::move(handler));
@@ -69,12 +74,20 @@ class LocalServer final : public Server {
   void close_stream(client::StreamId stream) override { requests_->close_stream(stream, true); }
 
  private:
-  const std::string state_dir_;
+  const std::string state_dir_;  // empty: it is elsewhere
   std::unique_ptr<client::Client> requests_;
   std::unique_ptr<client::Client> operating_;
 };
 
 }  // namespace
+
+Result<std::unique_ptr<Server>> open_listener(const std::string& url) {
+  HOLDFAST_TRY(const client::Options options, client::listener_options(url));
+  HOLDFAST_TRY(auto requests, client::Client::connect(url, options));
+  HOLDFAST_TRY(auto operating, client::Client::connect(url, options));
+  return std::unique_ptr<Server>(
+      std::make_unique<LocalServer>(std::string(), std::move(requests), std::move(operating)));
+}
 
 Result<std::unique_ptr<Server>> open_local(const std::string& state_dir, bool start) {
   if (start) HOLDFAST_CHECKED(ensure_server(state_dir));

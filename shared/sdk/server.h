@@ -37,6 +37,8 @@ class Server {
 
 /// Connects to the server of a state directory. `start`: where none runs one is started.
 Result<std::unique_ptr<Server>> open_local(const std::string& state_dir, bool start);
+/// Connects to a server elsewhere by "tcp://HOST:PORT", with the key file of HOLDFAST_KEY_FILE.
+Result<std::unique_ptr<Server>> open_listener(const std::string& url);
 /// Makes a server of an address. It connects with each call.
 std::unique_ptr<Server> open_remote(remote::Address address);
 

@@ -27,6 +27,8 @@ template <>
 struct EnumMax<RequestState> : std::integral_constant<RequestState, RequestState::kQuarantined> {};
 template <>
 struct EnumMax<FinishReason> : std::integral_constant<FinishReason, FinishReason::kExpired> {};
+template <>
+struct EnumMax<ShipKind> : std::integral_constant<ShipKind, ShipKind::kTakeOver> {};
 
 /// The type number and the name of each message.
 template <class T>
@@ -77,6 +79,9 @@ HOLDFAST_MESSAGE(NeedTokenizer, 83, "NEED_TOKENIZER")
 HOLDFAST_MESSAGE(TokenizerBlob, 84, "TOKENIZER_BLOB")
 HOLDFAST_MESSAGE(Inspect, 85, "INSPECT")
 HOLDFAST_MESSAGE(Inspected, 86, "INSPECTED")
+HOLDFAST_MESSAGE(StandbyHello, 96, "STANDBY_HELLO")
+HOLDFAST_MESSAGE(Ship, 97, "SHIP")
+HOLDFAST_MESSAGE(Shipped, 98, "SHIPPED")
 #undef HOLDFAST_MESSAGE
 
 /// Visits the fields of a message or of a part of one, in the order in which they are sent.
@@ -560,6 +565,26 @@ void fields(V& v, Like<Inspected> auto& m) {
   v("output", m.output);
   v("identity", m.identity);
   v("has_template", m.has_template);
+}
+
+template <class V>
+void fields(V& v, Like<StandbyHello> auto& m) {
+  v("url", m.url);
+  v("term", m.term);
+}
+template <class V>
+void fields(V& v, Like<Ship> auto& m) {
+  v("term", m.term);
+  v("number", m.number);
+  v("kind", m.kind);
+  v("in_step", m.in_step);
+  v("sync", m.sync);
+  v.blob("changes", m.changes);
+}
+template <class V>
+void fields(V& v, Like<Shipped> auto& m) {
+  v("term", m.term);
+  v("number", m.number);
 }
 
 }  // namespace holdfast::wire

@@ -525,11 +525,41 @@ struct Inspected {
   bool has_template = false;  // the file's own or the profile's
 };
 
+// ---------------------------------------------------------------- standby <-> daemon
+
+/// S→D: send me the database, all of it and from then on what changes. Answer: SHIP.
+struct StandbyHello {
+  std::string url;         // where others reach this machine once it is the primary
+  std::uint64_t term = 0;  // the highest that it has met: a daemon of a lower term must end
+};
+/// The meaning of a SHIP.
+enum class ShipKind : std::uint8_t {
+  kChanges,   // changes of the files
+  kBegin,     // a new copy begins: what was sent before is not part of it
+  kComplete,  // the copy has everything, up to here
+  kTakeOver,  // nothing comes any more: be the primary
+};
+/// D→S: changes of the database's files (control/replication/change_list.h), in the order of the
+/// writes.
+struct Ship {
+  std::uint64_t term = 0;
+  std::uint64_t number = 0;  // one more than the one before
+  ShipKind kind = ShipKind::kChanges;
+  bool in_step = false;  // the standby is a full copy, and answers wait for it
+  bool sync = false;     // on its disk, before it is answered
+  std::string changes;
+};
+/// S→D: everything up to this number is in the standby's files.
+struct Shipped {
+  std::uint64_t term = 0;
+  std::uint64_t number = 0;
+};
+
 using Message =
     std::variant<Submit, Accepted, Refused, Attach, Attached, Credit, Detach, Event, Fin, Cancel,
                  StatusQuery, StatusReply, ModelsQuery, ModelsReply, Ping, Pong, Op, OpResult,
                  Hello, Welcome, Adopt, Drop, Load, Unload, StateReport, Dispatch, Tokens, Ack,
                  CancelWork, Returned, Drain, Drained, WorkerStats, IngressHello, Prepare, Prepared,
-                 NeedTokenizer, TokenizerBlob, Inspect, Inspected>;
+                 NeedTokenizer, TokenizerBlob, Inspect, Inspected, StandbyHello, Ship, Shipped>;
 
 }  // namespace holdfast::wire

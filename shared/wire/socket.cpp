@@ -21,6 +21,9 @@ namespace {
 constexpr int kZapEnforceDomain = 93;
 // Likewise ZMQ_MSG_PROPERTY_PEER_ADDRESS; without it no peer is identified, and none accepted.
 constexpr const char* kPeerAddress = "Peer-Address";
+constexpr const char* kUserId = "User-Id";
+constexpr std::int64_t kSeekFirstUs = 150'000;
+constexpr std::int64_t kSeekMostUs = 2'000'000;
 
 Error zmq_error(const std::string& operation) {
   return {Errc::kIo, operation + ": " + zmq_strerror(zmq_errno())};
@@ -64,9 +67,27 @@ bool set_curve(void* s, const SocketOptions& o) {
          set_text(s, ZMQ_CURVE_SECRETKEY, o.secret_key);
 }
 
+bool uses_curve(void* s) {
+  int mechanism = 0;
+  std::size_t size = sizeof(mechanism);
+  return zmq_getsockopt(s, ZMQ_MECHANISM, &mechanism, &size) == 0 && mechanism == ZMQ_CURVE;
+}
+
+/// Notes what libzmq knows of the sender of a part: a user of the network by its key, a process of
+/// this host by its socket.
+void note_peer(zmq_msg_t& part, bool authenticates, Received& peer) {
+  const char* name = zmq_msg_gets(&part, authenticates ? kUserId : kPeerAddress);
+  if (name == nullptr) return;
+  if (authenticates) {
+    peer.user_id = name;
+  } else {
+    peer.credentials = parse_peer_address(name);
+  }
+}
+
 /// Receives one part of a message; `more` is set if others follow. False when there is none.
-bool receive_part(void* socket, std::string& out, bool& more,
-                  PeerCredentials* credentials = nullptr) {
+bool receive_part(void* socket, std::string& out, bool& more, Received* peer = nullptr,
+                  bool authenticates = false) {
   zmq_msg_t part;
   zmq_msg_init(&part);
   int n = -1;
@@ -76,8 +97,7 @@ bool receive_part(void* socket, std::string& out, bool& more,
   if (n >= 0) {
     out.assign(static_cast<const char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
     more = zmq_msg_more(&part) != 0;
-    const char* address = credentials != nullptr ? zmq_msg_gets(&part, kPeerAddress) : nullptr;
-    if (address != nullptr) *credentials = parse_peer_address(address);
+    if (peer != nullptr) note_peer(part, authenticates, *peer);
   }
   zmq_msg_close(&part);
   return n >= 0;
@@ -123,7 +143,7 @@ Result<Socket> Socket::open(const Context& context, SocketKind kind, const Socke
   const bool router = kind == SocketKind::kRouter;
   void* raw = zmq_socket(context.raw(), router ? ZMQ_ROUTER : ZMQ_DEALER);
   if (raw == nullptr) return zmq_error("open socket");
-  Socket socket(raw);
+  Socket socket(raw, options.curve_server);
   bool ok = set_transport(raw, options) && set_curve(raw, options);
   // A DEALER queues nothing for an absent peer (the state is repeated after a reconnect); a ROUTER
   // reports that a peer is gone instead of dropping in silence.
@@ -134,14 +154,24 @@ Result<Socket> Socket::open(const Context& context, SocketKind kind, const Socke
 
 Socket::Socket(Socket&& other) noexcept
     : socket_(std::exchange(other.socket_, nullptr)),
+      authenticates_(other.authenticates_),
       monitor_(std::exchange(other.monitor_, nullptr)),
+      endpoints_(std::move(other.endpoints_)),
+      endpoint_(other.endpoint_),
+      sought_us_(other.sought_us_),
+      seek_us_(other.seek_us_),
       malformed_(other.malformed_) {}
 
 Socket& Socket::operator=(Socket&& other) noexcept {
   if (this != &other) {
     close();
     socket_ = std::exchange(other.socket_, nullptr);
+    authenticates_ = other.authenticates_;
     monitor_ = std::exchange(other.monitor_, nullptr);
+    endpoints_ = std::move(other.endpoints_);
+    endpoint_ = other.endpoint_;
+    sought_us_ = other.sought_us_;
+    seek_us_ = other.seek_us_;
     malformed_ = other.malformed_;
   }
   return *this;
@@ -158,13 +188,42 @@ void Socket::close() {
 }
 
 Result<void> Socket::bind(const std::string& endpoint) {
+  const bool local = endpoint.starts_with("ipc://") || endpoint.starts_with("inproc://");
+  if (!local && !authenticates_) {
+    return Error{Errc::kUsage, "bind " + endpoint +
+                                   ": an address of the network without keys of its peers; "
+                                   "expected an ipc address, or a socket with CURVE"};
+  }
   if (zmq_bind(socket_, endpoint.c_str()) != 0) return zmq_error("bind " + endpoint);
   return {};
 }
 
-Result<void> Socket::connect(const std::string& endpoint) {
-  if (zmq_connect(socket_, endpoint.c_str()) != 0) return zmq_error("connect " + endpoint);
+Result<void> Socket::connect(const std::string& endpoints) {
+  endpoints_.clear();
+  endpoint_ = 0;
+  for (std::size_t from = 0; from <= endpoints.size();) {
+    const std::size_t end = std::min(endpoints.find(',', from), endpoints.size());
+    endpoints_.push_back(endpoints.substr(from, end - from));
+    from = end + 1;
+  }
+  const std::string& first = endpoints_.front();
+  if (zmq_connect(socket_, first.c_str()) != 0) return zmq_error("connect " + first);
   return {};
+}
+
+void Socket::seek(bool connected, std::int64_t now_us) {
+  if (endpoints_.size() < 2) return;
+  if (connected || sought_us_ == 0) {
+    sought_us_ = now_us;
+    seek_us_ = kSeekFirstUs;
+  }
+  if (now_us - sought_us_ < seek_us_) return;
+  sought_us_ = now_us;
+  // Longer from time to time: a far daemon needs a while for the handshake.
+  seek_us_ = std::min(seek_us_ + seek_us_ / 8, kSeekMostUs);
+  (void)zmq_disconnect(socket_, endpoints_[endpoint_].c_str());
+  endpoint_ = (endpoint_ + 1) % endpoints_.size();
+  (void)zmq_connect(socket_, endpoints_[endpoint_].c_str());
 }
 
 std::string Socket::endpoint() const {
@@ -199,8 +258,8 @@ std::optional<Received> Socket::receive() {
     }
     // The peer's name comes with each message: libzmq omits it from the routing id when a poll has
     // read the socket before.
-    PeerCredentials* credentials = type == ZMQ_ROUTER ? &message.credentials : nullptr;
-    if (!receive_part(socket_, message.frame, more, credentials)) return std::nullopt;
+    Received* peer = type == ZMQ_ROUTER ? &message : nullptr;
+    if (!receive_part(socket_, message.frame, more, peer, authenticates_)) return std::nullopt;
     if (!more) return message;
     ++malformed_;
     std::string rest;
@@ -212,7 +271,9 @@ std::optional<Received> Socket::receive() {
 Result<void> Socket::start_monitor(const Context& context) {
   static std::atomic<std::uint64_t> counter{0};
   const std::string name = "inproc://monitor-" + std::to_string(counter.fetch_add(1));
-  const int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED;
+  int events = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+               (authenticates_ ? 0 : ZMQ_EVENT_HANDSHAKE_FAILED_AUTH);
+  if (!authenticates_ && uses_curve(socket_)) events |= ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
   if (zmq_socket_monitor(socket_, name.c_str(), events) != 0) return zmq_error("monitor socket");
   monitor_ = zmq_socket(context.raw(), ZMQ_PAIR);
   if (monitor_ == nullptr) return zmq_error("monitor socket");
@@ -234,6 +295,8 @@ std::optional<LinkEvent> Socket::next_link_event() {
     std::memcpy(&event, head.data(), sizeof(event));
     if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) return LinkEvent::kConnected;
     if (event == ZMQ_EVENT_DISCONNECTED) return LinkEvent::kDisconnected;
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) return LinkEvent::kRefused;
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) return LinkEvent::kBroken;
   }
   return std::nullopt;
 }
@@ -263,7 +326,7 @@ int wait_readable(std::vector<WaitItem>& items, int timeout_ms) {
     WaitItem& item = items[i];
     item.ready = false;
     if (item.socket == nullptr) {
-      polls.push_back({nullptr, item.fd, ZMQ_POLLIN, 0});
+      polls.push_back({item.zmq, item.fd, ZMQ_POLLIN, 0});
       owner.push_back(i);
       continue;
     }

@@ -67,9 +67,16 @@ struct Received {
   std::string peer;  // ROUTER: routing id of the connection, an opaque byte string; DEALER: empty
   std::string frame;
   PeerCredentials credentials;  // ROUTER
+  std::string user_id;          // ROUTER with CURVE: the name that ZapHandler::Judge gave the peer
 };
 
-enum class LinkEvent : std::uint8_t { kConnected, kDisconnected };  // after / of a handshake
+enum class LinkEvent : std::uint8_t {
+  kConnected,     // after the handshake
+  kDisconnected,  // of a connection that had one
+  kRefused,       // (DEALER) the other side does not accept our key
+  kBroken,        // (DEALER with CURVE) the handshake ended without a word: the other side has
+                  // another key, or went away in that moment
+};
 
 /// A DEALER or ROUTER socket. One thread at a time; no call blocks.
 class Socket {
@@ -80,9 +87,15 @@ class Socket {
   ~Socket();  // LINGER 0: unsent messages are dropped
 
   /// Binds the socket. kIo with endpoint and cause. libzmq replaces a stale ipc file of a dead
-  /// process.
+  /// process. kUsage for an address of the network without SocketOptions::curve_server: everybody
+  /// could connect there.
   Result<void> bind(const std::string& endpoint);
-  Result<void> connect(const std::string& endpoint);
+  /// Connects to an endpoint, or to the first of a list with commas between: one of them at a time
+  /// is the daemon's (seek()). kIo.
+  Result<void> connect(const std::string& endpoints);
+  /// (DEALER) Goes on to the next endpoint of the list while there is no connection: every 150 ms
+  /// at first, then slower. Call it in each turn of the loop.
+  void seek(bool connected, std::int64_t now_us);
   /// Returns the bound or connected address ("tcp://127.0.0.1:43210" after "tcp://127.0.0.1:*").
   std::string endpoint() const;
 
@@ -104,10 +117,15 @@ class Socket {
   void* raw_monitor() const { return monitor_; }  // nullptr without one
 
  private:
-  explicit Socket(void* socket) : socket_(socket) {}
+  Socket(void* socket, bool authenticates) : socket_(socket), authenticates_(authenticates) {}
   void close();
   void* socket_ = nullptr;
+  bool authenticates_ = false;  // its peers need a key
   void* monitor_ = nullptr;
+  std::vector<std::string> endpoints_;  // of connect()
+  std::size_t endpoint_ = 0;            // the one in use
+  std::int64_t sought_us_ = 0;          // since when it is tried
+  std::int64_t seek_us_ = 0;            // for how long
   std::uint64_t malformed_ = 0;
 };
 
@@ -132,6 +150,7 @@ struct WaitItem {
   const Socket* socket = nullptr;  // its messages and, if it has one, its monitor
   int fd = -1;                     // or a descriptor
   bool ready = false;              // out
+  void* zmq = nullptr;             // or another socket of libzmq
 };
 
 /// Waits until something can be read, at most timeout_ms (-1 = for ever). Returns how many items

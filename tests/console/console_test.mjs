@@ -11,7 +11,7 @@ import {join} from 'node:path';
 import {parseArgs} from 'node:util';
 
 import {FileServer} from './file_server.mjs';
-import {TestServer, sleep, until} from './test_server.mjs';
+import {TestNode, TestServer, sleep, until} from './test_server.mjs';
 import {takePictures} from './pictures.mjs';
 
 const {values: options} = parseArgs({
@@ -332,6 +332,54 @@ step('a model is pulled, cancelled and pulled again', async () => {
   await files.stop();
 });
 
+step('a node is joined, shown, drained, resumed, lost and found', async () => {
+  await go(page, 'Nodes');
+  await page.getByText('No node has joined').waitFor();
+  await page.getByText(/holdfast keys node create gpu-1/).waitFor();
+  assert.equal(await table(page, 'Nodes').isVisible(), false);
+  let node = await new TestNode(server, 'far').start(['--threads', '1', '--kernels', 'scalar']);
+  const line = () => row(page, 'Nodes', 'far');
+  const said = () => server.cli('nodes', 'show', 'far');
+  await line().getByText('ready', {exact: true}).waitFor();
+  await until('its worker', async () => (await cells(line())).workers === '1 of 1 ready');
+  const worker = server.cli('workers', 'list').workers.find((w) => w.key === 'far/worker-0');
+  const shown = await cells(line());
+  assert.equal(shown.devices, `${worker.device}, ${worker.kernels || worker.engine}`);
+  assert.match(shown.heard, /^[\d.]+ m?s ago$/);
+  assert.match(shown.memory, /used by workers .*, by others .*, free .*/);
+  // It was given no folder with models.
+  await until('what it lacks', async () => (await cells(line())).lacks === 'demo');
+  assert.equal(await page.getByText('No node has joined').isVisible(), false);
+  await line().getByRole('link', {name: 'far'}).click();
+  await page.getByRole('heading', {name: 'Node far'}).waitFor();
+  assert.equal(await page.evaluate(() => document.activeElement.id), 'node-title');
+  await row(page, 'Workers of the node', 'far/worker-0').waitFor();
+  await row(page, 'Models on the node', /has no file with this content/).waitFor();
+  const fact = (name) =>
+    page.locator('#view-nodes dt', {hasText: name}).locator('xpath=following-sibling::dd[1]');
+  assert.equal(await fact('host').textContent(), said().host);
+  assert.equal(await fact('version').textContent(), said().version);
+  await page.getByRole('link', {name: 'Close'}).click();
+  await page.getByRole('heading', {name: 'Node far'}).waitFor({state: 'hidden'});
+  await page.getByRole('button', {name: 'Drain far'}).click();
+  await page.getByRole('dialog', {name: 'Drain the node far?'}).waitFor();
+  await page.getByRole('button', {name: 'Keep as it is'}).click();
+  assert.equal(said().state, 'ready', 'nothing happens without a yes');
+  await act(page, 'Drain far');
+  assert.equal(said().state, 'draining');
+  await line().getByText('draining').waitFor();
+  await act(page, 'Resume far');
+  assert.equal(said().state, 'ready');
+  await line().getByText('ready', {exact: true}).waitFor();
+  await node.end('SIGKILL');
+  await line().getByText('lost').waitFor();
+  await until('no worker', async () => (await cells(line())).workers === 'none');
+  node = await new TestNode(server, 'far', node).start(['--threads', '1', '--kernels', 'scalar']);
+  await line().getByText('ready', {exact: true}).waitFor();
+  await node.end('SIGTERM');
+  await line().getByText('left').waitFor();
+});
+
 step('config is explained, set, refused and rolled back', async () => {
   await go(page, 'Config');
   await page.getByLabel('name or words', {exact: true}).fill('max_requests');
@@ -493,7 +541,7 @@ step('it is used without a mouse', async () => {
     'Unload demo',
     'kept over a refresh',
   );
-  for (const view of ['Status', 'Queue', 'Requests', 'Pulls', 'Chat', 'Config']) {
+  for (const view of ['Status', 'Queue', 'Requests', 'Nodes', 'Pulls', 'Chat', 'Config']) {
     await go(keys, view);
     await keys.getByRole('heading', {level: 1}).waitFor();
     const wrong = await keys.evaluate(() =>
@@ -529,7 +577,7 @@ step('it fits a phone, in both schemes', async () => {
       hasTouch: true,
       isMobile: true,
     });
-    for (const view of ['Status', 'Queue', 'Requests', 'Pulls', 'Chat', 'Config']) {
+    for (const view of ['Status', 'Queue', 'Requests', 'Nodes', 'Pulls', 'Chat', 'Config']) {
       await go(phone, view);
       await sleep(700);
       const wide = await phone.evaluate(() => {
@@ -611,6 +659,8 @@ try {
     '1',
     '--config',
     'link.worker_timeout_ms=5000',
+    '--listen',
+    'tcp://127.0.0.1:0',
   ]);
   for (const [name, run] of steps) {
     const began = Date.now();

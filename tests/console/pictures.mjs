@@ -45,6 +45,7 @@ export async function takePictures({server, open, dir, model}) {
   server.cli('pull', files.url, '--as', 'another', '--no-wait');
   server.cli('pull', 'http://127.0.0.1:1/FILE.gguf', '--as', 'away', '--no-wait');
   await sleep(6000);
+  await shoot('nodes-light', 'nodes', {colorScheme: 'light'});
   await shoot('pulls-light', 'pulls', {colorScheme: 'light'});
   server.cli('jobs', 'cancel', 'another');
   server.cli('jobs', 'cancel', 'away');

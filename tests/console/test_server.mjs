@@ -104,3 +104,38 @@ export class TestServer {
       .join('');
   }
 }
+
+/// `holdfast node` with a state directory of its own, joined to a server that listens.
+export class TestNode {
+  /// `before`: a node of this name that has ended, whose key this one takes over.
+  constructor(server, name, before) {
+    Object.assign(this, {server, name});
+    this.key = before?.key ?? join(server.dir, `${name}.key`);
+    if (!before) server.cli('keys', 'node', 'create', name, '--out', this.key);
+  }
+
+  async start(flags) {
+    const listener = readFileSync(join(this.server.state, 'run/listen'), 'utf8').trim();
+    const state = join(this.server.dir, this.name);
+    this.node = spawn(
+      join(this.server.bin, 'holdfast'),
+      ['--state', state, 'node', '--join', listener, '--key', this.key, ...flags],
+      {stdio: ['ignore', 'pipe', 'ignore']},
+    );
+    let said = '';
+    this.node.stdout.on('data', (data) => {
+      said += data;
+    });
+    this.ended = new Promise((resolve) => this.node.once('exit', resolve));
+    await until('the node', () => {
+      if (this.node.exitCode !== null) throw new Error(`node ended with ${this.node.exitCode}`);
+      return said.includes(`joined ${this.name}`);
+    });
+    return this;
+  }
+
+  async end(signal) {
+    this.node.kill(signal);
+    await this.ended;
+  }
+}

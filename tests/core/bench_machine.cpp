@@ -249,6 +249,10 @@ void apply_flags(const std::map<std::string, std::string>& flags, Boot& boot) {
   for (const auto& [name, value] : flags) {
     if (name == "queue.paused") boot.queue_paused = value == "1";
     if (name.starts_with("drain/") && value == "1") boot.drained_workers.push_back(name.substr(6));
+    if (name.starts_with("node/")) boot.nodes[name.substr(5)] = value;
+    if (name.starts_with("node_drain/") && value == "1") {
+      boot.drained_nodes.push_back(name.substr(11));
+    }
     if (name.starts_with("pin/") && value == "1") boot.pinned_models.push_back(name.substr(4));
     if (name.starts_with("quarantine/") && !value.empty()) {
       boot.quarantined_workers[name.substr(11)] = value;

@@ -63,6 +63,8 @@ Counts counts_of(const Machine& machine, Now now) {
       {"breakers_opened", c.breakers_opened},
       {"suspicions", c.suspicions},
       {"false_suspicions", c.false_suspicions},
+      {"node_suspicions", c.node_suspicions},
+      {"node_false_alarms", c.node_false_alarms},
       {"second_attempts", c.second_attempts},
       {"recovered", c.recovered},
       {"replayed_tokens", c.replayed_tokens},

@@ -223,6 +223,27 @@ std::int64_t stopped_worker_timeout(Rig& rig) {
   return unwell_until(rig, &WorkerHealth::stopped_us,
                       [&] { return rig.bench.machine.fleet().workers().empty(); });
 }
+/// Milliseconds of silence of a node until its worker is suspect, or gone.
+std::int64_t silent_node_timeout(Rig& rig, bool lost) {
+  NodeReport report;
+  report.peer = 201;
+  report.name = "n1";
+  report.incarnation = "i1";
+  rig.bench.step(report);
+  rig.worker(kW1, "n1/w");
+  const auto& workers = rig.bench.machine.fleet().workers();
+  for (std::int64_t ms = 0; ms <= 100'000; ms += 10) {
+    rig.bench.step(NodeHealth{"n1", ms * 1000, 0, 0, 0, 0});
+    if (workers.empty() || (!lost && workers.at(kW1).suspect)) return ms;
+  }
+  return -1;
+}
+std::int64_t suspect_node_timeout(Rig& rig) {
+  return silent_node_timeout(rig, false);
+}
+std::int64_t lost_node_timeout(Rig& rig) {
+  return silent_node_timeout(rig, true);
+}
 std::int64_t orphan_lives(Rig& rig) {
   rig.submit([](wire::Submit& s) { s.on_disconnect = wire::OnDisconnect::kCancel; });
   return rig.until([&] { return rig.ended("r1"); });
@@ -387,6 +408,19 @@ std::int64_t ten_percent_more_is_told(Rig& rig) {
 std::int64_t loads_on_three_workers(Rig& rig) {
   for (PeerId w = 0; w < 3; ++w) rig.worker(kW1 + w, "w" + std::to_string(w));
   return static_cast<std::int64_t>(rig.bench.machine.loads().all().size());
+}
+std::int64_t models_that_a_node_fetches(Rig& rig) {
+  NodeReport report;
+  report.peer = 200;
+  report.name = "n1";
+  report.incarnation = "i1";
+  report.models.emplace();
+  report.fetches.emplace();
+  rig.bench.step(report);
+  wire::Hello hello = rig.bench.hello("n1/w");
+  hello.engine = "model";
+  rig.bench.step(FromWorker{kW1, hello});
+  return static_cast<std::int64_t>(rig.bench.machine.nodes().all().at("n1").lacks.size());
 }
 std::int64_t unfit_model_waits(Rig& rig) {
   wire::Hello hello = rig.bench.hello("w1");
@@ -572,6 +606,8 @@ std::vector<Row> liveness_rows() {
       {"link.worker_timeout_ms", 50, 50, 5000, 5000, silent_worker_is_trusted},
       {"link.worker_lost_ms", 70, 70, 9000, 9000, hung_worker_timeout},
       {"link.worker_stopped_ms", 20, 20, 4000, 4000, stopped_worker_timeout},
+      {"link.node_timeout_ms", 40, 40, 80, 80, suspect_node_timeout},
+      {"link.node_lost_ms", 70, 70, 9000, 9000, lost_node_timeout},
   };
 }
 
@@ -648,6 +684,7 @@ std::vector<Row> model_rows() {
       {"models.client_keep_alive", 0, -1, 1, 6000, model_stays_as_a_client_says},
       {"models.drift_percent", 5, 1, 15, 0, ten_percent_more_is_told},
       {"models.replicas", 1, 1, 2, 2, loads_on_three_workers},
+      {"nodes.fetch", 0, 0, 1, 1, models_that_a_node_fetches},
       {"models.fleet_wait_ms", 0, 0, 3000, 3000, unfit_model_waits},
       {"model.m.max_requests", 2, 2, 4, 4, five_without_worker},
       {"model.m.max_waiting", 2, 2, 4, 4, five_without_worker},

@@ -5,6 +5,7 @@ namespace holdfast::core {
 
 inline constexpr const char* kKnobsOfTheShell[] = {
     "queue.read_requests",
+    "nodes.fetch_bytes_s",
     "link.group_messages",
     "link.worker_heartbeat_ms",
     "link.client_heartbeat_ms",
@@ -22,6 +23,9 @@ inline constexpr const char* kKnobsOfTheShell[] = {
     "objects.max_tenant_percent",
     "objects.reserve_bytes",
     "storage.refuse_lost_log",
+    "ha.strict",
+    "ha.synced",
+    "ha.silence_ms",
     "tenant.*.max_objects",
     "tenant.*.max_object_bytes",
     "tenant.*.max_responses",

@@ -648,5 +648,19 @@ TEST_F(MachineTest, FullDisk_WhileWorkRuns_StopsAdmissionOnly) {
   EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
 }
 
+TEST_F(MachineTest, MissingStandby_WhileWorkRuns_StopsAdmissionOnly) {
+  ready();
+  bench.submit(bench.submission("r1"));
+  const wire::Dispatch d = bench.dispatch();
+  bench.step(StandbyLevel{true});
+  bench.submit(bench.submission("r2"));
+  EXPECT_EQ(bench.messages<wire::Refused>()[0].refusal.code, Errc::kNoStandby);
+  bench.tokens(kW1, d, 0, {1}, FinishReason::kStop);
+  EXPECT_EQ(bench.state("r1"), RequestState::kSucceeded);
+  bench.step(StandbyLevel{false});
+  bench.submit(bench.submission("r3"));
+  EXPECT_EQ(bench.messages<wire::Accepted>().size(), 1u);
+}
+
 }  // namespace
 }  // namespace holdfast::core::machine_test

@@ -277,6 +277,8 @@ TEST(Envelope, LargestContext_WithTheMemoryLeft_IsInWholePages) {
   EXPECT_EQ(largest_context(row, 6500), 64);
   EXPECT_EQ(largest_context(row, 8499), 128);
   EXPECT_EQ(largest_context(row, 1'000'000), 640) << "what was wished";
+  row.kv_bytes = 100;
+  EXPECT_EQ(largest_context(row, INT64_MAX), 640) << "a pool that does not say its size";
   row.kv_bytes = 0;  // tokens cost nothing
   EXPECT_EQ(largest_context(row, 5501), 640);
   EXPECT_EQ(largest_context(row, 5500), 0);

@@ -1,1 +1,1 @@
-set(libs holdfast_fetch)
+set(libs holdfast_fetch holdfast_remote_node)

@@ -24,6 +24,7 @@
 namespace {
 
 using namespace holdfast::gateway;
+using holdfast::FieldError;
 using State = RequestParser::State;
 
 struct Parsed {

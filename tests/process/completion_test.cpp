@@ -139,7 +139,11 @@ TEST(Manual, EveryVerb_HasHelpAndExamples) {
     EXPECT_FALSE(cli::examples_of(verb.path).empty()) << verb.path;
     for (const cli::Example& example : cli::examples_of(verb.path)) {
       EXPECT_NE(std::string(example.command).find("holdfast"), std::string::npos);
-      EXPECT_NE(std::string(example.command).find(verb.path), std::string::npos)
+      // A dash in a path may be written as a space: keys node create.
+      std::string written = example.command, path = verb.path;
+      std::replace(written.begin(), written.end(), ' ', '-');
+      std::replace(path.begin(), path.end(), ' ', '-');
+      EXPECT_NE(written.find(path), std::string::npos)
           << example.command << " is no example of " << verb.path;
     }
     for (const cli::Argument& argument : verb.arguments) {

@@ -25,13 +25,17 @@ TEST(Install, InstalledPrefix_WithoutTheBuild_ServesAModelAndHasItsPages) {
         "libexec/holdfast/holdfast-gateway", "libexec/holdfast/holdfast-ingress",
         "share/man/man1/holdfast.1", "share/man/man1/holdfast-models-add.1",
         "share/bash-completion/completions/holdfast", "share/zsh/vendor-completions/_holdfast",
-        "lib/systemd/system/holdfast.service", "share/holdfast/grafana/holdfast.json"}) {
+        "lib/systemd/system/holdfast.service", "lib/systemd/system/holdfast-node.service",
+        "share/holdfast/grafana/holdfast.json"}) {
     EXPECT_TRUE(fs::exists(prefix + "/" + path)) << path;
   }
   EXPECT_FALSE(fs::exists(prefix + "/bin/holdfastd"));
-  EXPECT_NE(read_file(prefix + "/lib/systemd/system/holdfast.service")
-                .find("ExecStart=" + prefix + "/bin/holdfast serve"),
-            std::string::npos);
+  for (const auto& [unit, verb] : {std::pair{"holdfast", "serve"}, {"holdfast-node", "node"}}) {
+    const std::string text = read_file(prefix + "/lib/systemd/system/" + unit + ".service");
+    EXPECT_NE(text.find("ExecStart=" + prefix + "/bin/holdfast " + verb), std::string::npos)
+        << text;
+    EXPECT_EQ(text.find("useradd"), std::string::npos) << "the package makes the user";
+  }
   EXPECT_NE(read_file(prefix + "/share/man/man1/holdfast-models-add.1").find(".SH SYNOPSIS"),
             std::string::npos);
 

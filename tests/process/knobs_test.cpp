@@ -15,6 +15,7 @@
 
 #include "shared/wire/frame.h"
 #include "shared/wire/socket.h"
+#include "tests/process/cluster_node.h"
 #include "tests/process/test_server.h"
 
 namespace holdfast::process::knobs_test {
@@ -78,6 +79,29 @@ struct Set {
 bool send(wire::Socket& socket, const wire::Message& message) {
   const std::string frame = wire::encode(message);
   return wait_for([&] { return socket.send(frame) == wire::SendStatus::kSent; });
+}
+
+// ---- models for nodes
+
+TEST(Knobs, NodesFetchBytes_WhenLimited_SlowTheFetch) {
+  std::vector<double> seconds;
+  for (const char* limit : {"0", "2000000"}) {
+    const TempDir dir;
+    TestServer server(dir.path() + "/server");
+    ASSERT_TRUE(server.start(listening())) << server.errors();
+    ASSERT_EQ(server.cli({"config", "set", std::string("nodes.fetch_bytes_s=") + limit}).code, 0);
+    ClusterNode node(server, "far");
+    ASSERT_TRUE(node.join({"--root", dir.path(), "--threads", "1"})) << node.output();
+    const auto begin = std::chrono::steady_clock::now();
+    ASSERT_EQ(server.cli({"models", "add", "m", demo_model()}).code, 0);
+    const auto operating = server.operator_client();
+    (void)operating->op(client::AllTenants::local(), "models.load", R"({"name": "m"})");
+    ASSERT_TRUE(node.says("fetched ")) << node.output();
+    seconds.push_back(
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  EXPECT_GE(seconds[1], 1.7) << "4.5 MB at 2 MB a second";
+  EXPECT_LT(seconds[0], seconds[1]);
 }
 
 // ---- sizes of messages
@@ -297,6 +321,8 @@ TEST(Knobs, GroupMessages_WhenRaised_LowersTheNumberOfCommits) {
 // ---- the disk
 
 // StorageStart in storage_start_test has "storage.refuse_lost_log", which needs a lost log.
+// Standby in standby_test has "ha.strict" and "ha.silence_ms", PrimaryTest of the store
+// "ha.synced": they need a standby.
 TEST(Knobs, StorageReserveBytes_WhenSet_IsTheSizeOfTheReserveFile) {
   for (const std::int64_t mib : {1, 3}) {
     Set set("storage.reserve_bytes", mib << 20);

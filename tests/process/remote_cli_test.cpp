@@ -94,7 +94,10 @@ TEST_F(RemoteCli, Questions_OverHttp_HaveTheDocumentsOfTheSocket) {
                                               {"config", "explain", "queue.max_requests"},
                                               {"config", "history"},
                                               {"config", "diff"}}) {
-    EXPECT_EQ(document(args), local_document(args)) << args[0] << " " << args[1];
+    json far = document(args), near = local_document(args);
+    // Free memory of the machine may change between the two questions.
+    for (int i = 0; i < 20 && far != near; ++i) far = document(args), near = local_document(args);
+    EXPECT_EQ(far, near) << args[0] << " " << args[1];
   }
   // Their numbers change by themselves.
   EXPECT_EQ(names_of(document({"models", "show", "demo"})),

@@ -108,6 +108,17 @@ TEST_F(SandboxTest, GatewaySocket_WithAVerbNotOnItsList_RefusesIt) {
     EXPECT_EQ(failure->code, Errc::kUnauthorized) << verb << failure->message;
   }
   EXPECT_FALSE(fs::exists("/tmp/holdfast-no-such-copy"));
+  // Keys of the API are read to be checked; those of other machines are none of its business.
+  for (const char* verb : {"objects.put", "objects.get", "objects.list", "objects.delete"}) {
+    const auto answer = client->op(client::AllTenants::local(), verb,
+                                   R"({"kind":"peer_key","id":"node.mine","owner":"operator",)"
+                                   R"("version":0,"body":{"role":"node"}})");
+    const auto* failure = std::get_if<client::Failure>(&answer);
+    ASSERT_NE(failure, nullptr) << verb;
+    EXPECT_EQ(failure->code, Errc::kUnauthorized) << verb << failure->message;
+  }
+  EXPECT_TRUE(std::holds_alternative<std::string>(
+      client->op(client::AllTenants::local(), "objects.list", R"({"kind":"key"})")));
   struct stat st {};
   ASSERT_EQ(stat((server.state() + "/run").c_str(), &st), 0);
   EXPECT_EQ(st.st_mode & 0777, 0700u);

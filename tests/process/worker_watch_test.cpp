@@ -57,7 +57,7 @@ struct WorkerWatchTest : testing::Test {
     wire::Hello hello;
     hello.pid = pid;
     hello.started_ticks = here ? std::stoll(stat_field(pid, 22)) : 0;
-    watch.greeted(kPeer, hello, now);
+    watch.greeted(kPeer, hello, true, now);
   }
   /// The health that a look after so long reports, if it reports any.
   std::optional<WorkerHealth> look(std::int64_t after_ms, bool busy = true) {
@@ -142,6 +142,81 @@ TEST_F(WorkerWatchTest, WorkerWatch_WithAWorkerOfAnotherHost_JudgesBySilenceAlon
   const WorkerHealth health = look_for(1300);
   EXPECT_EQ(health.process, Process::kUnknown);
   EXPECT_GE(health.unexcused_us, 1000 * kMs);
+}
+
+/// A worker of another machine, whose node tells what it sees.
+struct RemoteWorkerTest : WorkerWatchTest {
+  using State = wire::WorkerFact::State;
+  void SetUp() override {
+    WorkerWatchTest::SetUp();
+    wire::Hello hello;
+    hello.pid = 4711;
+    hello.worker_key = "n/worker-0";
+    watch.greeted(kPeer, hello, false, now);
+  }
+  void tell(State state, std::uint32_t stopped_ms = 0, std::uint64_t held_up_us = 0) {
+    watch.tell("n", {{12, State::kStopped, 9'999, 0}, {4711, state, stopped_ms, held_up_us}}, now);
+  }
+};
+
+TEST_F(RemoteWorkerTest, Stop_ThatItsNodeTells_IsReportedAtOnceWithItsTime) {
+  tell(State::kAlive);
+  look(20);
+  EXPECT_FALSE(look(20).has_value());
+  now += 5 * kMs;
+  tell(State::kStopped, 8);
+  EXPECT_LE(*watch.next_look_us(), now) << "a look is due";
+  auto health = look(0);
+  ASSERT_TRUE(health.has_value());
+  EXPECT_EQ(health->process, Process::kStopped);
+  EXPECT_EQ(health->stopped_us, 8 * kMs);
+  health = look(45);
+  ASSERT_TRUE(health.has_value());
+  EXPECT_EQ(health->stopped_us, 53 * kMs);
+  tell(State::kAlive);
+  health = look(0);
+  ASSERT_TRUE(health.has_value());
+  EXPECT_EQ(health->process, Process::kAlive);
+  EXPECT_EQ(health->stopped_us, 0);
+}
+
+TEST_F(RemoteWorkerTest, Silence_InWhichItWaitedForAProcessor_IsExcused) {
+  std::uint64_t held_up_us = 123'000'000;  // of before
+  for (int i = 0; i < 100; ++i) {
+    held_up_us += 20 * kMs;
+    tell(State::kAlive, 0, held_up_us);
+    look(20);
+  }
+  tell(State::kAlive, 0, held_up_us);
+  const WorkerHealth health = look_for(100);
+  EXPECT_GT(health.silent_us, 1'500 * kMs);
+  EXPECT_LT(health.unexcused_us, 200 * kMs);
+  tell(State::kAlive, 0, 5);  // another process counts
+  EXPECT_LT(look(20)->unexcused_us, 300 * kMs);
+}
+
+TEST_F(RemoteWorkerTest, Delays_OfTheTimeBeforeItsSilence_ExcuseNothing) {
+  tell(State::kAlive);
+  look(20);
+  tell(State::kAlive, 0, 60'000'000);
+  const WorkerHealth health = look_for(1'300);
+  EXPECT_GE(health.unexcused_us, 1000 * kMs);
+  EXPECT_EQ(health.unexcused_us, health.silent_us);
+}
+
+TEST_F(RemoteWorkerTest, Silence_OfANodeThatTellsNothing_HasNoExcuse) {
+  const WorkerHealth health = look_for(1'300);
+  EXPECT_EQ(health.process, Process::kUnknown);
+  EXPECT_GE(health.unexcused_us, 1000 * kMs);
+}
+
+TEST_F(RemoteWorkerTest, Facts_OfAnotherNodeOrASessionThatIsOver_DoNotCount) {
+  watch.tell("other", {{4711, State::kStopped, 100, 0}}, now);
+  EXPECT_FALSE(look(20).has_value());
+  tell(State::kStopped, 100);
+  EXPECT_EQ(look(0)->process, Process::kStopped);
+  watch.forget_told("n");
+  EXPECT_EQ(look(20)->process, Process::kUnknown);
 }
 
 TEST_F(WorkerWatchTest, WorkerSilence_WithoutHeartbeats_IsNotCounted) {

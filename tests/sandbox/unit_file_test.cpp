@@ -1,5 +1,5 @@
-// Goal: the unit file that is shipped hardens the service. Method: reads it as systemd does, and
-// lets systemd-analyze judge it where that is installed.
+// Goal: the unit files that are shipped, of the server and of a node, harden their service. Method:
+// reads them as systemd does, and lets systemd-analyze judge them where that is installed.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -7,17 +7,22 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 
 namespace holdfast::sandbox::unit_file_test {
 namespace {
 
-const std::string kUnit = HOLDFAST_SOURCE_DIR "/ops/systemd/holdfast.service";
+constexpr const char* kUnits[] = {"holdfast", "holdfast-node"};
+
+std::string path_of(const std::string& unit) {
+  return HOLDFAST_SOURCE_DIR "/ops/systemd/" + unit + ".service";
+}
 
 /// Reads values by "Section.Key"; those of a repeated key are joined by blanks.
-std::map<std::string, std::string> read_unit() {
-  std::ifstream file(kUnit);
+std::map<std::string, std::string> read_unit(const std::string& name) {
+  std::ifstream file(path_of(name));
   std::map<std::string, std::string> out;
   std::string section;
   for (std::string line; std::getline(file, line);) {
@@ -34,8 +39,15 @@ std::map<std::string, std::string> read_unit() {
   return out;
 }
 
-TEST(UnitFile, UnitFile_HasEachHardeningOption) {
-  std::map<std::string, std::string> unit = read_unit();
+class UnitFile : public testing::TestWithParam<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Units, UnitFile, testing::ValuesIn(kUnits),
+                         [](const testing::TestParamInfo<const char*>& info) {
+                           return std::string(info.param) == "holdfast" ? "Server" : "Node";
+                         });
+
+TEST_P(UnitFile, UnitFile_HasEachHardeningOption) {
+  std::map<std::string, std::string> unit = read_unit(GetParam());
   const std::map<std::string, std::string> expected = {
       {"User", "holdfast"},
       {"NoNewPrivileges", "yes"},
@@ -44,7 +56,7 @@ TEST(UnitFile, UnitFile_HasEachHardeningOption) {
       {"PrivateTmp", "yes"},
       {"PrivateDevices", "yes"},
       {"UMask", "0077"},
-      {"StateDirectory", "holdfast"},
+      {"StateDirectory", GetParam()},
       {"StateDirectoryMode", "0700"},
       {"MemoryDenyWriteExecute", "yes"},
       {"CapabilityBoundingSet", ""},
@@ -80,13 +92,37 @@ std::string output_of(const std::string& command, int* code) {
   return out;
 }
 
-TEST(UnitFile, UnitFile_WhenCheckedBySystemdAnalyze_PassesWithLowExposure) {
+/// Seconds that `holdfast node` takes at most from SIGTERM to its end: ops/node/node.cpp drains for
+/// ten, ends workers within three, and says farewell within two.
+constexpr int kNodeStopS = 15;
+
+TEST(NodeUnit, Node_WhenStopped_HasTimeToDrain) {
+  std::map<std::string, std::string> unit = read_unit("holdfast-node");
+  EXPECT_GE(std::stoi(unit["Service.TimeoutStopSec"]), kNodeStopS + 5);
+  // Workers that got the signal of their node themselves would end before it has told the daemon.
+  EXPECT_EQ(unit["Service.KillMode"], "mixed");
+  std::ifstream file(HOLDFAST_SOURCE_DIR "/ops/node/node.cpp");
+  const std::string source((std::istreambuf_iterator<char>(file)), {});
+  for (const char* constant : {"kDrainMs = 10'000;", "kStopMs = 3'000;", "kFarewellMs = 2'000;"}) {
+    EXPECT_NE(source.find(constant), std::string::npos) << constant;
+  }
+}
+
+TEST(NodeUnit, Node_WithoutAKey_IsNotStarted) {
+  std::map<std::string, std::string> unit = read_unit("holdfast-node");
+  const std::string key = "/etc/holdfast/node.key";
+  EXPECT_EQ(unit["Unit.ConditionPathExists"], key);
+  EXPECT_NE(unit["Service.ExecStart"].find("--key " + key + " "), std::string::npos);
+  EXPECT_EQ(unit["Service.TimeoutStartSec"], "infinity") << "a daemon that is down is waited for";
+}
+
+TEST_P(UnitFile, UnitFile_WhenCheckedBySystemdAnalyze_PassesWithLowExposure) {
   int code = 0;
   if (output_of("command -v systemd-analyze", &code).empty()) GTEST_SKIP() << "no systemd here";
   char folder[] = "/tmp/holdfast-unit-XXXXXX";
   ASSERT_NE(mkdtemp(folder), nullptr);
-  const std::string copy = std::string(folder) + "/holdfast.service";
-  std::ifstream in(kUnit);
+  const std::string copy = std::string(folder) + "/" + GetParam() + ".service";
+  std::ifstream in(path_of(GetParam()));
   std::ofstream out(copy);
   for (std::string line; std::getline(in, line);) {  // the program is not installed here
     out << (line.rfind("ExecStart=", 0) == 0 ? "ExecStart=/bin/true" : line) << '\n';

@@ -1035,7 +1035,7 @@ constexpr Case kErrorsOfRenderingNameTheLine[] = {
     {"{{ s.startswith(1) }}", "startswith first arg must be str or a tuple of str, not int"},
     {"{{ s.startswith() }}", "startswith and endswith need an argument"},
     {"{{ s.replace('a') }}", "argument 'new' must be a string"},
-    {"{{ s.replace(1, 2) }}", "argument 'new' must be a string"},
+    {"{{ s.replace(1, 2) }}", "argument 'old' must be a string"},
     {"{{ s.find(1) }}", "argument 'sub' must be a string"},
     {"{{ s.count() }}", "argument 'sub' must be a string"},
     {"{{ '{}'.format() }}", "format has no value for field ''"},

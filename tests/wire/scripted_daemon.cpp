@@ -25,6 +25,8 @@ void ScriptedDaemon::stop() {
 void ScriptedDaemon::start() {
   SocketOptions options;
   options.message_bytes_max = 64 << 20;
+  options.heartbeat_interval_ms = 500;  // as a daemon's: a busy machine must not cut a connection
+  options.heartbeat_timeout_ms = 2'000;
   socket_ = std::make_unique<Socket>(Socket::open(context_, SocketKind::kRouter, options).value());
   // The old listener's file is removed asynchronously.
   Result<void> bound = socket_->bind(endpoint_);

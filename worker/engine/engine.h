@@ -79,9 +79,9 @@ class Engine {
   virtual ~Engine() = default;
   /// Adds a sequence. Errors: kContextExceeded / kMemoryExhausted (can never fit), kConflict (key
   /// in use), kRateLimited (no free slot now), kInvalidRequest (token id out of range, parameters
-  /// out of range), kUnsupported (the model is an encoder: it makes vectors, no text). A spec whose
-  /// sampling.extra asks for an embedding ends with one Produced that has it. With
-  /// sampling.prompt_logprobs the first token's extra has the prompt's scores
+  /// out of range), kUnsupported (the model is an encoder, or its kernels are for vectors alone: no
+  /// text). A spec whose sampling.extra asks for an embedding ends with one Produced that has it.
+  /// With sampling.prompt_logprobs the first token's extra has the prompt's scores
   /// (wire/prompt_scores.h); with max_tokens 0 they come as kScoresToken. A grammar is compiled on
   /// another thread while steps run; one that cannot be compiled ends the sequence with kError.
   virtual Result<void> add(SequenceSpec spec) = 0;

@@ -53,10 +53,18 @@ ModelEngine::ModelEngine(std::unique_ptr<backend::Executor> executor, ModelEngin
   single_.segments.reserve(1);
 }
 
+/// kUnsupported: the model, or its load, makes vectors alone.
+Result<void> ModelEngine::check_gives_text(SequenceKey key) const {
+  if (!config_.causal) return encoder_error(key);
+  const std::string& why = executor_->capabilities().no_logits;
+  if (why.empty()) return {};
+  return Error{Errc::kUnsupported, key_text(key) + "this load generates no text: " + why};
+}
+
 Result<void> ModelEngine::add(SequenceSpec spec) {
   HOLDFAST_TRY(SamplingExtra extra, sampling::parse_extra(spec.sampling.extra, config_.vocab));
   if (extra.embedding) return probes_.add_vector(std::move(spec), *extra.embedding);
-  if (!config_.causal) return encoder_error(spec.key);
+  HOLDFAST_CHECKED(check_gives_text(spec.key));
   HOLDFAST_CHECKED(
       check_spec(spec, config_.vocabulary, config_.vocab, config_.context, config_.pages));
   HOLDFAST_TRY(const PrefixRoot prefix, PrefixRoot::from(spec.prefix_root));
@@ -78,7 +86,7 @@ Result<void> ModelEngine::add_embedding(const EmbedSpec& spec) {
 }
 
 Result<void> ModelEngine::add_probe(SequenceKey key, Probe probe) {
-  if (!config_.causal) return encoder_error(key);
+  HOLDFAST_CHECKED(check_gives_text(key));
   return probes_.add_probe(key, std::move(probe));
 }
 

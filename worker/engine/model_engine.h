@@ -61,6 +61,7 @@ class ModelEngine final : public Engine {
   void run_each(const StepPlan& plan);
   void run_alone(const Planned& planned);
   Result<void> recompute_state(const Planned& planned);
+  Result<void> check_gives_text(SequenceKey key) const;
   Result<backend::StepResult> forward_alone(const Planned& planned);
   void collect_all(const StepPlan& plan, const backend::StepResult& result);
   void collect(const Planned& planned, const backend::StepResult& result, std::int32_t row,

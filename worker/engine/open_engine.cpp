@@ -19,7 +19,7 @@ constexpr std::int64_t kGapMostMs = 60'000;
 
 /// The results of the first prefill. Without any, it would have no last layer.
 backend::Wants first_wants(const backend::Capabilities& can, const plan::ModelShape& shape) {
-  if (!shape.causal) return backend::Wants::hidden();
+  if (!shape.causal || !can.no_logits.empty()) return backend::Wants::hidden();
   if (can.top_max == 0) return backend::Wants::logits(1);
   return backend::Wants::top(std::min(can.top_max, static_cast<std::int32_t>(shape.vocab)), 1);
 }
@@ -42,8 +42,10 @@ Result<void> warm_up(backend::Executor& executor, const plan::ModelShape& shape,
   segment.tokens = tokens.data() + segment.n;
   segment.start = segment.n;
   segment.n = 1;
-  segment.wants =
-      executor.capabilities().greatest ? backend::Wants::greatest(1) : backend::Wants::logits(1);
+  const backend::Capabilities& can = executor.capabilities();
+  segment.wants = !can.no_logits.empty() ? backend::Wants::hidden()
+                  : can.greatest         ? backend::Wants::greatest(1)
+                                         : backend::Wants::logits(1);
   HOLDFAST_CHECKED(executor.rehearse({{segment}}));
   return {};
 }

@@ -50,6 +50,9 @@ Result<void> Link::open() {
   // A daemon of this host that ends closes the socket; a starved one must not lose this worker.
   options.heartbeat_interval_ms = options_.heartbeat_timeout_ms / 3;
   options.heartbeat_timeout_ms = options_.heartbeat_timeout_ms;
+  options.server_key = options_.server_key;
+  options.public_key = options_.public_key;
+  options.secret_key = options_.secret_key;
   options.message_bytes_max = 64 << 20;  // DISPATCH carries prompt and committed ids
   // A full queue would hold back the daemon's heartbeats; what can arrive is bounded by the slots.
   options.receive_high_water = 0;
@@ -81,6 +84,11 @@ Result<void> Link::run() {
 
 void Link::drain_link_events(std::int64_t now_us) {
   while (const auto event = socket_->next_link_event()) {
+    if (*event == wire::LinkEvent::kBroken) continue;  // there was no connection
+    if (*event == wire::LinkEvent::kRefused) {
+      log::warn("the daemon does not accept this node's key", {{"endpoint", options_.endpoint}});
+      continue;
+    }
     forget_connection();
     if (*event == wire::LinkEvent::kConnected) {
       phase_ = Phase::kGreeting;
@@ -345,6 +353,7 @@ void Link::flush_tokens() {
 void Link::on_tick(std::int64_t now_us) {
   table_.expire(now_us);
   watch_step(now_us);
+  socket_->seek(phase_ != Phase::kAlone, now_us);
   if (phase_ == Phase::kWelcome && now_us - stats_us_ >= kStatsEveryUs) {
     stats_us_ = now_us;
     send_stats();

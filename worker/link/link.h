@@ -35,6 +35,8 @@ struct LinkOptions {
   std::shared_ptr<StepJournal> journal;    // of steps; nullptr = none
   std::string weight_cache_path;           // socket of the weight cache server; empty = none
   int heartbeat_timeout_ms = 0;  // silence of the daemon that ends a connection; 0 = none does
+  // Keys of a connection to another machine (Z85); empty on ipc.
+  std::string server_key, public_key, secret_key;
 };
 
 /// The link to the daemon, and the worker's work table and compute threads.

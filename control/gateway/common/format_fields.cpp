@@ -223,8 +223,9 @@ class FormatReader {
     for (const auto& [name, value] : object->items()) {
       if (value.is_null()) continue;
       const std::string full = std::string(kStructured) + "." + name;
-      const auto found = std::find_if(std::begin(kOfStructured), std::end(kOfStructured),
-                                      [&](const Member& one) { return one.name == name; });
+      const auto found =
+          std::find_if(std::begin(kOfStructured), std::end(kOfStructured),
+                       [&field = name](const Member& one) { return one.name == field; });
       if (found != std::end(kOfStructured)) {
         take(full, found->form, value);
       } else if (name == "structural_tag") {

@@ -29,6 +29,7 @@ bool is_passing(Errc code) {
     case Errc::kStorageFull:
     case Errc::kDiskFull:
     case Errc::kDraining:
+    case Errc::kNoStandby:
     case Errc::kUnreachable:
     case Errc::kTimeout:
       return true;

@@ -146,6 +146,7 @@ int http_status(Errc code) {
     case Errc::kModelFailed:
     case Errc::kPlacementUnsupported:
     case Errc::kDraining:
+    case Errc::kNoStandby:
     case Errc::kUnreachable:
     case Errc::kDeterminismClassUnavailable:
       return 503;

@@ -20,6 +20,7 @@ void add_memory(CLI::App& app, Options* options) {
 struct Texts {
   std::vector<std::string> cors_origins;
   std::string tls_cert, tls_key;
+  std::string peer_key;
 };
 
 void add_texts(CLI::App& app, Texts* texts) {
@@ -29,6 +30,12 @@ void add_texts(CLI::App& app, Texts* texts) {
       ->allow_extra_args(false);
   app.add_option("--tls-cert", texts->tls_cert, "serve HTTPS with this certificate chain (PEM)");
   app.add_option("--tls-key", texts->tls_key, "its key (PEM)");
+}
+
+void add_join(CLI::App& app, Options& options, Texts* texts) {
+  app.add_option("--join", options.join,
+                 "tcp://HOST:PORT of a daemon on another machine (serve --listen)");
+  app.add_option("--key", texts->peer_key, "its key file, of `holdfast keys gateway create`");
 }
 
 void add_sizes(CLI::App& app, ServerLimits& limits) {
@@ -91,6 +98,18 @@ Result<void> read_texts(const Texts& texts, Options* options) {
   return {};
 }
 
+/// Reads the key for a daemon on another machine.
+Result<void> read_join(const Texts& texts, Options* options) {
+  if (options->join.empty() != texts.peer_key.empty()) {
+    return Error{Errc::kUsage, "--join and --key go together"};
+  }
+  if (options->join.empty()) return {};
+  HOLDFAST_CHECKED(client::split_listener_url(options->join, "--join"));
+  HOLDFAST_TRY(options->key,
+               client::read_key_file_of(texts.peer_key, client::PeerRole::kGateway, "--key"));
+  return {};
+}
+
 /// Reads "5" or "5,6".
 Result<std::vector<int>> read_descriptors(const std::string& text) {
   constexpr long kMost = 1'000'000;
@@ -134,6 +153,7 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
   add_times(app, options);
   Texts texts;
   add_texts(app, &texts);
+  add_join(app, options, &texts);
   app.add_flag("--check", options.check, "say what is wrong with the options, and end");
   try {
     app.parse(argc, argv);
@@ -145,6 +165,7 @@ Result<Options> read_options(int argc, char** argv, int* exit_code) {
   }
   if (options.memory_bytes == 0) options.memory_bytes = memory_for(options.limits);
   HOLDFAST_CHECKED(read_texts(texts, &options));
+  HOLDFAST_CHECKED(read_join(texts, &options));
   return options;
 }
 

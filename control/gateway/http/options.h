@@ -7,12 +7,15 @@
 #include "control/gateway/http/cors.h"
 #include "control/gateway/http/server.h"
 #include "shared/base/result.h"
+#include "shared/client/peer_key.h"
 
 namespace holdfast::gateway {
 
 /// The settings of the process.
 struct Options {
-  std::string state;  // directory with the daemon's sockets
+  std::string state;  // directory with the daemon's sockets; with `join` of this gateway's notes
+  std::string join;   // "tcp://HOST:PORT" of a daemon on another machine; empty: it is at `state`
+  client::PeerKeyFile key;  // with `join`: of the role gateway
   std::string http = "127.0.0.1:8080";
   std::vector<int> http_fds;  // HOLDFAST_HTTP_FD: "5" or "5,6"; they take the place of `http`
   int threads = 2;
@@ -29,8 +32,9 @@ struct Options {
 /// for the rest.
 std::int64_t memory_for(const ServerLimits& limits);
 
-/// Reads argv and the environment (HOLDFAST_STATE, HOLDFAST_HTTP_FD). Fails with kUsage and a
-/// one-line reason. `exit_code` >= 0: nothing more to do (--help was printed).
+/// Reads argv, the environment (HOLDFAST_STATE, HOLDFAST_HTTP_FD) and the files that they name.
+/// Fails with a one-line reason: kUsage, and for a key file the errors of client::read_key_file().
+/// `exit_code` >= 0: nothing more to do (--help was printed).
 Result<Options> read_options(int argc, char** argv, int* exit_code);
 
 }  // namespace holdfast::gateway

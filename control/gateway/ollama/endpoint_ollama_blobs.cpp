@@ -22,7 +22,10 @@ std::optional<std::string> read_digest(Context& context, const ExchangePtr& exch
                                        const Captures& captures) {
   if (!may_change_models(context, exchange)) return std::nullopt;
   if (context.blobs == nullptr) {
-    exchange->respond(error_response(503, "this gateway has no store of blobs"));
+    exchange->respond(error_response(
+        503,
+        "this gateway has no store of blobs: the daemon is on another machine; send the file to a "
+        "gateway there, or have it pulled (POST /v1/pulls)"));
     return std::nullopt;
   }
   auto digits = pull::digest_digits(captures[0]);

@@ -1,0 +1,1 @@
+set(libs holdfast_wire)
