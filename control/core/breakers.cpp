@@ -15,10 +15,8 @@ bool Breakers::breakers_allow(const Load& load) const {
   const auto model = registry_.models().find(load.row.model);
   if (model == registry_.models().end() || !model->second.breaker.tripped()) return true;
   std::int64_t everywhere = 0;
-  for (const auto& [id, other] : loads_.all()) {
-    if (other.row.model == load.row.model) {
-      everywhere += static_cast<std::int64_t>(other.running.size());
-    }
+  for (const Load* other : loads_.all().of_model(load.row.model)) {
+    everywhere += static_cast<std::int64_t>(other->running.size());
   }
   return model->second.breaker.allows(core_.now.mono_us, everywhere);
 }

@@ -167,9 +167,9 @@ void Canaries::sample_queues(Canary& canary, const Alias& alias) {
       const auto queue = lifecycle_.queues().find(target.model);
       if (queue != lifecycle_.queues().end())
         waiting += static_cast<std::int64_t>(queue->second.size());
-      for (const auto& [id, load] : loads_.all()) {
-        const bool serves = load.row.model == target.model && load.worker != 0;
-        if (serves && load.row.state == ModelState::kReady) slots += load.row.slots;
+      for (const Load* load : loads_.all().of_model(target.model)) {
+        const bool serves = load->worker != 0 && load->row.state == ModelState::kReady;
+        if (serves) slots += load->row.slots;
       }
     }
     SideStats& stats = canary.stats[index(side)];
@@ -294,8 +294,9 @@ void Canaries::promote(Alias& alias, const std::string& who, const std::string& 
 
 void Canaries::canary_load_failed(const Model& model, const std::string& reason) {
   const std::string& name = model.row.name;
-  const bool works = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
-    return item.second.row.model == name && item.second.row.state == ModelState::kReady;
+  const LoadTable::Group& its = loads_.all().of_model(name);
+  const bool works = std::any_of(its.begin(), its.end(), [](const Load* load) {
+    return load->row.state == ModelState::kReady;
   });
   if (works) return;
   for (auto& [alias_name, alias] : aliases_.all()) {

@@ -3,6 +3,7 @@
 // every component of the machine uses.
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "control/core/config.h"
@@ -48,11 +49,12 @@ struct Core {
   bool storage_low = false;
   bool standby_missing = false;
   // Flags that the step looks at before it ends.
-  bool want_dispatch = false;
+  bool want_dispatch = false;             // of every model that has a queue
+  std::set<std::string> dispatch_models;  // of these alone: their queue or loads have changed
   bool want_placement = false;
-  /// A load became idle, or a queue empty: placement looks only while a model waits, as one that
-  /// serves moves no other.
-  bool usage_changed = false;
+  /// Models of which a load became idle, or the queue empty: placement looks only while a model
+  /// waits, as one that serves moves no other.
+  std::set<std::string> usage_changed;
   bool want_aliases = false;  // a model became ready or failed: aliases may wait for it
 
   std::int64_t steady_ms() const { return now.mono_us / 1000 + clock_offset_ms; }

@@ -2,6 +2,7 @@
 #include "control/core/dispatcher.h"
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -53,10 +54,22 @@ bool Dispatcher::tenant_allows(const QueueItem& item) const {
                        tenant.max_pages, item.pages);
 }
 
+/// Returns true if a bound on what runs counts choices of several models: then the end of one of a
+/// model may let one of another begin.
+bool Dispatcher::has_bounds_of_several_models() const {
+  const Config& config = core_.config;
+  const auto bounds = [](const auto& subject) {
+    return subject.second.max_running > 0 || subject.second.max_pages > 0;
+  };
+  return config.queue_max_running > 0 || config.queue_max_pages > 0 ||
+         std::any_of(config.tenants.begin(), config.tenants.end(), bounds) ||
+         std::any_of(config.workers.begin(), config.workers.end(), bounds);
+}
+
 /// Returns true if the bounds on all allow the first item of all queues. Nothing passes it: small
 /// requests of one model would keep a large one of another waiting for ever. Virtual times are of
 /// one model each, so of two models the tenant with less that runs goes first.
-bool Dispatcher::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>& ready) {
+bool Dispatcher::first_may_run(const std::vector<Line>& lines) {
   const bool bounded = core_.config.queue_max_running > 0 || core_.config.queue_max_pages > 0;
   if (!bounded) return true;
   const auto rank = [this](const QueueItem& item) {
@@ -65,9 +78,11 @@ bool Dispatcher::first_may_run(const std::vector<std::pair<std::int64_t, Load*>>
     return std::make_tuple(item.priority, running / static_cast<double>(item.weight), item.ref);
   };
   const QueueItem* first = nullptr;
-  for (const auto& [free, load] : ready) {
-    const QueueItem* item = best_item(*load);
-    if (item != nullptr && (first == nullptr || rank(*item) < rank(*first))) first = item;
+  for (Line line : lines) {
+    do {
+      const QueueItem* item = best_item(*line.load);
+      if (item != nullptr && (first == nullptr || rank(*item) < rank(*first))) first = item;
+    } while (go_on(line));
   }
   return first != nullptr &&
          within_bounds(lifecycle_.requests().usage().all(), core_.config.queue_max_running,
@@ -99,54 +114,78 @@ bool Dispatcher::takes_work(const Load& load) const {
   return worker != fleet_.workers().end() && worker->second.takes_work();
 }
 
-void Dispatcher::dispatch() {
-  core_.want_dispatch = false;
-  if (core_.paused || core_.draining || lifecycle_.queues().empty()) return;
-  // Most free slots first, so that several workers fill evenly; ids make ties deterministic.
-  std::vector<std::pair<std::int64_t, Load*>> ready;
-  std::vector<Load*> usable;
-  for (auto& [id, load] : loads_.all()) {
-    if (!takes_work(load)) continue;
-    usable.push_back(&load);
-    const auto free = load.row.slots - static_cast<std::int64_t>(load.running.size());
-    if (free > 0) ready.emplace_back(-free, &load);
-  }
-  const auto by_free = [](const auto& a, const auto& b) {
-    return std::make_pair(a.first, a.second->row.load_id) >
-           std::make_pair(b.first, b.second->row.load_id);
+/// Goes on to the model's next load that takes work and has a free slot; false if there is none.
+bool Dispatcher::go_on(Line& line) const {
+  const LoadTable::Open& open = loads_.all().open_of(*line.model);
+  auto next = line.load == nullptr ? open.begin() : open.upper_bound(line.turn);
+  while (next != open.end() && !takes_work(*next->second)) ++next;
+  if (next == open.end()) return false;
+  line.turn = next->first;
+  line.load = next->second;
+  return true;
+}
+
+/// Takes the models that are to be looked at and have a queue.
+std::vector<Dispatcher::Line> Dispatcher::take_lines() {
+  const bool all = std::exchange(core_.want_dispatch, false) || has_bounds_of_several_models();
+  const std::set<std::string> models = std::exchange(core_.dispatch_models, {});
+  std::vector<Line> lines;
+  const auto add = [&](const std::string& model, const WorkQueue& queue) {
+    if (queue.size() > 0) lines.push_back({&model, &queue, {}, nullptr});
   };
-  std::make_heap(ready.begin(), ready.end(), by_free);
-  while (!ready.empty() && first_may_run(ready)) {
-    std::pop_heap(ready.begin(), ready.end(), by_free);
-    if (!dispatch_to(*ready.back().second)) {
-      ready.pop_back();
-      continue;
-    }
-    ++ready.back().first;
-    std::push_heap(ready.begin(), ready.end(), by_free);
+  if (all) {
+    for (const auto& [model, queue] : lifecycle_.queues()) add(model, queue);
+    return lines;
   }
+  for (const std::string& model : models) {
+    const auto queue = lifecycle_.queues().find(model);
+    if (queue != lifecycle_.queues().end()) add(queue->first, queue->second);
+  }
+  return lines;
+}
+
+void Dispatcher::dispatch() {
+  const std::vector<Line> lines = take_lines();
+  if (core_.paused || core_.draining || lines.empty()) return;
+  capacities_.clear();
+  fill(lines);
   if (core_.config.queue_preempt == 0) return;
-  for (Load* load : usable) {
-    while (take_share(*load)) continue;
+  for (const Line& line : lines) share(line);
+}
+
+/// Gives work to free slots. Of all models the load with the most of them goes first.
+void Dispatcher::fill(std::vector<Line> lines) {
+  std::erase_if(lines, [this](Line& line) { return !go_on(line); });
+  const auto later = [](const Line& a, const Line& b) { return b.turn < a.turn; };
+  std::make_heap(lines.begin(), lines.end(), later);
+  while (!lines.empty() && first_may_run(lines)) {
+    std::pop_heap(lines.begin(), lines.end(), later);
+    Line& line = lines.back();
+    dispatch_to(*line.load);
+    // A load that was given work has its next turn with a slot less, which comes later.
+    if (line.queue->size() == 0 || !go_on(line)) {
+      lines.pop_back();
+    } else {
+      std::push_heap(lines.begin(), lines.end(), later);
+    }
   }
 }
 
-/// Dispatches one choice to this load. False if there is none that it can take now.
-bool Dispatcher::dispatch_to(Load& load) {
-  if (load.alone || !breakers_.breakers_allow(load)) return false;
+/// Dispatches one choice to this load, if there is one that it can take now.
+void Dispatcher::dispatch_to(Load& load) {
+  if (load.alone || !breakers_.breakers_allow(load)) return;
   const QueueItem* item = best_item(load);
-  if (item == nullptr || !bounds_allow(load, *item, {})) return false;
+  if (item == nullptr || !bounds_allow(load, *item, {})) return;
   const ChoiceRef ref = item->ref;
   Request* request = lifecycle_.requests().by_seq(ref.seq);
   CHECK(request != nullptr);
   Choice& choice = request->choices[static_cast<std::size_t>(ref.choice)];
-  if (!fits_now(load, tokens_of(*request, choice))) return false;
+  if (!fits_now(load, tokens_of(*request, choice))) return;
   const bool suspect = suspicion(choice, core_.config) != Suspicion::kNone;
-  if (suspect && !load.running.empty()) return false;  // it waits until one worker is empty
+  if (suspect && !load.running.empty()) return;  // it waits until one worker is empty
   lifecycle_.queues().at(request->row.model).take(ref);
   load.alone = suspect;
   start_choice(*request, choice, load);
-  return true;
 }
 
 /// Returns the class, and within it how many choices of its tenant run already: prompts are
@@ -171,7 +210,7 @@ void Dispatcher::start_choice(Request& request, Choice& choice, Load& load) {
   choice.load_id = load.row.load_id;
   choice.pages = pages_for(tokens_of(request, choice) + 1, load.row.page_tokens);
   load.pages_used += choice.pages;
-  load.running.insert({request.row.seq, choice.row.choice});
+  loads_.all().begin_run(load, {request.row.seq, choice.row.choice});
   lifecycle_.count_running(request, choice);
   ++core_.counters.dispatched;
   core_.counters.resumed += choice.resumed;

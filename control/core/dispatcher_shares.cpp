@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "control/core/blame.h"
@@ -17,13 +19,14 @@
 namespace holdfast::core {
 
 /// Slots and pages of the loads that could run the model's work, within the bounds on what may run.
-WorkQueue::Capacity Dispatcher::capacity_of(const std::string& model) const {
-  WorkQueue::Capacity all;
-  for (const auto& [id, load] : loads_.all()) {
-    if (load.row.model != model || load.row.state != ModelState::kReady || load.worker == 0)
-      continue;
-    all.slots += load.row.slots;
-    all.pages += load.row.pages;
+WorkQueue::Capacity Dispatcher::capacity_of(const std::string& model) {
+  const auto [found, fresh] = capacities_.try_emplace(model);
+  WorkQueue::Capacity& all = found->second;
+  if (!fresh) return all;
+  for (const Load* load : loads_.all().of_model(model)) {
+    if (load->row.state != ModelState::kReady || load->worker == 0) continue;
+    all.slots += load->row.slots;
+    all.pages += load->row.pages;
   }
   const auto tighten = [](std::int64_t& value, std::int64_t bound) {
     if (bound > 0) value = std::min(value, bound);
@@ -36,6 +39,31 @@ WorkQueue::Capacity Dispatcher::capacity_of(const std::string& model) const {
   return all;
 }
 
+/// Shares the slots of a model's loads between the tenants that wait for them.
+void Dispatcher::share(const Line& line) {
+  if (line.queue->size() == 0 || !line.queue->contended()) return;
+  // Where nobody below its share waits for a class, no load of the class has to be looked at.
+  std::set<std::pair<std::string, bool>> satisfied;
+  for (Load* load : loads_.all().of_model(*line.model)) {
+    if (!takes_work(*load)) continue;
+    const std::pair<std::string, bool> its{load->row.numerics_class, !load->only_class.empty()};
+    if (satisfied.count(its) > 0) continue;
+    while (take_share(*load)) satisfied.clear();
+    if (first_within_share(*load) == nullptr) satisfied.insert(its);
+  }
+}
+
+/// Returns the next work for this load of a tenant below its share; nullptr if there is none.
+const QueueItem* Dispatcher::first_within_share(const Load& load) {
+  const auto queue = lifecycle_.queues().find(load.row.model);
+  if (queue == lifecycle_.queues().end() || queue->second.size() == 0) return nullptr;
+  const WorkQueue::Capacity capacity = capacity_of(load.row.model);
+  const auto may = [&](const QueueItem& item) {
+    return queue->second.within_share(item, capacity) && tenant_allows(item);
+  };
+  return queue->second.head(load.row.numerics_class, may, {}, !load.only_class.empty());
+}
+
 /// Puts one choice of a tenant below its share onto this load, in place of work of tenants above
 /// theirs. False if nobody waits for that, or nobody has to give way. Repeated calls come to an
 /// end: a tenant that takes is not above its share afterwards, and one that gives is not below.
@@ -44,13 +72,8 @@ bool Dispatcher::take_share(Load& load) {
   if (found == lifecycle_.queues().end()) return false;
   WorkQueue& queue = found->second;
   if (queue.size() == 0 || !queue.contended() || load.running.empty() || load.alone) return false;
-  const WorkQueue::Capacity capacity = capacity_of(load.row.model);
-  const QueueItem* next = best_item(load);
-  const auto may = [&](const QueueItem& item) {
-    return queue.within_share(item, capacity) && tenant_allows(item);
-  };
-  const bool bound_only = !load.only_class.empty();
-  const QueueItem* head = queue.head(load.row.numerics_class, may, {}, bound_only);
+  const QueueItem* head = first_within_share(load);
+  const QueueItem* next = head == nullptr ? nullptr : best_item(load);
   if (head == nullptr || next == nullptr || !breakers_.breakers_allow(load)) return false;
   if (next->priority < head->priority) return false;  // what is more important waits too
   const QueueItem item = *head;
@@ -76,7 +99,7 @@ bool Dispatcher::take_share(Load& load) {
 
 /// Choices of this load whose end would make room for `item`: of the least important class and the
 /// tenant that has most for its weight, the youngest first. Empty if that would not do.
-std::vector<ChoiceRef> Dispatcher::who_gives_way(const Load& load, const QueueItem& item) const {
+std::vector<ChoiceRef> Dispatcher::who_gives_way(const Load& load, const QueueItem& item) {
   struct Candidate {
     ChoiceRef ref;
     const Request* request = nullptr;

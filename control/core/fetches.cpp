@@ -59,12 +59,10 @@ void Fetches::add_lacks(const Model& model, std::vector<NodeLacks>& lacks) const
   std::stable_partition(candidates.begin(), candidates.end(),
                         [&](const Node* node) { return has(node->lacks, model.row.sha); });
   const std::int64_t replicas = core_.config.model(model.row.name).replicas;
-  std::int64_t have =
-      std::count_if(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
-        const Load& load = item.second;
-        return load.row.model == model.row.name && load.row.state != ModelState::kDraining &&
-               load.only_class.empty();
-      });
+  const LoadTable::Group& its = loads_.all().of_model(model.row.name);
+  std::int64_t have = std::count_if(its.begin(), its.end(), [](const Load* load) {
+    return load->row.state != ModelState::kDraining && load->only_class.empty();
+  });
   for (const Node* node : candidates) {
     if (replicas > 0 && have >= replicas) return;
     ++have;

@@ -71,6 +71,7 @@ void Fleet::supersede(const wire::Hello& hello) {
     if (other.hello.incarnation == hello.incarnation) {
       // The same process on a new connection (or a repeated HELLO): what it runs goes on.
       leave_to_adoption(other);
+      memory_.forget_worker(other.peer);
       workers_.erase(other.peer);
     } else {
       worker_gone(other.peer, "replaced by a new process");
@@ -138,6 +139,7 @@ void Fleet::worker_gone(PeerId peer, const std::string& why, bool returns) {
   if (it == workers_.end()) return;
   const Worker worker = it->second;
   workers_.erase(it);
+  memory_.forget_worker(peer);
   ++core_.counters.workers_lost;
   WorkerLoss lost;
   lost.pid = worker.hello.pid;
@@ -199,7 +201,7 @@ void Fleet::worker_message(PeerId peer, const wire::WorkerStats& m) {
 
 void Fleet::worker_message(PeerId peer, const wire::Drain& m) {
   workers_.at(peer).draining = !m.resume;
-  core_.want_dispatch = m.resume;
+  core_.want_dispatch = core_.want_dispatch || m.resume;
 }
 
 void Fleet::worker_message(PeerId peer, const wire::Drained&) {

@@ -33,10 +33,7 @@ void Fleet::reconcile_loads(Worker& worker, const wire::Hello& hello) {
       memory_.record_remains_of(worker, model);
       continue;
     }
-    it->second.pools.emplace();
-    for (const MemoryPool& pool : worker.hello.memory.pools) {
-      it->second.pools->push_back(pool.key);
-    }
+    loads_.all().set_pools(it->second, pool_keys(worker));
     it->second.worker = worker.peer;
     it->second.row.incarnation = hello.incarnation;
     it->second.only_class = hello.only_class;
@@ -44,8 +41,8 @@ void Fleet::reconcile_loads(Worker& worker, const wire::Hello& hello) {
     loads_.worker_message(worker.peer, wire::StateReport{model});
   }
   std::vector<std::string> missing;
-  for (const auto& [id, load] : loads_.all()) {
-    if (load.row.worker_key == hello.worker_key && reported.count(id) == 0) missing.push_back(id);
+  for (const Load* load : loads_.all().of_worker(hello.worker_key)) {
+    if (reported.count(load->row.load_id) == 0) missing.push_back(load->row.load_id);
   }
   memory_.drop_remains([&](const Remains& left) {
     return left.row.worker_key == hello.worker_key && reported.count(left.row.load_id) == 0;
@@ -118,7 +115,7 @@ bool Fleet::adopt_item(Worker& worker, const wire::ActiveItem& item) {
       request->prompt_tokens[static_cast<std::size_t>(choice.row.prompt)] + choice.row.next_index;
   choice.pages = pages_for(tokens + 1, load->second.row.page_tokens);
   load->second.pages_used += choice.pages;
-  load->second.running.insert({request->row.seq, choice.row.choice});
+  loads_.all().begin_run(load->second, {request->row.seq, choice.row.choice});
   load->second.alone = suspicion(choice, core_.config) != Suspicion::kNone;
   ++core_.counters.adopted;
   if (request->row.state == RequestState::kQueued) {

@@ -14,21 +14,31 @@ namespace holdfast::core {
 void IdleUnloads::run() {
   // Requests that a start has not read yet may want any model.
   if (core_.draining || core_.paused || lifecycle_.unread() > 0) return;
-  for (auto& [name, model] : registry_.models()) {
-    const auto time_us = idle_time_us(model);
-    if (!time_us) continue;
-    const auto due = due_us(model, *time_us);
-    if (!due) continue;
-    if (*due > core_.now.mono_us) {
-      // Placement looks often; one timer for each time is enough.
-      if (std::exchange(model.idle_timer_us, *due) != *due) {
-        core_.timers.add(*due, TimerKind::kPlacement);
-      }
-      continue;
-    }
-    ++core_.counters.idle_unloads;
-    registry_.unload(model, "unused for " + std::to_string(*time_us / 1'000'000) + " s");
+  for (auto& [name, model] : registry_.models()) look_at(model);
+}
+
+void IdleUnloads::run(const std::set<std::string>& models) {
+  if (core_.draining || core_.paused || lifecycle_.unread() > 0) return;
+  for (const std::string& name : models) {
+    const auto model = registry_.models().find(name);
+    if (model != registry_.models().end()) look_at(model->second);
   }
+}
+
+void IdleUnloads::look_at(Model& model) {
+  const auto time_us = idle_time_us(model);
+  if (!time_us) return;
+  const auto due = due_us(model, *time_us);
+  if (!due) return;
+  if (*due > core_.now.mono_us) {
+    // Placement looks often; one timer for each time is enough.
+    if (std::exchange(model.idle_timer_us, *due) != *due) {
+      core_.timers.add(*due, TimerKind::kPlacement);
+    }
+    return;
+  }
+  ++core_.counters.idle_unloads;
+  registry_.unload(model, "unused for " + std::to_string(*time_us / 1'000'000) + " s");
 }
 
 std::optional<std::int64_t> IdleUnloads::unloads_at_ms(const Model& model) const {
@@ -54,11 +64,11 @@ std::optional<std::int64_t> IdleUnloads::due_us(const Model& model,
   if (model.row.state != ModelState::kReady) return std::nullopt;
   std::int64_t idle_us = 0;
   std::int64_t ready_us = 0;
-  for (const auto& [id, load] : loads_.all()) {
-    if (load.row.model != model.row.name || load.row.state == ModelState::kDraining) continue;
-    if (!loads_.is_idle(load)) return std::nullopt;
-    idle_us = std::max({idle_us, load.idle_since_us, load.ready_us});
-    ready_us = std::max(ready_us, load.ready_us);
+  for (const Load* load : loads_.all().of_model(model.row.name)) {
+    if (load->row.state == ModelState::kDraining) continue;
+    if (!loads_.is_idle(*load)) return std::nullopt;
+    idle_us = std::max({idle_us, load->idle_since_us, load->ready_us});
+    ready_us = std::max(ready_us, load->ready_us);
   }
   return std::max(idle_us + idle_time_us,
                   ready_us + core_.config.model(model.row.name).dwell_ms * 1000);

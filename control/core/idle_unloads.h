@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "control/core/core.h"
 #include "control/core/models.h"
@@ -25,11 +27,14 @@ class IdleUnloads {
 
   /// Unloads what is due, and sets a timer for what will be.
   void run();
+  /// Does the same for these models.
+  void run(const std::set<std::string>& models);
   /// Returns when the model is unloaded if nobody asks for it any more, in wall-clock ms; nullopt:
   /// never, or it is not loaded. That of a busy model is counted from now.
   std::optional<std::int64_t> unloads_at_ms(const Model& model) const;
 
  private:
+  void look_at(Model& model);
   /// Returns how long the model stays idle; nullopt: without end.
   std::optional<std::int64_t> idle_time_us(const Model& model) const;
   /// Returns when the model will have been idle for long enough, monotonic; nullopt: it is not

@@ -146,8 +146,7 @@ std::optional<wire::Refusal> Intake::refuse_key(const SubmitEvent& event, const 
 /// Adds to a refusal when it may be worth to come again.
 void Intake::add_forecast(wire::Refusal& refusal, const Model& model) const {
   refusal.queue_position = lifecycle_.queued_choices();
-  std::int64_t slots = 0;
-  for (const auto& [id, load] : loads_.all()) slots += load.row.slots;
+  const std::int64_t slots = loads_.all().slots();
   const double each_ms = model.service_ms > 0 ? model.service_ms : 1000;
   // Room appears when the next running request ends.
   refusal.retry_after_ms = std::max<std::int64_t>(

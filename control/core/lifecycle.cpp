@@ -77,7 +77,7 @@ void Lifecycle::enqueue(Request& request, Choice& choice) {
   }
   const auto model = registry_.models().find(request.row.model);
   if (model != registry_.models().end()) registry_.want(model->second);
-  core_.want_dispatch = true;
+  core_.dispatch_models.insert(request.row.model);
 }
 
 void Lifecycle::dequeue(Request& request, Choice& choice) {
@@ -86,7 +86,7 @@ void Lifecycle::dequeue(Request& request, Choice& choice) {
   queue->second.remove({request.row.seq, choice.row.choice});
   if (queue->second.size() > 0) return;
   if (queue->second.idle()) queues_.erase(queue);
-  core_.usage_changed = true;
+  core_.usage_changed.insert(request.row.model);
 }
 
 void Lifecycle::count_running(Request& request, Choice& choice) {

@@ -50,11 +50,12 @@ void Lifecycle::check_request(Seq seq) {
 void Lifecycle::check_class(Request& request) {
   if (request.row.state == RequestState::kQuarantined) return;  // armed again by its release
   const bool waits = request.running == 0 && request.row.state == RequestState::kQueued;
-  const bool served = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
-    const LoadRow& row = item.second.row;
-    if (row.model != request.row.model || has_ended(row.state)) return false;
+  const LoadTable::Group& its = loads_.all().of_model(request.row.model);
+  const bool served = std::any_of(its.begin(), its.end(), [&](const Load* load) {
+    const LoadRow& row = load->row;
+    if (has_ended(row.state)) return false;
     if (row.state == ModelState::kReady) return row.numerics_class == request.row.numerics_class;
-    return is_for(item.second, request.row.numerics_class);  // on its way
+    return is_for(*load, request.row.numerics_class);  // on its way
   });
   const std::int64_t wait_us = core_.config.requests_class_wait_ms * 1000;
   const std::optional<std::int64_t> left_us =

@@ -48,10 +48,8 @@ wire::RequestInfo Lifecycle::info(const Request& request) const {
   }
   const auto model = registry_.models().find(request.row.model);
   std::int64_t slots = 0;
-  for (const auto& [id, load] : loads_.all()) {
-    if (load.row.model == request.row.model && load.row.state == ModelState::kReady) {
-      slots += load.row.slots;
-    }
+  for (const Load* load : loads_.all().of_model(request.row.model)) {
+    if (load->row.state == ModelState::kReady) slots += load->row.slots;
   }
   if (model != registry_.models().end() && model->second.service_ms > 0 && slots > 0 &&
       info.queue_position >= 0) {

@@ -38,7 +38,7 @@ void Loads::set_load_state(Load& load, ModelState state, const std::string& reas
   if (load.row.state == ModelState::kReady) {
     class_left_us_[{load.row.model, load.row.numerics_class}] = core_.now.mono_us;
   }
-  load.row.state = state;
+  loads_.set_state(load, state);
   load.row.reason = reason;
   if (state == ModelState::kReady) {
     load.row.ready_ms = core_.now.wall_ms;
@@ -57,16 +57,16 @@ void Loads::leave_worker(Choice& choice, ChoiceRef ref) {
   const auto it = loads_.find(choice.load_id);
   if (it == loads_.end()) return;
   Load& load = it->second;
-  if (load.running.erase(ref) == 0) return;
+  if (!loads_.end_run(load, ref)) return;
   load.pages_used -= choice.pages;
   choice.pages = 0;
   if (load.running.empty()) {
     load.alone = false;
     load.idle_since_us = core_.now.mono_us;
-    core_.usage_changed = true;  // idle now: it may have to make room for a model that waits
+    core_.usage_changed.insert(load.row.model);  // idle: it may have to make room for another one
   }
   drain_step(load);
-  core_.want_dispatch = true;
+  core_.dispatch_models.insert(load.row.model);
 }
 
 void Loads::end_load(const std::string& load_id, ModelState state, const std::string& reason) {
@@ -82,7 +82,7 @@ void Loads::end_load(const std::string& load_id, ModelState state, const std::st
     worker->second.loads.erase(load_id);
   }
   const std::string name = load.row.model;
-  loads_.erase(it);
+  loads_.erase(load_id);
   core_.want_placement = true;
   if (const auto model = registry_.models().find(name); model != registry_.models().end()) {
     registry_.refresh_model(model->second, reason);
@@ -92,10 +92,9 @@ void Loads::end_load(const std::string& load_id, ModelState state, const std::st
 void Loads::load_failed(Load& load, const std::string& reason) {
   const std::string name = load.row.model;
   // Where another worker holds the same model, the failure is not the model's fault.
-  const bool works_elsewhere = std::any_of(loads_.begin(), loads_.end(), [&](const auto& item) {
-    const LoadRow& other = item.second.row;
-    return other.model == name && other.state == ModelState::kReady &&
-           other.worker_key != load.row.worker_key;
+  const LoadTable::Group& its = loads_.of_model(name);
+  const bool works_elsewhere = std::any_of(its.begin(), its.end(), [&](const Load* other) {
+    return other->row.state == ModelState::kReady && other->row.worker_key != load.row.worker_key;
   });
   if (works_elsewhere)
     breakers_.count_failure(load.row.worker_key, {}, "load of " + name + ": " + reason);
@@ -181,7 +180,7 @@ void Loads::worker_message(PeerId peer, const wire::StateReport& m) {
   }
   if (state == ModelState::kReady) {
     load.row.numerics_class = m.model.numerics_class;
-    load.row.slots = m.model.slots;
+    loads_.set_slots(load, m.model.slots);
     load.row.pages = m.model.pages_total;
     load.row.page_tokens = m.model.page_tokens;
     load.row.context = m.model.context;
@@ -228,7 +227,7 @@ void Loads::boot(const Boot& event, std::int64_t adoption_until_us) {
     load.deadline_us = adoption_until_us;
     if (row.state == ModelState::kReady) load.ready_us = core_.now.mono_us;
     load.settled = row.state == ModelState::kReady || row.state == ModelState::kDraining;
-    loads_[row.load_id] = std::move(load);
+    loads_.insert(std::move(load));
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "control/core/core.h"
 #include "control/core/events.h"
+#include "control/core/load_table.h"
 #include "control/core/requests.h"
 #include "control/core/workers.h"
 
@@ -55,9 +56,8 @@ class Loads {
   /// Returns true if the load is ready, runs nothing, and nothing of its model waits.
   bool is_idle(const Load& load) const;
 
-  /// Loads by id.
-  std::map<std::string, Load>& all() { return loads_; }
-  const std::map<std::string, Load>& all() const { return loads_; }
+  LoadTable& all() { return loads_; }
+  const LoadTable& all() const { return loads_; }
 
  private:
   void given_up(Load& load, const std::string& reason);
@@ -73,7 +73,7 @@ class Loads {
   Breakers& breakers_;
   Lifecycle& lifecycle_;
 
-  std::map<std::string, Load> loads_;               // by load id
+  LoadTable loads_;
   std::map<ClassKey, std::int64_t> class_left_us_;  // when a ready load of it last ended
 };
 

@@ -1,6 +1,7 @@
 #include "control/core/machine.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 #include <variant>
@@ -35,7 +36,7 @@ void Machine::step(const Event& event, Now now, Effects& out) {
   }
   if (components_->core.want_aliases) components_->aliases.look_at_aliases();
   if (components_->core.want_placement) run_placement();
-  if (components_->core.want_dispatch) {
+  if (components_->dispatcher.has_work()) {
     components_->dispatcher.dispatch();
     components_->dispatcher.second_attempts();
   }
@@ -43,15 +44,16 @@ void Machine::step(const Event& event, Now now, Effects& out) {
   components_->core.out = nullptr;
 }
 
-/// Placement looks at every load for every model: not for each request that ends.
+/// Placement looks at every worker for every model: not for each request that ends.
 void Machine::look_at_usage() {
   Core& core = components_->core;
-  if (!std::exchange(core.usage_changed, false) || core.want_placement) return;
+  const std::set<std::string> changed = std::exchange(core.usage_changed, {});
+  if (changed.empty() || core.want_placement) return;
   const auto& models = components_->registry.models();
   core.want_placement = std::any_of(models.begin(), models.end(), [](const auto& item) {
     return waits_for_placement(item.second);
   });
-  if (!core.want_placement) components_->idle_unloads.run();
+  if (!core.want_placement) components_->idle_unloads.run(changed);
 }
 
 void Machine::run_placement() {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,8 +56,8 @@ std::int64_t MemoryPools::reserved_in(const std::vector<std::string>& keys, std:
     if (unsettled_alone && settled) return;
     if (shares_a_key(pools, keys)) sum += std::min(bytes, most);
   };
-  for (const auto& [id, load] : loads_.all()) {
-    if (leaving.count(id) == 0) add(load.row.bytes, load.pools, load.settled);
+  for (const Load* load : loads_.all().of_pools(keys)) {
+    if (leaving.count(load->row.load_id) == 0) add(load->row.bytes, load->pools, load->settled);
   }
   for (const Remains& left : remains_) add(left.row.bytes, left.pools, left.settled);
   return sum;
@@ -70,22 +71,37 @@ std::int64_t MemoryPools::reserved_in(const std::string& pool) const {
 
 std::int64_t MemoryPools::workers_sharing(const Worker& worker,
                                           const std::vector<std::string>& keys) const {
-  std::int64_t sharing = 0;
-  for (const auto& [peer, other] : fleet_.workers()) {
-    if (peer == worker.peer) continue;
-    const auto& theirs = other.hello.memory.pools;
-    sharing += std::any_of(theirs.begin(), theirs.end(), [&](const MemoryPool& pool) {
-      return std::find(keys.begin(), keys.end(), pool.key) != keys.end();
-    });
+  std::set<PeerId> sharing;
+  for (const std::string& key : keys) {
+    const auto workers = workers_.find(key);
+    if (workers != workers_.end()) sharing.insert(workers->second.begin(), workers->second.end());
   }
-  return sharing;
+  return static_cast<std::int64_t>(sharing.size() - sharing.count(worker.peer));
+}
+
+void MemoryPools::count_worker(const Worker& worker) {
+  forget_worker(worker.peer);
+  for (const std::string& key : keys_[worker.peer] = pool_keys(worker)) {
+    workers_[key].insert(worker.peer);
+  }
+}
+
+void MemoryPools::forget_worker(PeerId peer) {
+  const auto keys = keys_.find(peer);
+  if (keys == keys_.end()) return;
+  for (const std::string& key : keys->second) {
+    const auto workers = workers_.find(key);
+    if (workers == workers_.end()) continue;  // a key that was named twice
+    workers->second.erase(peer);
+    if (workers->second.empty()) workers_.erase(workers);
+  }
+  keys_.erase(keys);
 }
 
 MemoryHeadroom MemoryPools::memory_headroom(const Worker& worker, const Leaving& leaving) const {
   MemoryHeadroom headroom{kUnknownMemory, kUnknownMemory, false, 0};
   const std::vector<MemoryPool>& mine = worker.hello.memory.pools;
-  std::vector<std::string> keys;
-  for (const MemoryPool& pool : mine) keys.push_back(pool.key);
+  const std::vector<std::string> keys = pool_keys(worker);
   const bool divided = std::any_of(mine.begin(), mine.end(), [](const auto& p) { return p.part; });
   for (const MemoryPool& reported : mine) {
     const auto found = pools_.find(reported.key);
@@ -117,9 +133,14 @@ MemoryHeadroom MemoryPools::memory_headroom(const Worker& worker, const Leaving&
 }
 
 bool MemoryPools::takes_from(const Load& load, const Worker& worker) {
-  std::vector<std::string> keys;
-  for (const MemoryPool& pool : worker.hello.memory.pools) keys.push_back(pool.key);
-  return load.worker == worker.peer || (load.pools && shares_a_key(load.pools, keys));
+  return load.worker == worker.peer || (load.pools && shares_a_key(load.pools, pool_keys(worker)));
+}
+
+LoadTable::Group MemoryPools::loads_near(const Worker& worker) const {
+  LoadTable::Group loads = loads_.all().of_pools(pool_keys(worker));
+  const LoadTable::Group& own = loads_.all().of_worker(worker.hello.worker_key);
+  loads.insert(own.begin(), own.end());
+  return loads;
 }
 
 // ---- reports
@@ -159,6 +180,7 @@ void MemoryPools::hear_worker_memory(Worker& worker, const wire::MemoryReport& r
     told.pools.push_back(std::move(pool));
   }
   worker.hello.memory = told;
+  count_worker(worker);
   hear_memory(told, worker.hello.host);
 }
 
@@ -226,8 +248,9 @@ void MemoryPools::relieve(Pool& pool) {
     const Model& model = registry_.models().at(load.row.model);
     return std::make_pair(model.pinned, model.row.last_used_ms);
   };
-  for (auto& [id, load] : loads_.all()) {
-    if (!shares_a_key(load.pools, {pool.last.key}) || !load.pools) continue;
+  for (Load* at : loads_.all().of_pools({pool.last.key})) {
+    Load& load = *at;
+    if (!load.pools) continue;
     if (load.row.state == ModelState::kDraining && load.running.empty()) return;  // on its way
     if (!loads_.is_idle(load) || load.worker == 0) continue;
     if (victim == nullptr || order(load) < order(*victim)) victim = &load;
@@ -239,11 +262,10 @@ void MemoryPools::relieve(Pool& pool) {
   const std::string why =
       "memory is short on " + pool.host + ": " + std::to_string(pool.last.available) + " of " +
       std::to_string(pool.last.total) + " bytes available, stalled " + percent_of(pool.last.stall);
-  const bool elsewhere =
-      std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
-        return item.second.row.model == victim->row.model && &item.second != victim &&
-               item.second.row.state != ModelState::kDraining;
-      });
+  const LoadTable::Group& its = loads_.all().of_model(victim->row.model);
+  const bool elsewhere = std::any_of(its.begin(), its.end(), [&](const Load* load) {
+    return load != victim && load->row.state != ModelState::kDraining;
+  });
   if (!elsewhere) {
     model.row.load_requested = false;  // a request brings it back when there is room
     registry_.put_model(model);
@@ -297,8 +319,7 @@ void MemoryPools::record_remains_of(const Worker& worker, const wire::LoadedMode
   load.row.incarnation = worker.hello.incarnation;
   load.row.bytes = held.memory.weights + held.memory.kv + held.memory.scratch;
   load.settled = held.state == "ready";
-  load.pools.emplace();
-  for (const MemoryPool& pool : worker.hello.memory.pools) load.pools->push_back(pool.key);
+  load.pools = pool_keys(worker);
   leave_remains(load, false);
 }
 
@@ -315,9 +336,9 @@ void MemoryPools::process_ended(const std::string& worker_key, const std::string
     return left.row.worker_key == worker_key && left.row.incarnation == incarnation;
   });
   std::vector<std::string> ended;
-  for (const auto& [id, load] : loads_.all()) {
-    const bool its = load.row.worker_key == worker_key && load.row.incarnation == incarnation;
-    if (its && load.worker == 0 && load.running.empty()) ended.push_back(id);
+  for (const Load* load : loads_.all().of_worker(worker_key)) {
+    const bool its = load->row.incarnation == incarnation;
+    if (its && load->worker == 0 && load->running.empty()) ended.push_back(load->row.load_id);
   }
   for (const std::string& id : ended) {
     Load& load = loads_.all().at(id);

@@ -10,6 +10,7 @@
 
 #include "control/core/core.h"
 #include "control/core/events.h"
+#include "control/core/load_table.h"
 #include "control/core/models.h"
 #include "control/core/workers.h"
 
@@ -41,6 +42,10 @@ class MemoryPools {
   /// Returns true if the load's end would make room on the worker. A load of whose pools nothing is
   /// known is only on its own worker.
   static bool takes_from(const Load& load, const Worker& worker);
+  /// Returns the loads that may take from the worker's pools, and its own.
+  LoadTable::Group loads_near(const Worker& worker) const;
+  /// Forgets which pools a worker takes from: it is gone.
+  void forget_worker(PeerId peer);
   /// Takes a worker's report. One of an older release, or one that pretends its device, names no
   /// pools: its numbers are those of its machine, or of its device, for all that have the same
   /// name.
@@ -73,6 +78,7 @@ class MemoryPools {
   std::int64_t workers_sharing(const Worker& worker, const std::vector<std::string>& keys) const;
   std::int64_t reserved_in(const std::vector<std::string>& keys, std::int64_t most,
                            const Leaving& leaving, bool unsettled_alone) const;
+  void count_worker(const Worker& worker);
   void hear_memory(const wire::MemoryReport& report, const std::string& host);
   void judge_pressure(Pool& pool);
   void relieve(Pool& pool);
@@ -82,7 +88,9 @@ class MemoryPools {
   Registry& registry_;
   Fleet& fleet_;
 
-  std::map<std::string, Pool> pools_;  // by key
+  std::map<std::string, Pool> pools_;                // by key
+  std::map<std::string, std::set<PeerId>> workers_;  // by the key of a pool that they take from
+  std::map<PeerId, std::vector<std::string>> keys_;  // of pools, by worker
   std::vector<Remains> remains_;
 };
 

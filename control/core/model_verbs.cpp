@@ -76,9 +76,7 @@ void ModelVerbs::add_inspected(const IngressJob& job, const InspectedEvent& even
   const auto existing = registry_.models().find(add.name);
   if (existing != registry_.models().end()) {
     const ModelRow& old = existing->second.row;
-    const bool used = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
-      return item.second.row.model == add.name;
-    });
+    const bool used = !loads_.all().of_model(add.name).empty();
     const bool waits =
         lifecycle_.unread() > 0 ||  // it is not known yet which models those want
         std::any_of(lifecycle_.requests().all().begin(), lifecycle_.requests().all().end(),
@@ -156,9 +154,7 @@ void ModelVerbs::retain_profile(const ModelRow& old, ModelRow& row) {
 
 /// Removes the name of a model that nobody uses. Returns false if it was refused.
 bool ModelVerbs::remove(const OpModel& event, Model& model) {
-  const bool loaded = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
-    return item.second.row.model == event.name;
-  });
+  const bool loaded = !loads_.all().of_model(event.name).empty();
   const bool waits =
       lifecycle_.unread() > 0 ||  // it is not known yet which models those want
       std::any_of(lifecycle_.requests().all().begin(), lifecycle_.requests().all().end(),

@@ -73,6 +73,7 @@ struct Model {
   bool pinned = false;                 // never unloaded to make room
   std::vector<std::string> displaced;  // models that made room for its load in progress
   std::vector<DeviceVerdict> devices;  // as placement saw them last, the best first
+  std::int64_t survey_at_us = 0;       // not looked at before, while no load can begin
   std::int64_t switch_since_us = 0;    // requested or lost, and not ready since; 0: nobody waits
   std::int64_t unfit_since_us = 0;     // no connected device can hold it; 0 = one can
   /// How long it stays after its last request, as a client asked; negative: without end. nullopt:

@@ -163,11 +163,11 @@ void Nodes::set_lacks(const std::string& name, std::vector<std::string> models) 
 }
 
 void Nodes::find_givers() {
+  std::set<std::string> lacking;
+  for (const auto& [name, node] : nodes_) lacking.insert(node.lacks.begin(), node.lacks.end());
   for (auto& [name, giver] : nodes_) {
-    giver.gives = std::any_of(nodes_.begin(), nodes_.end(), [&giver = giver](const auto& entry) {
-      return std::any_of(
-          entry.second.lacks.begin(), entry.second.lacks.end(),
-          [&](const std::string& sha) { return giver.models && giver.models->contains(sha); });
+    giver.gives = std::any_of(lacking.begin(), lacking.end(), [&giver = giver](const auto& sha) {
+      return giver.models && giver.models->contains(sha);
     });
   }
 }

@@ -24,6 +24,8 @@ namespace {
 // nothing.
 constexpr std::int64_t kThreadBytes = 4 << 20;
 
+constexpr std::int64_t kSurveyPauseUs = 1'000'000;
+
 std::int32_t threads_for(const ModelRow& row, const Worker& worker) {
   const std::int64_t useful = std::max<std::int64_t>(row.weights_bytes / kThreadBytes, 1);
   return static_cast<std::int32_t>(
@@ -76,6 +78,8 @@ std::string_view verdict_name(Verdict verdict) {
 void Placement::run_placement() {
   core_.want_placement = false;
   if (core_.draining) return;
+  bound_only_ = std::any_of(fleet_.workers().begin(), fleet_.workers().end(),
+                            [](const auto& item) { return !item.second.hello.only_class.empty(); });
   for (auto& [name, model] : registry_.models()) {
     registry_.want_if_waited_for(model);
     if (model.row.load_requested && model.row.state != ModelState::kFailed)
@@ -85,14 +89,18 @@ void Placement::run_placement() {
 
 Placement::Standing Placement::standing_of(const Model& model, const Worker& worker) const {
   Standing standing;
-  for (const auto& [id, load] : loads_.all()) {
-    const bool its = load.row.model == model.row.name;
-    standing.holds = standing.holds || (its && load.row.worker_key == worker.hello.worker_key);
-    const bool serves = its && load.row.state != ModelState::kDraining && load.only_class.empty();
-    standing.elsewhere = standing.elsewhere || serves;
+  const auto serves = [](const Load& load) {
+    return load.row.state != ModelState::kDraining && load.only_class.empty();
+  };
+  const LoadTable::Group& its = loads_.all().of_model(model.row.name);
+  standing.elsewhere =
+      std::any_of(its.begin(), its.end(), [&](const Load* load) { return serves(*load); });
+  for (const Load* load : memory_.loads_near(worker)) {
+    const bool same = load->row.model == model.row.name;
+    standing.holds = standing.holds || (same && load->row.worker_key == worker.hello.worker_key);
     standing.shares_memory =
-        standing.shares_memory || (serves && MemoryPools::takes_from(load, worker));
-    if (load.row.state == ModelState::kDraining) standing.leaving.insert(id);
+        standing.shares_memory || (same && serves(*load) && MemoryPools::takes_from(*load, worker));
+    if (load->row.state == ModelState::kDraining) standing.leaving.insert(load->row.load_id);
   }
   return standing;
 }
@@ -176,10 +184,9 @@ std::vector<DeviceVerdict> Placement::survey(const Model& model) const {
 }
 
 std::int64_t Placement::loads_that_stay(const std::string& model) const {
-  return std::count_if(loads_.all().begin(), loads_.all().end(), [&](const auto& entry) {
-    const Load& load = entry.second;
-    return load.row.model == model && load.row.state != ModelState::kDraining &&
-           load.only_class.empty();
+  const LoadTable::Group& its = loads_.all().of_model(model);
+  return std::count_if(its.begin(), its.end(), [](const Load* load) {
+    return load->row.state != ModelState::kDraining && load->only_class.empty();
   });
 }
 
@@ -197,11 +204,30 @@ static bool has_enough(std::int64_t replicas, std::int64_t have, const DeviceVer
   return replicas > 0 && have >= replicas && !v.bound_only;
 }
 
+/// Returns true if workers are allowed to load one more at the same time.
+bool Placement::has_permit() const {
+  return loads_.all().in_progress() < core_.config.models_loads_at_once;
+}
+
+/// Returns true if no worker has to be looked at for this model: it has its replicas, or it serves
+/// and no load can begin now. Looking is dear where there are many workers; in the second case it
+/// is done once a second, for what fetches its file.
+bool Placement::needs_nothing(Model& model, std::int64_t replicas, std::int64_t have) {
+  if (have == 0 || bound_only_) return false;
+  if (replicas > 0 && have >= replicas) return true;
+  if (has_permit()) return false;
+  if (model.survey_at_us > core_.now.mono_us) return true;
+  model.survey_at_us = core_.now.mono_us + kSurveyPauseUs;
+  core_.timers.add(model.survey_at_us, TimerKind::kPlacement);
+  return false;
+}
+
 void Placement::reconcile_replicas(Model& model) {
   if (model.retry_at_us > core_.now.mono_us) return;
-  model.devices = survey(model);
   const std::int64_t replicas = core_.config.model(model.row.name).replicas;
   std::int64_t have = loads_that_stay(model.row.name);
+  if (needs_nothing(model, replicas, have)) return;
+  model.devices = survey(model);
   if (!may_be_read(model, have)) return;
   if (have == 0 && fits_nowhere(model)) return;
   // A model that serves already moves no other one.
@@ -212,14 +238,12 @@ void Placement::reconcile_replicas(Model& model) {
     // The loads that were decided just before have changed what is free.
     if (v.verdict != Verdict::kLoaded) v = verdict_on(model, fleet_.workers().at(v.peer));
     if (v.verdict == Verdict::kFits) {
-      if (loads_in_progress() >= core_.config.models_loads_at_once)
-        break;  // again when one of them ends
+      if (!has_permit()) break;  // again when a load ends
       start_load(model, fleet_.workers().at(v.peer), v);
       v.verdict = Verdict::kLoaded;
       have += v.bound_only ? 0 : 1;
       skip_eviction = true;
-    } else if (v.verdict == Verdict::kNoFreeMemory && !skip_eviction &&
-               loads_in_progress() < core_.config.models_loads_at_once) {
+    } else if (v.verdict == Verdict::kNoFreeMemory && !skip_eviction && has_permit()) {
       // Placed when the models that make room have gone.
       skip_eviction = evict_for(fleet_.workers().at(v.peer), model, v.needed);
     }
@@ -256,15 +280,6 @@ bool Placement::fits_nowhere(Model& model) {
   return true;
 }
 
-/// Number of loads that workers work on; each needs a permit.
-std::int64_t Placement::loads_in_progress() const {
-  return std::count_if(loads_.all().begin(), loads_.all().end(), [](const auto& item) {
-    const ModelState state = item.second.row.state;
-    return state == ModelState::kPlacing || state == ModelState::kLoading ||
-           state == ModelState::kWarming;
-  });
-}
-
 void Placement::start_load(Model& model, Worker& worker, const DeviceVerdict& verdict) {
   const auto envelope = fit_envelope(model.row, verdict.free, verdict.pages, nullptr);
   CHECK_MSG(envelope.has_value(), "placed where it fits");
@@ -283,8 +298,7 @@ void Placement::start_load(Model& model, Worker& worker, const DeviceVerdict& ve
   load.row.created_ms = core_.now.wall_ms;
   load.worker = worker.peer;
   load.only_class = worker.hello.only_class;
-  load.pools.emplace();
-  for (const MemoryPool& pool : worker.hello.memory.pools) load.pools->push_back(pool.key);
+  load.pools = pool_keys(worker);
   load.deadline_us = core_.now.mono_us + core_.config.models_load_timeout_ms * 1000;
   core_.timers.add_keyed(load.deadline_us, TimerKind::kLoad, load.row.load_id);
   wire::Load message;
@@ -311,7 +325,7 @@ void Placement::start_load(Model& model, Worker& worker, const DeviceVerdict& ve
                    Durability::kFull);
   worker.loads.insert(load.row.load_id);
   loads_.put_load(load);
-  loads_.all()[load.row.load_id] = std::move(load);
+  loads_.all().insert(std::move(load));
   core_.out->send(worker.peer, std::move(message));
   registry_.refresh_model(model, "placed on worker " + worker.hello.worker_key);
 }
@@ -335,7 +349,9 @@ bool Placement::may_be_evicted(Load& load) {
 bool Placement::evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed) {
   std::vector<std::pair<std::int64_t, std::string>> idle;
   Leaving leaving;
-  for (auto& [id, load] : loads_.all()) {
+  for (Load* near : memory_.loads_near(worker)) {
+    Load& load = *near;
+    const std::string& id = load.row.load_id;
     if (load.row.model == wanting.row.name || load.worker == 0) continue;
     if (load.row.state == ModelState::kDraining) leaving.insert(id);
     if (!MemoryPools::takes_from(load, worker) ||

@@ -59,7 +59,8 @@ class Placement {
   bool may_be_read(Model& model, std::int64_t loads);
   void reconcile_replicas(Model& model);
   bool fits_nowhere(Model& model);
-  std::int64_t loads_in_progress() const;
+  bool has_permit() const;
+  bool needs_nothing(Model& model, std::int64_t replicas, std::int64_t have);
   void start_load(Model& model, Worker& worker, const DeviceVerdict& verdict);
   bool may_be_evicted(Load& load);
   bool evict_for(const Worker& worker, Model& wanting, std::int64_t bytes_needed);
@@ -75,6 +76,7 @@ class Placement {
   const Nodes& nodes_;
 
   std::uint64_t last_load_ = 0;
+  bool bound_only_ = false;  // a worker is for bound requests alone; as of this run
 };
 
 }  // namespace holdfast::core

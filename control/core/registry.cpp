@@ -63,15 +63,16 @@ void Registry::time_switch(Model& model) {
 void Registry::refresh_model(Model& model, const std::string& reason) {
   constexpr ModelState kOrder[] = {ModelState::kReady, ModelState::kWarming, ModelState::kLoading,
                                    ModelState::kPlacing, ModelState::kDraining};
+  const LoadTable::Group& its = loads_.all().of_model(model.row.name);
   for (const ModelState state : kOrder) {
-    const bool any = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
-      const Load& load = item.second;
+    const bool any = std::any_of(its.begin(), its.end(), [&](const Load* its_load) {
+      const Load& load = *its_load;
       // A load whose worker may still come back, or may not be believed, serves nobody.
       const auto worker = fleet_.workers().find(load.worker);
       const bool serves = worker != fleet_.workers().end() && !worker->second.quarantined;
       const ModelState now = serves ? load.row.state : ModelState::kPlacing;
       // One that serves bound requests alone is no place for new ones.
-      return load.row.model == model.row.name && now == state && load.only_class.empty();
+      return now == state && load.only_class.empty();
     });
     if (!any) continue;
     // From outside, loading begins as soon as a worker was told.
@@ -117,9 +118,7 @@ void Registry::unload(Model& model, const std::string& reason) {
   model.row.load_requested = false;
   put_model(model);
   std::vector<std::string> ids;
-  for (auto& [id, load] : loads_.all()) {
-    if (load.row.model == model.row.name) ids.push_back(id);
-  }
+  for (const Load* load : loads_.all().of_model(model.row.name)) ids.push_back(load->row.load_id);
   for (const std::string& id : ids) {
     Load& load = loads_.all().at(id);
     loads_.set_load_state(load, ModelState::kDraining, reason);
@@ -155,8 +154,9 @@ void Registry::count_failures(Model& model, std::int32_t failures) {
 void Registry::count_load_failure(Model& m, const std::string& worker_key,
                                   const std::string& reason, bool worker_lost) {
   const std::int32_t here = ++m.failed_on[worker_key];
-  const bool works = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
-    return item.second.row.model == m.row.name && item.second.row.state == ModelState::kReady;
+  const LoadTable::Group& its = loads_.all().of_model(m.row.name);
+  const bool works = std::any_of(its.begin(), its.end(), [](const Load* load) {
+    return load->row.state == ModelState::kReady;
   });
   const auto tries = static_cast<std::int32_t>(core_.config.models_load_tries);
   // The file holds the same at the next try.
@@ -170,9 +170,7 @@ void Registry::count_load_failure(Model& m, const std::string& worker_key,
   core_.timers.add(m.retry_at_us, TimerKind::kPlacement);
   if (!worker_lost)
     canaries_.canary_load_failed(m, reason);  // a kill from outside says nothing about it
-  const bool others = std::any_of(loads_.all().begin(), loads_.all().end(), [&](const auto& item) {
-    return item.second.row.model == m.row.name;
-  });
+  const bool others = !its.empty();
   if (m.failures < core_.config.models_load_tries || others || !m.row.load_requested) return;
   give_up(m, reason);
 }

@@ -7,6 +7,12 @@ std::int64_t pages_for(std::int64_t tokens, std::int64_t page_tokens) {
   return (tokens + per_page - 1) / per_page;
 }
 
+std::vector<std::string> pool_keys(const Worker& worker) {
+  std::vector<std::string> keys;
+  for (const MemoryPool& pool : worker.hello.memory.pools) keys.push_back(pool.key);
+  return keys;
+}
+
 std::string_view worker_state_name(const Worker& worker) {
   if (worker.quarantined) return "quarantined";
   if (worker.suspect) return "suspect";

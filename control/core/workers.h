@@ -77,6 +77,9 @@ struct LostWorker {
 /// Name of the worker's state in the worker list and in the metrics.
 std::string_view worker_state_name(const Worker& worker);
 
+/// Keys of the memory pools that the worker takes from, as it reported them last.
+std::vector<std::string> pool_keys(const Worker& worker);
+
 /// KV pages of `tokens` tokens.
 std::int64_t pages_for(std::int64_t tokens, std::int64_t page_tokens);
 

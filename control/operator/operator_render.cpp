@@ -52,10 +52,10 @@ json model_json(const core::Machine& machine, const core::Model& model) {
   const core::ModelRow& r = model.row;
   json loads = json::array();
   double progress = -1;
-  for (const auto& [id, load] : machine.loads().all()) {
-    if (load.row.model != r.name) continue;
+  for (const core::Load* at : machine.loads().all().of_model(r.name)) {
+    const core::Load& load = *at;
     progress = std::max(progress, load.progress);
-    loads.push_back({{"load_id", id},
+    loads.push_back({{"load_id", load.row.load_id},
                      {"worker", load.row.worker_key},
                      {"connected", load.worker != 0},
                      {"state", core::model_state_name(load.row.state)},

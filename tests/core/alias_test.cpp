@@ -324,7 +324,7 @@ TEST_F(AliasTest, FailedTarget_WhenAnotherIsReady_IsSkipped) {
     report.model.reason = "file_invalid: broken";
     bench.step(FromWorker{kW1, report});
   };
-  for (const auto& [id, load] : std::map(bench.machine.loads().all())) {
+  for (const auto& [id, load] : std::map(bench.machine.loads().all().by_id())) {
     if (load.row.model == "b") fail_load(id);
   }
   ASSERT_EQ(state("b"), ModelState::kFailed);
@@ -365,7 +365,7 @@ struct WhenReadyTest : AliasTest {
     ASSERT_EQ(set("chat", "a"), kDone);
   }
   void report(const char* model, const char* how) {
-    for (const auto& [id, load] : std::map(bench.machine.loads().all())) {
+    for (const auto& [id, load] : std::map(bench.machine.loads().all().by_id())) {
       if (load.row.model != model) continue;
       wire::StateReport report;
       report.model.load_id = id;

@@ -674,7 +674,7 @@ TEST_F(CanaryTest, Canary_WhenItsFirstLoadFails_IsRolledBack) {
 TEST_F(CanaryTest, Canary_WhenItsRunningLoadFails_ReroutesItsRequests) {
   begin();
   const std::string silent = ask("c");
-  for (const auto& [id, load] : std::map(bench.machine.loads().all())) {
+  for (const auto& [id, load] : std::map(bench.machine.loads().all().by_id())) {
     if (load.row.model != "c") continue;
     wire::StateReport report;
     report.model.load_id = id;

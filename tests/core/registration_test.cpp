@@ -263,7 +263,7 @@ TEST_F(RegistrationTest, RemoveModel_WhileInUse_IsRefusedAndOtherwiseLeavesNothi
   EXPECT_EQ(operate("models.remove"), Errc::kConflict) << "a request waits for it";
   bench.step(OpCancel{Bench::kOperator, 1, "r1"});
   operate("models.unload");
-  for (const auto& [id, on] : std::map(bench.machine.loads().all())) {
+  for (const auto& [id, on] : std::map(bench.machine.loads().all().by_id())) {
     wire::Load one;
     one.load_id = id;
     report(kW1, one, "unloaded");
