@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "control/core/planner.h"
 #include "control/core/rows.h"
 
 namespace holdfast::core {
@@ -145,6 +146,7 @@ struct NodeReport {
   std::optional<std::set<std::string>> models;
   /// Its fetches; nullopt: its program fetches none.
   std::optional<std::vector<FetchReport>> fetches = {};
+  std::optional<NodeFacts> facts = {};  // nullopt: as before
 };
 /// Signs of life of a node over datagrams, as the shell has them: told while it is silent, when it
 /// is well again, and each second. Not before its first datagram. Times count only while the shell

@@ -10,6 +10,7 @@
 
 #include "control/core/breaker.h"
 #include "control/core/config.h"
+#include "control/core/planner.h"
 #include "control/core/rows.h"
 #include "control/core/transitions.h"
 #include "control/core/workers.h"
@@ -38,6 +39,9 @@ struct DeviceVerdict {
   bool fits_after_drain = false;     // models that make room are on their way out
   bool bound_only = false;           // a worker for requests bound to its numerics class alone
   bool lacks_file = false;           // it would fit, but its node does not have the file
+  bool fetches = false;              // that node can fetch it, at a cost that is told
+  Candidate candidate;
+  PlanCost cost;
   std::string why;
 };
 

@@ -106,6 +106,10 @@ void Nodes::take_report(Node& node, const NodeReport& event) {
   }
   take_models(node, event);
   take_fetches(node, event);
+  if (event.facts && node.facts != *event.facts) {
+    node.facts = *event.facts;
+    core_.want_placement = true;
+  }
   if (event.left) return farewell(node);
   count_report(node);
   // A report may have been under way when the cable was cut.
@@ -217,6 +221,30 @@ void Nodes::end_adoption() {
 bool Nodes::is_draining(std::string_view worker_key) const {
   const auto node = nodes_.find(node_of(worker_key));
   return node != nodes_.end() && (node->second.drained || node->second.leaving);
+}
+
+const NodeFacts& Nodes::facts_of(std::string_view worker_key) const {
+  static const NodeFacts kNone;
+  const auto node = nodes_.find(node_of(worker_key));
+  return node == nodes_.end() ? kNone : node->second.facts;
+}
+
+std::string Nodes::domain_of(std::string_view worker_key) const {
+  const auto node = nodes_.find(node_of(worker_key));
+  if (node == nodes_.end()) return "the daemon's machine";
+  const std::string& domain = node->second.facts.domain;
+  return domain.empty() ? "node " + node->first : "domain " + domain;
+}
+
+bool Nodes::may_fetch(std::string_view worker_key, const std::string& model_sha) const {
+  const auto found = nodes_.find(node_of(worker_key));
+  if (found == nodes_.end() || core_.config.nodes_fetch == 0) return false;
+  const Node& node = found->second;
+  const bool failed = std::any_of(
+      node.fetching.begin(), node.fetching.end(),
+      [&](const FetchReport& report) { return report.sha == model_sha && !report.error.empty(); });
+  return node.fetches && node.peer != 0 && !node.drained && !node.leaving && !failed &&
+         node.facts.link_bytes_s > 0;
 }
 
 std::string Nodes::lacks(std::string_view worker_key, const std::string& model_sha) const {

@@ -56,6 +56,7 @@ struct Node {
   bool drained = false;          // by an operator, also after a restart of either side
   bool leaving = false;          // it was told to end
   NodeSigns signs;
+  NodeFacts facts;
   /// Content hashes of the files below its roots; nullopt: it has not told them yet.
   std::optional<std::set<std::string>> models;
   bool fetches = false;                    // its program fetches models
@@ -92,6 +93,13 @@ class Nodes {
 
   /// True if workers of this key get nothing new, because of their node.
   bool is_draining(std::string_view worker_key) const;
+  /// Facts of the worker's node; those of a worker of the daemon's machine say nothing.
+  const NodeFacts& facts_of(std::string_view worker_key) const;
+  /// Name of what fails together with the worker: its node's failure domain, else its machine.
+  std::string domain_of(std::string_view worker_key) const;
+  /// True if the worker's node can fetch a file now, over a link whose rate is measured, and has
+  /// not failed to fetch this one.
+  bool may_fetch(std::string_view worker_key, const std::string& model_sha) const;
   /// Why a worker cannot load a file with this content; empty: it can.
   std::string lacks(std::string_view worker_key, const std::string& model_sha) const;
   /// True if the worker's node has told its files, and this is none of them.

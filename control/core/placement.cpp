@@ -36,11 +36,16 @@ std::string bytes_text(std::int64_t bytes) {
   return bytes >= kUnknownMemory ? "unknown" : std::to_string(bytes);
 }
 
-/// Order in which workers are tried: those for bound requests alone last, where it fits as it is,
-/// accelerators, few loads, much room, the lower key.
+/// Order in which workers are tried: those for bound requests alone last, where it fits as it is or
+/// when its file has come, accelerators, the planner's cost, few loads, much room, the lower key.
 auto rank_of(const DeviceVerdict& v) {
-  return std::make_tuple(v.bound_only, v.verdict != Verdict::kFits, v.device.starts_with("cpu"),
-                         v.loads, -v.free, v.worker_key);
+  return std::make_tuple(v.bound_only, v.verdict != Verdict::kFits && !v.fetches,
+                         v.device.starts_with("cpu"), v.cost.total_s, v.loads, -v.free,
+                         v.worker_key);
+}
+
+bool goes_first(const DeviceVerdict& a, const DeviceVerdict& b) {
+  return rank_of(a) < rank_of(b);
 }
 
 /// Says what a load needs of a worker's memory and what is free.
@@ -80,10 +85,13 @@ void Placement::run_placement() {
   if (core_.draining) return;
   bound_only_ = std::any_of(fleet_.workers().begin(), fleet_.workers().end(),
                             [](const auto& item) { return !item.second.hello.only_class.empty(); });
-  for (auto& [name, model] : registry_.models()) {
-    registry_.want_if_waited_for(model);
-    if (model.row.load_requested && model.row.state != ModelState::kFailed)
-      reconcile_replicas(model);
+  for (auto& [name, model] : registry_.models()) registry_.want_if_waited_for(model);
+  // Models that nobody serves go first: loads that may run at once are few.
+  for (const bool served : {false, true}) {
+    for (auto& [name, model] : registry_.models()) {
+      const bool requested = model.row.load_requested && model.row.state != ModelState::kFailed;
+      if (requested && (model.row.state == ModelState::kReady) == served) reconcile_replicas(model);
+    }
   }
 }
 
@@ -129,7 +137,30 @@ std::string Placement::closed_for(const Model& model, const Worker& worker,
   return std::to_string(failed->second) + " loads in a row failed here";
 }
 
-DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker) const {
+/// Returns how many replicas of the model are in each failure domain.
+Placement::Domains Placement::domains_of(const Model& model) const {
+  Domains domains;
+  for (const Load* load : loads_.all().of_model(model.row.name)) {
+    const bool stays = load->row.state != ModelState::kDraining && load->only_class.empty();
+    if (stays) ++domains[nodes_.domain_of(load->row.worker_key)];
+  }
+  return domains;
+}
+
+/// Sets what it costs that this worker gets the model, and says so where its node is measured.
+void Placement::plan(const Model& model, const Domains& domains, DeviceVerdict& v) const {
+  v.candidate.facts = nodes_.facts_of(v.worker_key);
+  v.candidate.loads = v.loads;
+  v.candidate.bytes_missing = v.lacks_file ? model.row.size : 0;
+  const auto near = domains.find(nodes_.domain_of(v.worker_key));
+  v.candidate.replicas_near = near == domains.end() ? 0 : near->second;
+  v.cost = plan_cost(v.candidate, model.row.weights_bytes);
+  if (v.verdict != Verdict::kFits && !v.fetches) return;
+  if (v.candidate.facts.memory_bytes_s > 0) v.why += "; " + plan_text(v.candidate, v.cost);
+}
+
+DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker,
+                                    const Domains& domains) const {
   DeviceVerdict v;
   v.worker_key = worker.hello.worker_key;
   v.device = worker.hello.device;
@@ -158,12 +189,14 @@ DeviceVerdict Placement::verdict_on(const Model& model, const Worker& worker) co
     v.verdict = Verdict::kClosed;
     v.why = std::move(why);
     v.lacks_file = needs_file(model, worker);
+    v.fetches = fits && v.lacks_file && nodes_.may_fetch(v.worker_key, model.row.sha);
   } else {
     v.verdict = fits ? Verdict::kFits : Verdict::kNoFreeMemory;
     v.fits_after_drain = !fits && !headroom.pressed && !standing.leaving.empty() &&
                          v.needed <= memory_.memory_headroom(worker, standing.leaving).free;
     v.why = memory_text(v, headroom);
   }
+  plan(model, domains, v);
   return v;
 }
 
@@ -175,11 +208,11 @@ bool Placement::is_for(const Worker& worker, const Model& model) const {
 
 std::vector<DeviceVerdict> Placement::survey(const Model& model) const {
   std::vector<DeviceVerdict> all;
+  const Domains domains = domains_of(model);
   for (const auto& [peer, worker] : fleet_.workers()) {
-    if (is_for(worker, model)) all.push_back(verdict_on(model, worker));
+    if (is_for(worker, model)) all.push_back(verdict_on(model, worker, domains));
   }
-  std::sort(all.begin(), all.end(),
-            [](const DeviceVerdict& a, const DeviceVerdict& b) { return rank_of(a) < rank_of(b); });
+  std::sort(all.begin(), all.end(), goes_first);
   return all;
 }
 
@@ -209,11 +242,11 @@ bool Placement::has_permit() const {
   return loads_.all().in_progress() < core_.config.models_loads_at_once;
 }
 
-/// Returns true if no worker has to be looked at for this model: it has its replicas, or it serves
-/// and no load can begin now. Looking is dear where there are many workers; in the second case it
-/// is done once a second, for what fetches its file.
+/// Returns true if no worker has to be looked at for this model: it has its replicas, or no load
+/// can begin now. Looking is dear where there are many workers; in the second case it is done once
+/// a second, for what fetches its file or fits nowhere.
 bool Placement::needs_nothing(Model& model, std::int64_t replicas, std::int64_t have) {
-  if (have == 0 || bound_only_) return false;
+  if (bound_only_) return false;
   if (replicas > 0 && have >= replicas) return true;
   if (has_permit()) return false;
   if (model.survey_at_us > core_.now.mono_us) return true;
@@ -222,31 +255,53 @@ bool Placement::needs_nothing(Model& model, std::int64_t replicas, std::int64_t 
   return false;
 }
 
+/// Puts the workers from this one on in order again: the failure domain of the one before has so
+/// many replicas now.
+void Placement::replan(Model& model, std::size_t from, std::int64_t replicas_near) {
+  std::vector<DeviceVerdict>& devices = model.devices;
+  const std::string domain = nodes_.domain_of(devices[from - 1].worker_key);
+  const auto rest = devices.begin() + static_cast<std::ptrdiff_t>(from);
+  for (auto v = rest; v != devices.end(); ++v) {
+    if (nodes_.domain_of(v->worker_key) != domain) continue;
+    v->candidate.replicas_near = replicas_near;
+    v->cost = plan_cost(v->candidate, model.row.weights_bytes);
+  }
+  std::sort(rest, devices.end(), goes_first);
+}
+
 void Placement::reconcile_replicas(Model& model) {
   if (model.retry_at_us > core_.now.mono_us) return;
   const std::int64_t replicas = core_.config.model(model.row.name).replicas;
   std::int64_t have = loads_that_stay(model.row.name);
   if (needs_nothing(model, replicas, have)) return;
-  model.devices = survey(model);
+  std::vector<DeviceVerdict>& devices = model.devices = survey(model);
   if (!may_be_read(model, have)) return;
   if (have == 0 && fits_nowhere(model)) return;
   // A model that serves already moves no other one.
-  bool skip_eviction = have > 0 || std::any_of(model.devices.begin(), model.devices.end(),
+  bool skip_eviction = have > 0 || std::any_of(devices.begin(), devices.end(),
                                                [](const auto& v) { return v.fits_after_drain; });
-  for (DeviceVerdict& v : model.devices) {
+  Domains domains = domains_of(model);
+  bool started = false;
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    DeviceVerdict& v = devices[i];
     if (has_enough(replicas, have, v)) continue;
     // The loads that were decided just before have changed what is free.
-    if (v.verdict != Verdict::kLoaded) v = verdict_on(model, fleet_.workers().at(v.peer));
+    if (started && v.verdict != Verdict::kLoaded) {
+      v = verdict_on(model, fleet_.workers().at(v.peer), domains);
+    }
     if (v.verdict == Verdict::kFits) {
       if (!has_permit()) break;  // again when a load ends
       start_load(model, fleet_.workers().at(v.peer), v);
       v.verdict = Verdict::kLoaded;
-      have += v.bound_only ? 0 : 1;
-      skip_eviction = true;
-    } else if (v.verdict == Verdict::kNoFreeMemory && !skip_eviction && has_permit()) {
+      started = skip_eviction = true;
+    } else if (!v.fetches) {
       // Placed when the models that make room have gone.
-      skip_eviction = evict_for(fleet_.workers().at(v.peer), model, v.needed);
+      const bool may_evict = v.verdict == Verdict::kNoFreeMemory && !skip_eviction && has_permit();
+      if (may_evict) skip_eviction = evict_for(fleet_.workers().at(v.peer), model, v.needed);
+      continue;
     }
+    have += v.bound_only ? 0 : 1;
+    if (replicas > 0) replan(model, i + 1, ++domains[nodes_.domain_of(v.worker_key)]);
   }
 }
 

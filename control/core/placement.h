@@ -2,6 +2,7 @@
 // Model placement: which worker loads a model, with what, and why not the others.
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -43,6 +44,7 @@ class Placement {
   std::vector<DeviceVerdict> survey(const Model& model) const;
 
  private:
+  using Domains = std::map<std::string, std::int64_t>;  // replicas of a model by failure domain
   /// How the loads there are stand to a load of a model on a worker.
   struct Standing {
     bool holds = false;                  // the worker has one of it
@@ -54,7 +56,10 @@ class Placement {
   Standing standing_of(const Model& model, const Worker& worker) const;
   bool needs_file(const Model& model, const Worker& worker) const;
   std::string closed_for(const Model& model, const Worker& worker, const Standing& standing) const;
-  DeviceVerdict verdict_on(const Model& model, const Worker& worker) const;
+  DeviceVerdict verdict_on(const Model& model, const Worker& worker, const Domains& domains) const;
+  void plan(const Model& model, const Domains& domains, DeviceVerdict& v) const;
+  Domains domains_of(const Model& model) const;
+  void replan(Model& model, std::size_t from, std::int64_t replicas_near);
   std::int64_t loads_that_stay(const std::string& model) const;
   bool may_be_read(Model& model, std::int64_t loads);
   void reconcile_replicas(Model& model);

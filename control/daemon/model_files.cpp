@@ -19,6 +19,8 @@ constexpr std::int64_t kListUs = 3'600'000'000;   // for hashing a model
 constexpr std::int64_t kLookAgainUs = 5'000'000;  // at a model that was not here
 constexpr std::int64_t kReceiptUs = 60'000'000;   // the answer was lost, or its reader is gone
 constexpr std::size_t kReceiptsMax = 64;
+constexpr int kProbesMax = 8;  // of a connection
+constexpr std::int64_t kProbeBytesMax = 512 << 10;
 
 /// The nodes that have the model, besides the one that asks.
 std::vector<std::string> nodes_with(const core::Machine& machine, const std::string& sha,
@@ -61,7 +63,7 @@ ModelFiles::ModelFiles(ModelFilesOptions options)
 
 bool ModelFiles::knows(const std::string& verb) {
   return verb == "node.chunks" || verb == "node.range" || verb == "node.offer" ||
-         verb == "node.supply";
+         verb == "node.supply" || verb == "node.probe";
 }
 
 void ModelFiles::refuse(core::PeerId peer, std::uint64_t tag, Errc code, std::string why) {
@@ -75,7 +77,9 @@ void ModelFiles::ask(core::PeerId peer, const wire::Op& op, const std::string& n
     return refuse(peer, op.tag, Errc::kUsage, op.verb + ": arguments are not a JSON object");
   }
   Question question{peer, op.tag, node, now_us, machine, args};
-  if (op.verb == "node.offer") {
+  if (op.verb == "node.probe") {
+    probe(question);
+  } else if (op.verb == "node.offer") {
     relay_.offer(peer, op.tag, node, now_us);
   } else if (op.verb == "node.supply") {
     supply(question, op);
@@ -93,6 +97,27 @@ void ModelFiles::ask(core::PeerId peer, const wire::Op& op, const std::string& n
     op.verb == "node.chunks" ? chunks(question) : range(question);
   }
   match_offers(now_us);
+}
+
+/// Answers with bytes of no meaning, by whose time the node measures its link. An answer that is
+/// not read takes memory, so a connection has but a few.
+void ModelFiles::probe(const Question& question) {
+  const std::int64_t bytes = question.integer("bytes");
+  if (bytes < 0 || bytes > kProbeBytesMax) {
+    return refuse(
+        question.peer, question.tag, Errc::kUsage,
+        "node.probe: bytes: expected a number from 0 to " + std::to_string(kProbeBytesMax));
+  }
+  int& probes = probes_[question.peer];
+  if (probes == kProbesMax) {
+    return refuse(question.peer, question.tag, Errc::kRateLimited,
+                  "node.probe: a connection has " + std::to_string(kProbesMax) + " of them");
+  }
+  ++probes;
+  options_.send(
+      question.peer,
+      wire::OpResult{
+          question.tag, true, {}, "{}", std::string(static_cast<std::size_t>(bytes), '\0')});
 }
 
 /// Looks whether this machine has the model, if that is not settled.
@@ -337,6 +362,7 @@ void ModelFiles::deliver(std::int64_t now_us) {
 }
 
 void ModelFiles::peer_gone(core::PeerId peer) {
+  probes_.erase(peer);
   for (const RelayJob& job : relay_.peer_gone(peer)) fail_job(job, "its connection ended", 0);
   std::erase_if(pending_, [&](const auto& entry) {
     if (entry.second.peer != peer) return false;

@@ -93,6 +93,7 @@ class ModelFiles {
                         std::int64_t hashed_bytes);
   Local& look_at_local(const Question& question);
   void range(const Question& question);
+  void probe(const Question& question);
   std::string wrong_range(const Question& question) const;
   const model_index::ChunkList* list_of(const std::string& sha) const;
   bool take_space(const Question& question);
@@ -109,6 +110,7 @@ class ModelFiles {
   std::map<std::pair<std::string, std::string>, Remote> remotes_;  // by hash and node
   std::map<std::uint64_t, Pending> pending_;
   std::map<core::PeerId, Reader> readers_;
+  std::map<core::PeerId, int> probes_;  // that were answered
   std::uint64_t last_id_ = 0;
   ModelReads reads_;  // ends first: its threads wake the daemon
 };

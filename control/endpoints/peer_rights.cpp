@@ -18,8 +18,9 @@ namespace {
 
 using client::PeerRole;
 
-constexpr std::string_view kNodeVerbs[] = {"node.bye",   "node.chunks", "node.exit",  "node.offer",
-                                           "node.range", "node.report", "node.supply"};
+constexpr std::string_view kNodeVerbs[] = {"node.bye",    "node.chunks", "node.exit",
+                                           "node.offer",  "node.probe",  "node.range",
+                                           "node.report", "node.supply"};
 
 // The stored objects that gateways work with, in order. Keys of the API and webhooks are made by
 // operators: a gateway reads them, to check who comes and to tell of ends.

@@ -470,6 +470,15 @@ json fetches_json(const core::Node& node) {
   return list;
 }
 
+/// Adds what the node measured of itself; numbers that were not measured are null.
+void add_facts(json& document, const core::NodeFacts& facts) {
+  const auto number = [](std::int64_t value) { return value > 0 ? json(value) : json(nullptr); };
+  document["domain"] = facts.domain;
+  document["round_trip_us"] = number(facts.round_trip_us);
+  document["link_bytes_s"] = number(facts.link_bytes_s);
+  document["memory_bytes_s"] = number(facts.memory_bytes_s);
+}
+
 json node_json(const Question& q, const core::Node& node) {
   json workers = json::array();
   for (const auto& [peer, worker] : q.machine.fleet().workers()) {
@@ -494,6 +503,7 @@ json node_json(const Question& q, const core::Node& node) {
       {"fetch_bytes_s", q.machine.config().nodes_fetch_bytes_s},
       {"reason", node.why}};
   add_signs(document, node);
+  add_facts(document, node.facts);
   if (q.facts.liveness_session) document["datagrams"] = session_json(*q.facts.liveness_session);
   return document;
 }

@@ -23,6 +23,9 @@ constexpr std::size_t kNodeFetchesMax = 1'000;
 constexpr std::size_t kFetchTextMax = 4'096;  // of an error, a name
 constexpr std::int64_t kFetchBytesMax = 1LL << 50;
 constexpr std::size_t kHashDigits = 64;
+constexpr std::size_t kDomainMax = 64;
+constexpr std::int64_t kRoundTripMaxUs = 60'000'000;
+constexpr std::int64_t kRateMax = 1LL << 50;  // bytes a second
 
 wire::Refusal usage(const std::string& verb, const std::string& why) {
   return core::refuse(Errc::kUsage, verb + ": " + why);
@@ -248,6 +251,27 @@ std::optional<std::vector<core::FetchReport>> read_fetches(Args& args) {
   return reports;
 }
 
+/// Reads what a node measured of its machine and its link; nullopt: it says nothing of it.
+std::optional<core::NodeFacts> read_facts(Args& args) {
+  const auto facts = args.j.find("facts");
+  if (facts == args.j.end() || facts->is_null()) return std::nullopt;
+  if (!facts->is_object()) {
+    args.wrong = "facts: expected an object";
+    return std::nullopt;
+  }
+  Args one{*facts, {}};
+  core::NodeFacts read;
+  read.domain = one.text("domain");
+  read.round_trip_us = one.integer("round_trip_us", 0, 0, kRoundTripMaxUs);
+  read.link_bytes_s = one.integer("link_bytes_s", 0, 0, kRateMax);
+  read.memory_bytes_s = one.integer("memory_bytes_s", 0, 0, kRateMax);
+  if (read.domain.size() > kDomainMax) {
+    one.wrong = "domain: expected at most " + std::to_string(kDomainMax) + " bytes";
+  }
+  if (!one.wrong.empty()) args.wrong = "facts: " + one.wrong;
+  return read;
+}
+
 OpAction change_model(core::PeerId peer, const wire::Op& op, Args& args) {
   return core::Event(core::OpModel{peer, op.tag, op.verb, args.text("name")});
 }
@@ -367,13 +391,18 @@ OpAction read_node_op(core::PeerId peer, const wire::Op& op, const std::string& 
     exit.worker_key = node + "/" + args.text("name");
     event = std::move(exit);
   } else {
-    core::NodeReport report{peer, op.tag, node, {}, {}, {}, false, op.verb == "node.bye", {}, {}};
+    core::NodeReport report;
+    report.peer = peer;
+    report.tag = op.tag;
+    report.name = node;
+    report.left = op.verb == "node.bye";
     report.incarnation = args.text("incarnation");
     report.host = args.text("host");
     report.version = args.text("version");
     report.leaving = args.flag("leaving");
     report.models = read_hashes(args);
     report.fetches = read_fetches(args);
+    report.facts = read_facts(args);
     event = std::move(report);
   }
   if (!args.wrong.empty()) return usage(op.verb, args.wrong);

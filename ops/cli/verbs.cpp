@@ -113,6 +113,9 @@ const Verb kNode = {
      {"--workers", kInteger, "worker processes (default 1)"},
      {"--threads", kInteger, "compute threads of a worker (default: the cores, shared out)"},
      {"--device", kText, kDeviceHelp, true, kNothing, "cpu opencl:0"},
+     {"--domain", kText,
+      "name of what fails together with this machine, as a rack or a zone: replicas of a model are "
+      "spread over such domains (default: this machine alone)"},
      {"--kernels", kText, kKernelsHelp, true, kNothing, kFamilies},
      {"--engine", kText, "model, or fake for tests of everything around the engine", true, kNothing,
       "model fake"},

@@ -37,6 +37,7 @@ constexpr std::int64_t kOpenFilesWished = 16'384;
 constexpr std::int64_t kDrainMs = 10'000;  // of a worker that is told to end, as its own default
 constexpr std::int64_t kStopMs = 3'000;    // beyond it
 constexpr std::int64_t kFarewellMs = 2'000;
+constexpr std::size_t kDomainMax = 64;  // bytes
 constexpr std::int64_t kSayAgainUs = 10'000'000;
 
 /// The arguments of `node`, checked.
@@ -49,6 +50,7 @@ struct NodePlan {
   std::vector<std::string> endpoints;  // one by one
   std::vector<std::string> roots;
   std::string device, kernels, engine;
+  std::string domain;  // what fails together with this machine
   std::int64_t workers = 1, threads = 1;
   std::int64_t probe_timeout_ms = 3'000;
   bool verbose = false, quiet = false;
@@ -126,6 +128,11 @@ Result<NodePlan> make_plan(const Call& call) {
   const std::int64_t share = std::max<std::int64_t>(usable_processors() / plan.workers, 1);
   HOLDFAST_TRY(plan.threads, number(call, "threads", share, 1024));
   plan.device = call.text("device");
+  plan.domain = call.text("domain");
+  if (plan.domain.size() > kDomainMax) {
+    return Error{Errc::kUsage,
+                 "--domain: expected at most " + std::to_string(kDomainMax) + " bytes"};
+  }
   plan.kernels = call.text("kernels");
   plan.verbose = call.has("verbose");
   plan.quiet = call.quiet;
@@ -245,6 +252,7 @@ bool Node::start() {
   heartbeat_ = std::move(heartbeat).value();
   link_ = std::make_unique<NodeLink>(NodeLinkOptions{
       plan_.endpoint, plan_.key, plan_.state + "/run/models.index", plan_.roots, plan_.quiet,
+      plan_.domain, static_cast<int>(plan_.workers * plan_.threads),
       [this](const wire::LivenessSession& session) { heartbeat_->set_session(session); }});
   return true;
 }

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "ops/node/machine_facts.h"
 #include "ops/node/model_link.h"
 #include "shared/base/bytes.h"
 #include "shared/base/check.h"
@@ -94,6 +95,7 @@ struct NodeLink::Shared {
   std::uint64_t looks = 0;          // that changed `models`; 0: not looked yet
   std::uint64_t looks_told = 0;     // of these, the last that the daemon has been told
   std::optional<std::chrono::steady_clock::time_point> conflict_since;
+  json facts;               // of the machine and its link; null: not measured yet
   bool look_again = false;  // a model was fetched
   bool leaving = false;
   bool stop = false;
@@ -114,6 +116,7 @@ struct NodeLink::Shared {
     told = looks;
     if (looks != looks_told) args["models"] = models;
     if (models_link != nullptr) models_link->add_progress(args);
+    if (!facts.is_null()) args["facts"] = facts;
     return args;
   }
   client::Answer<std::string> ask(const std::string& verb, const json& args) const {
@@ -130,6 +133,7 @@ struct NodeLink::Shared {
   void report();
   void send_exits();
   void look_for_models();
+  void measure();
 };
 
 /// True for an answer that another try will not change.
@@ -155,6 +159,7 @@ void NodeLink::Shared::note_answer(const std::optional<client::Failure>& failure
     state.why = failure->message;
     if (is_final(*failure)) state.phase = Phase::kRefused;
   }
+  changed.notify_all();
 }
 
 void NodeLink::Shared::report() {
@@ -225,6 +230,22 @@ bool NodeLink::Shared::pause_looking() {
   return stop;
 }
 
+/// Measures the machine and, once the daemon answers, the link.
+void NodeLink::Shared::measure() {
+  const std::int64_t memory_bytes_s = measure_memory_rate(options.threads);
+  {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return stop || state.phase == Phase::kJoined; });
+    if (stop) return;
+  }
+  const LinkFacts link = measure_link(*client);
+  const std::lock_guard lock(mutex);
+  facts = {{"domain", options.domain},
+           {"round_trip_us", link.round_trip_us},
+           {"link_bytes_s", link.bytes_s},
+           {"memory_bytes_s", memory_bytes_s}};
+}
+
 void NodeLink::Shared::start_models_link() {
   if (options.roots.empty()) return;
   ModelLinkOptions link{options.endpoint,      options.key,   options.index_file,
@@ -257,6 +278,7 @@ NodeLink::NodeLink(NodeLinkOptions options) : shared_(std::make_shared<Shared>()
   shared_->threads.emplace_back([shared = shared_] { shared->report(); });
   shared_->threads.emplace_back([shared = shared_] { shared->send_exits(); });
   shared_->threads.emplace_back([shared = shared_] { shared->look_for_models(); });
+  shared_->threads.emplace_back([shared = shared_] { shared->measure(); });
 }
 
 NodeLink::~NodeLink() {

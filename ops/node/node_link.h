@@ -21,6 +21,8 @@ struct NodeLinkOptions {
   std::string index_file;          // the models of this machine are written there
   std::vector<std::string> roots;  // where they are looked for; what is fetched gets to the first
   bool quiet = false;              // no lines about models that come
+  std::string domain;              // what fails together with this machine; empty: nothing
+  int threads = 1;                 // of its workers
   /// Called on a thread of the link with the session of datagrams that an answer names; they are
   /// the same again and again. Not called by a daemon that takes no datagrams.
   std::function<void(const wire::LivenessSession&)> on_session;

@@ -1,5 +1,5 @@
-// The table of loads and its indexes: what is found by model, worker, pool and free slots is what the
-// fields of the loads say, after any change.
+// The table of loads and its indexes: what is found by model, worker, pool and free slots is what
+// the fields of the loads say, after any change.
 #include "control/core/load_table.h"
 
 #include <gtest/gtest.h>
@@ -109,12 +109,11 @@ class RandomLoads {
     if (what == 4 && !table_.end_run(load, {draw(6), 0}) && draw(4) == 0) table_.erase(id);
   }
   void check() const {
-    for (const std::string& model : {"a", "b"}) {
+    for (const std::string model : {"a", "b"}) {
       EXPECT_EQ(ids_of(table_.of_model(model)),
                 ids_where([&](const Load& load) { return load.row.model == model; }));
-      Ids open = ids_where([&](const Load& load) {
-        return load.row.model == model && free_of(load) > 0;
-      });
+      Ids open =
+          ids_where([&](const Load& load) { return load.row.model == model && free_of(load) > 0; });
       std::stable_sort(open.begin(), open.end(), [&](const auto& x, const auto& y) {
         return free_of(table_.at(x)) > free_of(table_.at(y));
       });

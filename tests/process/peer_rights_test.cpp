@@ -82,6 +82,7 @@ TEST(PeerRights, Verb_OfEachKindFromEachRole_HasItsReceiverOrNone) {
       {"node.range", {PeerRole::kNode}},
       {"node.offer", {PeerRole::kNode}},
       {"node.supply", {PeerRole::kNode}},
+      {"node.probe", {PeerRole::kNode}},
       {"shutdown", {}},
       {"supervisor.worker_exit", {}},
       {"db.backup", {}},
