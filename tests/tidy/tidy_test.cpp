@@ -140,6 +140,16 @@ TEST(Tidy, Files_StayUnderTheSizeLimit) {
   EXPECT_TRUE(findings.empty()) << findings.str();
 }
 
+TEST(Tidy, Files_AreNoSymbolicLinks) {
+  Findings findings;
+  for (const std::string& path : all_files()) {
+    const bool link = fs::is_symlink(root() / path);
+    if (link)
+      findings.add(path, 0, "is a symbolic link: archives and copies may make a text of it");
+  }
+  EXPECT_TRUE(findings.empty()) << findings.str();
+}
+
 TEST(Tidy, Headers_HavePragmaOnceAndNoHeavyIncludes) {
   Findings findings;
   for (const Source& source : cpp_sources()) {
