@@ -250,6 +250,23 @@ std::unique_ptr<client::Client> client_of(const TestServer& server, const std::s
   return client::Client::connect(listener_of(server), options).value();
 }
 
+TEST_F(Fetching, Probes_OfAConnection_AreFewAndBounded) {
+  ASSERT_NO_FATAL_FAILURE(start());
+  const ClusterNode node(server, "far");
+  const auto peer = client_of(server, node.key_file());
+  for (const json& bytes : {json(-1), json((512 << 10) + 1), json("1"), json()}) {
+    EXPECT_EQ(refusal_of(*peer, "node.probe", {{"bytes", bytes}}), Errc::kUsage) << bytes;
+  }
+  int answered = 0;
+  while (answered < 100 && refusal_of(*peer, "node.probe", {{"bytes", 1}}) == Errc::kInternal) {
+    ++answered;
+  }
+  EXPECT_EQ(answered, 8);
+  EXPECT_EQ(refusal_of(*peer, "node.probe", {{"bytes", 1}}), Errc::kRateLimited);
+  const auto again = client_of(server, node.key_file());
+  EXPECT_EQ(refusal_of(*again, "node.probe", {{"bytes", 0}}), Errc::kInternal) << "answered";
+}
+
 TEST_F(Fetching, Peer_ThatAsksForMore_IsRefused) {
   ASSERT_NO_FATAL_FAILURE(start());
   const ClusterNode node(server, "far");
@@ -260,7 +277,8 @@ TEST_F(Fetching, Peer_ThatAsksForMore_IsRefused) {
   const std::string sha = huggingface::sha256_of(model).value();
   const json first = {{"sha", sha}, {"file", 0}, {"offset", 0}, {"bytes", 1000}, {"source", ""}};
   const auto operating = client_of(server, boss);
-  for (const char* verb : {"node.chunks", "node.range", "node.offer", "node.supply"}) {
+  for (const char* verb :
+       {"node.chunks", "node.range", "node.offer", "node.supply", "node.probe"}) {
     EXPECT_EQ(refusal_of(*operating, verb, first), Errc::kUnauthorized) << verb;
   }
   const auto peer = client_of(server, node.key_file());

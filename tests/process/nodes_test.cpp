@@ -135,6 +135,25 @@ TEST(Nodes, Node_WithTheFileUnderAnotherName_GivesTheTextOfALocalWorker) {
   EXPECT_LT(row["heard_ms"].get<std::int64_t>(), 5'000);
 }
 
+TEST(Nodes, Node_ThatJoined_TellsItsDomainAndWhatItMeasured) {
+  Cluster cluster;
+  ASSERT_TRUE(cluster.start()) << cluster.server.errors();
+  ClusterNode node(cluster.server, "far");
+  std::vector<std::string> flags = kFake;
+  flags.insert(flags.end(), {"--domain", "rack 1"});
+  ASSERT_TRUE(node.join(flags)) << node.output();
+  json row;
+  const auto until = SteadyClock::now() + milliseconds(20'000);
+  do {
+    row = node.row();
+    std::this_thread::sleep_for(milliseconds(50));
+  } while (!row.at("memory_bytes_s").is_number() && SteadyClock::now() < until);
+  EXPECT_EQ(row.at("domain"), "rack 1");
+  for (const char* key : {"memory_bytes_s", "round_trip_us", "link_bytes_s"}) {
+    EXPECT_GT(row.value(key, std::int64_t{0}), 0) << key;
+  }
+}
+
 TEST(Nodes, Model_ThatNoNodeHas_WaitsAndSaysWhere) {
   Cluster cluster;
   ASSERT_TRUE(cluster.start()) << cluster.server.errors();
