@@ -90,6 +90,7 @@ Result<void> Daemon::open_routers() {
   client.heartbeat_timeout_ms = static_cast<int>(c.link_client_timeout_ms);
   client.send_high_water = client.receive_high_water = static_cast<int>(c.link_high_water);
   client.message_bytes_max = client_message_bytes_ = c.link_client_message_bytes;
+  open_outgoing_copy();
   wire::SocketOptions worker = client;
   // On one host a closed socket shows the end of a process, and worker_watch.h judges silence by
   // what is known of the process. Heartbeats would cut the connection of a starved process.
@@ -143,7 +144,7 @@ Result<void> Daemon::run() {
 
 bool Daemon::has_work_now() const {
   return messages_ready_ || commit_loop_->has_pending_work() || !gone_.empty() ||
-         !backups_.empty() || !early_.empty();
+         !backups_.empty() || outgoing_copy_->is_copying() || !early_.empty();
 }
 
 int Daemon::wait_ms(std::int64_t now_us) const {
@@ -178,6 +179,7 @@ Result<void> Daemon::loop_once() {
   HOLDFAST_CHECKED(group());
   probe_->answer();
   step_backups();
+  outgoing_copy_->step(clock_.monotonic_us());
   const std::int64_t quiet_us = clock_.monotonic_us() - last_commit_us_;
   HOLDFAST_CHECKED(store_->checkpoint_if_due(quiet_us > kIdleUs));
   if (quiet_us > kSilenceUs && !std::exchange(memory_given_back_, true)) {

@@ -13,6 +13,7 @@
 #include "control/daemon/commit_loop.h"
 #include "control/daemon/held_answers.h"
 #include "control/daemon/model_files.h"
+#include "control/daemon/outgoing_copy.h"
 #include "control/endpoints/detokenizers.h"
 #include "control/endpoints/node_listener.h"
 #include "control/endpoints/peer_keys.h"
@@ -77,6 +78,7 @@ class Daemon final : private CommitLoopHost {
   Result<void> open_remote(const wire::SocketOptions& local, std::size_t outbox_max);
   Result<RouterEndpoint> open_at_last_port(RouterEndpoint::Options remote) const;
   void open_model_files();
+  void open_outgoing_copy();
   Result<void> read_peer_keys();
   void answer_authentication();
   /// Looks whether keys were changed, or are over, and forgets the peers that have such a key.
@@ -165,6 +167,7 @@ class Daemon final : private CommitLoopHost {
   std::unique_ptr<DetokenizerCache> detokenizers_;
   std::unique_ptr<TokenizeService> tokenize_service_;
   std::vector<BackupJob> backups_;
+  std::unique_ptr<OutgoingCopy> outgoing_copy_;  // for operators elsewhere
   std::unique_ptr<CommitLoop> commit_loop_;
   std::vector<RouterEndpoint> routers_;  // by Role; kElsewhere only with DaemonOptions::listen
   std::unordered_map<core::PeerId, Role> roles_;

@@ -58,6 +58,10 @@ void Daemon::handle_operator(core::PeerId peer, wire::Message& message) {
   }
   if (answer_pair(peer, *op)) return;
   if (op->verb == "db.backup") return begin_backup(peer, *op);
+  if (OutgoingCopy::knows(op->verb)) {
+    const std::int64_t free_min = commit_loop_->machine().config().storage_min_free_bytes;
+    return outgoing_copy_->ask(peer, *op, free_min, clock_.monotonic_us());
+  }
   if (op->verb == "db.accept_loss") return commit_loop_->accept_loss(peer, *op);
   if (Objects::changes(op->verb)) {
     // Read again behind the commit; another object that has the word costs a read of the keys.

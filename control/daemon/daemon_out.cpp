@@ -1,6 +1,8 @@
 // Turns effects into messages, after the commit that justifies them.
 #include "control/daemon/daemon.h"
 
+#include <algorithm>
+
 #include "control/core/admission.h"
 #include "control/endpoints/names.h"
 #include "control/endpoints/peer_rights.h"
@@ -11,6 +13,8 @@
 
 namespace holdfast::daemon {
 namespace {
+
+constexpr std::int64_t kCopyRangeBytesMax = 512 << 10;
 
 /// Passes the crash point of a message that has left.
 void pass_sent_point(const wire::Message& message) {
@@ -139,6 +143,17 @@ void Daemon::begin_backup(core::PeerId peer, const wire::Op& op) {
   auto backup = store_->begin_backup(path.value());
   if (!backup) return refuse(backup.error());
   backups_.push_back({peer, op.tag, std::move(backup).value()});
+}
+
+/// Lets operators elsewhere take a copy. An answer takes no more than a client's message, so that
+/// the next one waits behind little.
+void Daemon::open_outgoing_copy() {
+  OutgoingCopyOptions copy;
+  copy.state_dir = options_.state_dir;
+  copy.range_bytes_max = std::min(kCopyRangeBytesMax, client_message_bytes_ / 2);
+  copy.wake = [this] { wake_.notify(); };
+  copy.send = [this](core::PeerId to, const wire::Message& message) { (void)send(to, message); };
+  outgoing_copy_ = std::make_unique<OutgoingCopy>(std::move(copy), *store_);
 }
 
 void Daemon::step_backups() {

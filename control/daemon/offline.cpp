@@ -25,7 +25,8 @@ constexpr core::PeerId kOperator = 1;
 bool needs_a_daemon(const std::string& verb) {
   constexpr const char* kVerbs[] = {
       "models.add",    "models.load",   "shutdown",    "workers.drain", "supervisor.worker_exit",
-      "models.verify", "models.golden", "pulls.start", "pulls.cancel"};
+      "models.verify", "models.golden", "pulls.start", "pulls.cancel",  "db.copy",
+      "db.copy_range", "db.copy_end"};
   return std::any_of(std::begin(kVerbs), std::end(kVerbs),
                      [&](const char* name) { return verb == name; });
 }

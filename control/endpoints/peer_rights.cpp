@@ -18,6 +18,10 @@ namespace {
 
 using client::PeerRole;
 
+// The whole database with its secrets: neither for gateways, which speak for strangers, nor for
+// clients.
+constexpr std::string_view kOperatorVerbs[] = {"db.copy", "db.copy_end", "db.copy_range"};
+
 constexpr std::string_view kNodeVerbs[] = {"node.bye",    "node.chunks", "node.exit",
                                            "node.offer",  "node.probe",  "node.range",
                                            "node.report", "node.supply"};
@@ -43,6 +47,10 @@ bool is_node_verb(std::string_view verb) {
   return std::find(std::begin(kNodeVerbs), std::end(kNodeVerbs), verb) != std::end(kNodeVerbs);
 }
 
+bool is_operator_verb(std::string_view verb) {
+  return std::ranges::find(kOperatorVerbs, verb) != std::end(kOperatorVerbs);
+}
+
 template <class... Types>
 bool holds_any(const wire::Message& message) {
   return (std::holds_alternative<Types>(message) || ...);
@@ -62,7 +70,8 @@ std::optional<Receiver> receiver_of_verb(PeerRole role, const std::string& verb)
   if (role == PeerRole::kNode) {
     return is_node_verb(verb) ? std::optional(Receiver::kNodes) : std::nullopt;
   }
-  // Backups, deaths of workers and the daemon's own end are matters of its machine.
+  if (role == PeerRole::kOperator && is_operator_verb(verb)) return Receiver::kOperators;
+  // Files of its machine, deaths of workers and the daemon's own end are matters of that machine.
   return is_gateway_verb(verb) ? std::optional(Receiver::kOperators) : std::nullopt;
 }
 

@@ -65,6 +65,8 @@ std::string make_note(const std::string& state_dir, const std::string& part) {
 }  // namespace
 
 void remove_unfinished(const std::string& state_dir) {
+  // It loses its name as soon as it is complete (control/daemon/outgoing_file.h).
+  remove_database(outgoing_path(state_dir));
   std::error_code failed;
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(state_dir, failed)) {
@@ -91,6 +93,7 @@ Result<std::unique_ptr<Backup>> Backup::begin(sqlite3* source, const std::string
   }
   std::unique_ptr<Backup> backup(new Backup);
   backup->report_.path = path;
+  HOLDFAST_TRY(backup->page_bytes_, query_int(source, "PRAGMA page_size"));
   const std::string part = part_of(path);
   remove_database(part);
   backup->note_ = make_note(state_dir, part);
@@ -123,6 +126,12 @@ Result<bool> Backup::step() {
   report_.pages = sqlite3_backup_pagecount(backup_);
   HOLDFAST_CHECKED(finish());
   return true;
+}
+
+Backup::Progress Backup::progress() const {
+  if (backup_ == nullptr) return {report_.bytes, report_.bytes};
+  const std::int64_t pages = sqlite3_backup_pagecount(backup_);
+  return {(pages - sqlite3_backup_remaining(backup_)) * page_bytes_, pages * page_bytes_};
 }
 
 Result<void> Backup::finish() {

@@ -35,6 +35,11 @@ class Backup {
   /// synced and has its name.
   Result<bool> step();
   const BackupReport& report() const { return report_; }
+  /// How far a copy is: 0 of 0 before the first step.
+  struct Progress {
+    std::int64_t done_bytes = 0, bytes = 0;
+  };
+  Progress progress() const;
 
  private:
   Backup() = default;
@@ -42,10 +47,16 @@ class Backup {
 
   sqlite3* copy_ = nullptr;
   sqlite3_backup* backup_ = nullptr;
+  std::int64_t page_bytes_ = 0;
   bool named_ = false;  // complete, under its name
   std::string note_;    // file that names the copy while it grows; empty: there is none
   BackupReport report_;
 };
+
+/// The copy that an operator elsewhere reads, while it is made.
+inline std::string outgoing_path(const std::string& state_dir) {
+  return state_dir + "/outgoing.db";
+}
 
 /// Removes what backups and checks of killed processes left. The lock must be held.
 void remove_unfinished(const std::string& state_dir);

@@ -80,24 +80,6 @@ int db_check(const Call& call) {
   return exit;
 }
 
-int db_backup(const Call& call) {
-  int exit = kExitDone;
-  const std::string path = absolute(call.text("FILE"));
-  const auto made = operate(call, "db.backup", {{"path", path}}, exit, kCopyTimeout);
-  if (!made) return exit;
-  // A backup that was never read proves nothing: it is checked before anybody relies on it.
-  const auto checked = operate_offline(call.state_dir, "db.check", json{{"path", path}}.dump());
-  if (!checked) return report_error(call, checked.error());
-  if (!checked->ok) return report_refusal(call, checked->refusal);
-  const std::string line =
-      path + ": " + human_bytes(made->value("bytes", 0.0)) + ", complete and checked";
-  json document = *made;
-  document["check"] = try_parse_json<json>(checked->result);
-  document["check"].erase("path");
-  print_change(call, document, line);
-  return kExitDone;
-}
-
 int db_restore(const Call& call) {
   const std::string path = absolute(call.text("FILE"));
   const auto answer = operate_offline(call.state_dir, "db.restore", json{{"path", path}}.dump());

@@ -35,20 +35,30 @@ bool is_standby(const Call& call) {
   return call.listener.empty() && !call.remote && standby_listens(call.state_dir);
 }
 
+/// Prints the document. With --check the exit code says whether the machine does its part.
+int print_status(const Call& call, const json& document) {
+  print_document(call, document);
+  if (!call.has("check") || !document.is_object()) return kExitDone;
+  const bool ready =
+      document.value("role", "") != "standby" || document.value("state", "") == "in_step";
+  return ready ? kExitDone : kExitFailed;
+}
+
 }  // namespace
 
 int ha_status(const Call& call) {
   if (is_standby(call)) {
     const auto answer = ask_standby(call, "ha.status", json::object());
     if (const auto* text = std::get_if<std::string>(&answer)) {
-      print_document(call, try_parse_json<json>(*text));
-      return kExitDone;
+      return print_status(call, try_parse_json<json>(*text));
     }
     // The standby took over meanwhile, unless there is another trouble.
     const auto& failure = std::get<client::Failure>(answer);
     if (failure.code != Errc::kUnreachable) return report_refusal(call, failure);
   }
-  return operate_and_print(call, "ha.status", json::object());
+  int exit = kExitDone;
+  const auto document = operate(call, "ha.status", json::object(), exit);
+  return document ? print_status(call, *document) : exit;
 }
 
 int ha_switch(const Call& call) {

@@ -174,10 +174,15 @@ const Examples& setting_examples() {
       {"db accept-loss",
        {{"holdfast db accept-loss", "what status says of a lost log has been dealt with"}}},
       {"db backup",
-       {{"holdfast db backup /backup/holdfast-$(date +%F).db", "while everything runs"}}},
+       {{"holdfast db backup /backup/holdfast-$(date +%F).db", "while everything runs"},
+        {"HOLDFAST_KEY_FILE=op.key holdfast --url tcp://10.0.0.1:7070 db backup holdfast.db",
+         "of a server elsewhere, to a file here"},
+        {"holdfast db backup - | zstd > holdfast.db.zst", "through a pipe"}}},
       {"db restore", {{"holdfast db restore /backup/holdfast-2026-03-01.db", "no daemon may run"}}},
       {"db stats", {{"holdfast db stats", "sizes and rows"}}},
-      {"ha status", {{"holdfast ha status", "on either machine"}}},
+      {"ha status",
+       {{"holdfast ha status", "on either machine"},
+        {"holdfast ha status --check", "for a probe: fails while a standby is not in step"}}},
       {"ha switch", {{"holdfast ha switch", "before work on this machine; takes a moment"}}},
       {"ha promote",
        {{"holdfast ha promote", "on the standby, when the primary's machine is lost"},
@@ -299,7 +304,13 @@ const char* description_of(const std::string& path) {
        "The first answer in each numerics class is kept with the content's hash; a later one must "
        "be the same, token for token. A difference means that memory, processor or kernels are not "
        "what they were: requests that are continued on this worker would change their text."},
-      {"db backup", "The copy is checked after it was made. Existing files are not overwritten."},
+      {"db backup",
+       "The copy is checked after it was made. Existing files are not overwritten.\n\n"
+       "With --url tcp://HOST:PORT, or HOLDFAST_URL, and an operator's key in HOLDFAST_KEY_FILE "
+       "the "
+       "copy of a server elsewhere comes to a file of this machine: it grows as FILE.part, and has "
+       "its name once its hash is right and the check is passed. A cut link is waited for, for ten "
+       "minutes. The file has all secrets of the server."},
       {"config set",
        "All assignments of one call are one version: all are taken over or none. Knobs that need "
        "a restart say so; `config explain` shows both values until then."},

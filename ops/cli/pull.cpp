@@ -1,7 +1,5 @@
 // holdfast pull, and what is under way: jobs list, show, cancel, tail.
 
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -12,6 +10,7 @@
 #include "ops/serve/temporary_serve.h"
 #include "ops/terminal/interrupt.h"
 #include "ops/terminal/output.h"
+#include "ops/terminal/progress_view.h"
 #include "shared/base/environment.h"
 
 namespace holdfast::cli {
@@ -22,10 +21,6 @@ using nlohmann::json;
 constexpr std::chrono::milliseconds kLook{250};
 constexpr double kMib = 1 << 20;
 
-bool on_terminal() {
-  return isatty(STDERR_FILENO) == 1;
-}
-
 bool has_ended(const std::string& state) {
   return state == "done" || state == "failed" || state == "cancelled";
 }
@@ -34,76 +29,17 @@ std::string text_of(const json& pull, const char* name) {
   return pull.value(name, std::string());
 }
 
-/// The speed between two looks, smoothed.
-class Speed {
- public:
-  double bytes_s(std::int64_t done) {
-    const auto now = std::chrono::steady_clock::now();
-    const double seconds = std::chrono::duration<double>(now - at_).count();
-    if (at_.time_since_epoch().count() == 0 || done < before_) {
-      at_ = now;
-      before_ = done;
-    } else if (seconds >= 1) {
-      const double fresh = static_cast<double>(done - before_) / seconds;
-      speed_ = speed_ == 0 ? fresh : 0.6 * speed_ + 0.4 * fresh;
-      at_ = now;
-      before_ = done;
-    }
-    return speed_;
-  }
-
- private:
-  std::chrono::steady_clock::time_point at_{};
-  std::int64_t before_ = 0;
-  double speed_ = 0;
-};
-
-/// "downloading 37 % of 138.1 MiB, 8.1 MiB/s, 11 s left"
-std::string progress_line(const json& pull, Speed& speed) {
-  std::string line = text_of(pull, "state");
-  const std::int64_t bytes = pull.value("bytes", std::int64_t{0});
-  const std::int64_t done = pull.value("done_bytes", std::int64_t{0});
-  if (bytes > 0 && line != "resolving") {
-    line += " " + std::to_string(100 * done / bytes) + " % of " +
-            human_bytes(static_cast<double>(bytes));
-  }
-  const double rate = speed.bytes_s(done);
-  if (text_of(pull, "state") == "downloading" && rate > 0) {
-    const auto left = static_cast<std::int64_t>(static_cast<double>(bytes - done) / rate);
-    line += ", " + human_bytes(rate) + "/s, " + std::to_string(left) + " s left";
-  }
-  if (text_of(pull, "state") == "waiting") line += "; tried: " + text_of(pull, "error");
-  return line;
+/// The look at a pull as the daemon has it.
+ProgressLook look_at(const json& pull) {
+  ProgressLook look;
+  look.name = text_of(pull, "name");
+  look.state = text_of(pull, "state");
+  look.done_bytes = pull.value("done_bytes", std::int64_t{0});
+  if (look.state != "resolving") look.bytes = pull.value("bytes", std::int64_t{0});
+  look.transfers = look.state == "downloading";
+  if (look.state == "waiting") look.note = "; tried: " + text_of(pull, "error");
+  return look;
 }
-
-/// Shows how far a pull is: one line that changes on a terminal, else a line a state.
-class ProgressView {
- public:
-  explicit ProgressView(const Call& call) : quiet_(call.quiet || call.json) {}
-  ~ProgressView() { clear(); }
-
-  void show(const json& pull) {
-    if (quiet_) return;
-    const std::string line = progress_line(pull, speed_);
-    const std::string state = text_of(pull, "state");
-    if (on_terminal()) {
-      std::fprintf(stderr, "\r\033[K%s: %.*s", text_of(pull, "name").c_str(), 90, line.c_str());
-      drawn_ = true;
-    } else if (state != state_) {
-      std::fprintf(stderr, "holdfast: %s: %s\n", text_of(pull, "name").c_str(), line.c_str());
-    }
-    state_ = state;
-  }
-  void clear() {
-    if (std::exchange(drawn_, false)) std::fprintf(stderr, "\r\033[K");
-  }
-
- private:
-  bool quiet_;
-  bool drawn_ = false;
-  std::string state_;
-  Speed speed_;
-};
 
 /// Reports how a pull ended. Returns the exit code.
 int report_end(const Call& call, const json& pull) {
@@ -127,7 +63,7 @@ int report_end(const Call& call, const json& pull) {
 /// Follows a pull until its end, or until the caller is interrupted: it goes on then.
 int follow_pull(const Call& call, const std::string& name) {
   const InterruptGuard guard;
-  ProgressView view(call);
+  ProgressView view(call.quiet || call.json);
   while (true) {
     int exit = kExitDone;
     const auto pull = operate(call, "pulls.show", {{"name", name}}, exit);
@@ -136,7 +72,7 @@ int follow_pull(const Call& call, const std::string& name) {
       view.clear();
       return report_end(call, *pull);
     }
-    view.show(*pull);
+    view.show(look_at(*pull));
     if (!check_interrupt("pull")) {
       view.clear();
       return report_error(call, Errc::kCancelled,

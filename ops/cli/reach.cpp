@@ -29,7 +29,7 @@ constexpr Row kRows[] = {
     {"webhooks ", Reach::kServer},
     {"db check", Reach::kServer},
     {"db accept-loss", Reach::kServer},
-    {"db backup", Reach::kServer},
+    {"db backup", Reach::kListener},
     {"db restore", Reach::kServer},
     {"ha ", Reach::kServer},
     {"quantize", Reach::kFiles},
@@ -60,6 +60,11 @@ bool names_state() {
 Error elsewhere(const std::string& path, Reach reach, const Call& call) {
   const std::string source = call.url.empty() ? "HOLDFAST_URL" : "--url";
   const std::string names = source + " names another one, " + call.elsewhere() + "; ";
+  if (reach == Reach::kListener) {
+    return {Errc::kUsage, path + " is not asked over HTTP, and " + names +
+                              "name its listener, tcp://HOST:PORT, and an operator's key in "
+                              "HOLDFAST_KEY_FILE, or run it there"};
+  }
   if (reach != Reach::kServer) {
     return {Errc::kUsage, path + " works on files of this machine and asks no server, and " +
                               names + "run it without " + source};
@@ -93,7 +98,7 @@ Result<void> choose_server(Call* call, const std::string& path) {
                                 : environment("HOLDFAST_URL");
   if (client::is_listener_url(named)) {
     call->listener = named;
-    if (reach == Reach::kDaemon) return {};
+    if (reach == Reach::kDaemon || reach == Reach::kListener) return {};
     return elsewhere(path, reach, *call);
   }
   HOLDFAST_TRY(call->remote,

@@ -1,5 +1,6 @@
 #pragma once
-// Which verbs work against a Holdfast elsewhere, over HTTP, and which on this machine alone.
+// Which verbs work against a Holdfast elsewhere, over HTTP or by its listener, and which on this
+// machine alone.
 
 #include <string>
 #include <string_view>
@@ -11,10 +12,11 @@ namespace holdfast::cli {
 
 /// Where a verb works.
 enum class Reach : std::uint8_t {
-  kDaemon,  // it asks a daemon: by the socket, or over HTTP
-  kServer,  // on the daemon's machine alone
-  kFiles,   // on files of this machine, which it writes
-  kPrints,  // without a daemon; it leaves nothing behind
+  kDaemon,    // it asks a daemon: by the socket, by the listener, or over HTTP
+  kListener,  // the same, but not over HTTP
+  kServer,    // on the daemon's machine alone
+  kFiles,     // on files of this machine, which it writes
+  kPrints,    // without a daemon; it leaves nothing behind
 };
 
 /// Returns the reach of a verb by its path; kDaemon for those that are not known here.

@@ -73,7 +73,7 @@ void CutRelay::accept_one() {
   connections_.push_back({{left, right}, false});
 }
 
-bool CutRelay::pass(Connection& connection) const {
+bool CutRelay::pass(Connection& connection) {
   if (cut_) return connection.was_cut = true;
   if (connection.was_cut) return false;
   for (int side = 0; side < 2; ++side) {
@@ -82,6 +82,11 @@ bool CutRelay::pass(Connection& connection) const {
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return false;
     if (n > 0 && !write_all(connection.ends[1 - side], bytes, static_cast<std::size_t>(n))) {
       return false;
+    }
+    if (side == 1 && n > 0 && left_.fetch_sub(n) - n <= 0) {
+      left_ = INT64_MAX;
+      cut_ = true;
+      return connection.was_cut = true;
     }
   }
   return true;
