@@ -197,6 +197,26 @@ TEST_F(HelmPrograms, Flags_OfTheDaemonsPod_AreThoseOfServe) {
   expect_flags_of("serve", arguments);
 }
 
+TEST_F(HelmPrograms, Flags_OfAPairsPod_AreThoseOfServeAndItsProbesAreVerbs) {
+  const json pair = {{"ha", {{"enabled", true}}}};
+  const ValuesFile values(pair);
+  const json objects = rendered(values.flag());
+  const auto arguments = arguments_of(objects, "rel-holdfast");
+  ASSERT_EQ(arguments.at(0), "serve");
+  expect_flags_of("serve", arguments);
+  json set = object_of(objects, "StatefulSet", "rel-holdfast");
+  json daemon = set["spec"]["template"]["spec"]["containers"][0];
+  for (const char* probe : {"startupProbe", "livenessProbe", "readinessProbe"}) {
+    const auto command = daemon[probe]["exec"]["command"].get<std::vector<std::string>>();
+    ASSERT_EQ(command.at(0), "/usr/bin/holdfast");
+    EXPECT_EQ(command.at(1) + " " + command.at(2), "ha status");
+    for (std::size_t i = 3; i < command.size(); ++i) {
+      if (command[i] == "--json") continue;  // of every verb
+      EXPECT_TRUE(has_flag("ha status", command[i])) << probe << command[i];
+    }
+  }
+}
+
 TEST_F(HelmPrograms, Flags_OfANodesPod_AreThoseOfNode) {
   const auto arguments = arguments_of(rendered(all_on()), "-main");
   ASSERT_EQ(arguments.at(0), "node");

@@ -4,6 +4,7 @@
 // against the schema of its kind, closed by ops/helm/check-manifests, whose own check can fail.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -15,7 +16,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kValueFiles[] = {"plain", "all-on", "all-off", "canary"};
+constexpr const char* kValueFiles[] = {"plain",  "all-on", "all-off",
+                                       "canary", "pair",   "pair-own-keys"};
 
 class HelmChart : public testing::Test {
  protected:
@@ -186,6 +188,11 @@ TEST_F(HelmChart, Values_ThatCannotBe_AreRefusedWithTheReason) {
        "autoscaling.prometheus"},
       {"--set image.digest=latest", "digest"},
       {"--set daemon.port=70000", "port"},
+      {"--set ha.enabled=true --set daemon.storage.existingClaim=a", "a volume of its own"},
+      {"--set ha.enabled=true --set keys.create=false --set keys.nodeSecret=a "
+       "--set keys.apiSecret=b",
+       "ha.standbySecret"},
+      {"--set ha.topologyKey=", "topologyKey"},
   };
   for (const auto& [arguments, why] : cases) expect_refused(arguments, why);
 }
@@ -291,6 +298,119 @@ TEST_F(HelmChart, Gateways_WithoutReplicas_LeaveNoTrace) {
   }
   EXPECT_NE(pod_of_daemon(objects).dump().find(R"("name":"GATEWAY","value":"")"),
             std::string::npos);
+}
+
+TEST_F(HelmChart, Pair_OfTwoMachines_IsAPrimaryAndAStandbyThatProbesTellApart) {
+  const json objects = expect_valid(values_flag("pair"));
+  json set = object_of(objects, "StatefulSet", "rel-holdfast")["spec"];
+  EXPECT_EQ(set["replicas"], 2);
+  EXPECT_EQ(set["serviceName"], "rel-holdfast-pair");
+  EXPECT_EQ(set["podManagementPolicy"], "Parallel") << "either comes back while the other is lost";
+  ASSERT_EQ(set["volumeClaimTemplates"].size(), 1u) << "a volume for each";
+  json pod = set["template"]["spec"];
+  json daemon = pod["containers"][0];
+  const std::string flags = daemon["args"].dump();
+  for (const char* flag : {R"("--record","k8s://default/rel-holdfast")", R"("--http","none")",
+                           R"("tcp://$(POD).rel-holdfast-pair.default.svc:7070")"}) {
+    EXPECT_NE(flags.find(flag), std::string::npos) << flag << flags;
+  }
+  for (const char* probe : {"startupProbe", "livenessProbe", "readinessProbe"}) {
+    const std::string command = daemon[probe].at("exec").at("command").dump();
+    EXPECT_EQ(command.find("--check") != std::string::npos, probe == std::string("readinessProbe"));
+  }
+  json affinity = pod["affinity"];
+  json term = affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0];
+  EXPECT_EQ(term["topologyKey"], "topology.kubernetes.io/zone");
+  const json labels = set["template"]["metadata"]["labels"];
+  const json chosen = term["labelSelector"]["matchLabels"];
+  EXPECT_EQ(chosen.size(), 3u);
+  for (const auto& [name, value] : chosen.items()) EXPECT_EQ(labels[name], value) << name;
+  EXPECT_TRUE(affinity.contains("nodeAffinity")) << "what the values say holds too";
+  EXPECT_EQ(object_of(objects, "PodDisruptionBudget", "rel-holdfast")["spec"]["maxUnavailable"], 1);
+  const json loose = expect_valid(values_flag("pair") + "--set ha.required=false");
+  json preferred = pod_of_daemon(loose)["affinity"]["podAntiAffinity"];
+  EXPECT_TRUE(preferred.contains("preferredDuringSchedulingIgnoredDuringExecution")) << preferred;
+  EXPECT_EQ(preferred.size(), 1u) << preferred;
+}
+
+TEST_F(HelmChart, Pair_OfTwoMachines_IsReachedWhicheverIsThePrimary) {
+  const json objects = expect_valid(values_flag("pair"));
+  const std::string both =
+      "tcp://rel-holdfast-0.rel-holdfast-pair.default.svc:7070,"
+      "tcp://rel-holdfast-1.rel-holdfast-pair.default.svc:7070";
+  for (const auto& [kind, name] :
+       {std::pair("StatefulSet", "-main"), {"Deployment", "-gateways"}, {"Deployment", "-front"}}) {
+    json set = object_of(objects, kind, name);
+    const json args = set["spec"]["template"]["spec"]["containers"][0]["args"];
+    EXPECT_NE(args.dump().find(R"("--join",")" + both + "\""), std::string::npos) << args;
+  }
+  json pair = object_of(objects, "Service", "-pair")["spec"];
+  EXPECT_EQ(pair["clusterIP"], "None");
+  EXPECT_EQ(pair["publishNotReadyAddresses"], true);
+  // HTTP comes to the gateway in front, in the Service that Prometheus and clients have too.
+  for (const char* service : {"rel-holdfast", "-front"}) {
+    json spec = object_of(objects, "Service", service)["spec"];
+    EXPECT_EQ(spec["selector"]["app.kubernetes.io/component"], "front") << service;
+  }
+  EXPECT_EQ(object_of(objects, "Deployment", "-front")["spec"]["replicas"], 1)
+      << "nothing is counted twice";
+  const std::string hook = object_of(objects, "Job", "").dump();
+  EXPECT_NE(hook.find("https://rel-holdfast-front.default.svc:8080"), std::string::npos) << hook;
+  json policy = object_of(objects, "NetworkPolicy", "-daemon")["spec"]["ingress"];
+  ASSERT_EQ(policy.size(), 2u) << "the pair's pods have no HTTP";
+  std::set<std::string> peers;
+  for (const json& peer : policy[0]["from"]) {
+    peers.insert(peer["podSelector"]["matchLabels"].value("app.kubernetes.io/component", "peer"));
+  }
+  EXPECT_EQ(peers, (std::set<std::string>{"node", "gateway", "front", "daemon", "peer"}))
+      << "the primary ships to the standby";
+}
+
+TEST_F(HelmChart, Rights_OfThePairsPods_AreTheLeaseAlone) {
+  const json objects = expect_valid(values_flag("pair"));
+  json record = object_of(objects, "Role", "-record");
+  EXPECT_EQ(record["rules"], json::parse(R"([
+      {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"],
+       "resourceNames": ["rel-holdfast"], "verbs": ["get", "update"]},
+      {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}])"));
+  json pod = pod_of_daemon(objects);
+  EXPECT_EQ(object_of(objects, "RoleBinding", "-record")["subjects"][0]["name"],
+            pod["serviceAccountName"]);
+  EXPECT_EQ(object_of(objects, "RoleBinding", "-keys")["subjects"][0]["name"], "rel-holdfast-keys");
+  EXPECT_EQ(object_of(objects, "Role", "-keys")["rules"][0]["resourceNames"],
+            json::parse(R"(["rel-holdfast-node-keys", "rel-holdfast-api-keys",
+                            "rel-holdfast-standby-keys"])"));
+  std::map<std::string, std::set<std::string>> mounts;
+  for (const json& container : containers_of(pod)) {
+    for (const json& mount : container.at("volumeMounts")) {
+      mounts[mount.at("name")].insert(container.at("name"));
+    }
+    EXPECT_EQ(container.at("securityContext").contains("runAsUser"), container["name"] == "publish")
+        << "processes are shared, so another user has the token";
+  }
+  EXPECT_EQ(mounts["record-token"], std::set<std::string>{"daemon"});
+  EXPECT_EQ(mounts["keys-token"], std::set<std::string>{"publish"});
+  EXPECT_EQ(mounts["state"], (std::set<std::string>{"daemon", "keys"}));
+}
+
+TEST_F(HelmChart, Pair_WithKeysOfOnesOwn_MakesNone) {
+  const json objects = expect_valid(values_flag("pair-own-keys"));
+  EXPECT_TRUE(object_of(objects, "Role", "-keys").is_null());
+  EXPECT_FALSE(object_of(objects, "Role", "-record").is_null());
+  json pod = pod_of_daemon(objects);
+  ASSERT_EQ(pod["containers"].size(), 1u);
+  EXPECT_EQ(pod["containers"][0]["command"], json::parse(R"(["/usr/bin/holdfast"])"));
+  ASSERT_EQ(pod["initContainers"].size(), 1u);
+  EXPECT_EQ(pod["initContainers"][0]["name"], "key");
+  EXPECT_NE(pod["volumes"].dump().find("mine-standbys"), std::string::npos);
+}
+
+TEST_F(HelmChart, Pair_SwitchedOff_LeavesNoTrace) {
+  json objects = objects_of(render_chart(values_flag("plain")).out);
+  for (json& object : objects) object.erase("data");  // a script has its words
+  for (const char* word : {"lease", "standby", "-pair", "-front", "shareProcessNamespace"}) {
+    EXPECT_EQ(objects.dump().find(word), std::string::npos) << word;
+  }
 }
 
 TEST_F(HelmChart, Nodes_OfAPool_LeaveALostMachineInTenSecondsAndHaveTimeToDrain) {

@@ -1,4 +1,5 @@
-{{/* Keys: three containers that run one after the other before the daemon. */}}
+{{/* Keys: three containers that run one after the other before the daemon; of a pair they run beside it
+     (_pair.tpl). */}}
 
 {{- define "holdfast.daemonEnv" -}}
 - name: HOLDFAST_STATE
@@ -7,10 +8,27 @@
   value: /tmp/cache
 {{- end -}}
 
-{{/* 1. tools: a static busybox, as the image of Holdfast has no shell. 2. keys: makes what is missing
-     and writes both Secrets as a manifest into memory. 3. publish: the only container with a token,
-     which may change these two Secrets and do nothing else. */}}
-{{- define "holdfast.keyContainers" -}}
+{{/* Variables of make-keys.sh. */}}
+{{- define "holdfast.keyEnv" -}}
+- name: BUSYBOX
+  value: /tools/busybox
+- name: NAMESPACE
+  value: {{ .Release.Namespace }}
+- name: RELEASE
+  value: {{ include "holdfast.fullname" . }}
+- name: NODES
+  value: {{ include "holdfast.nodeNames" . | quote }}
+- name: GATEWAY
+  value: {{ if or .Values.ha.enabled (int .Values.gateways.replicas) }}"1"{{ else }}""{{ end }}
+- name: NODE_SECRET
+  value: {{ include "holdfast.nodeSecret" . }}
+- name: API_SECRET
+  value: {{ include "holdfast.apiSecret" . }}
+- name: MANIFEST
+  value: /run/manifest/secrets.yaml
+{{- end -}}
+
+{{- define "holdfast.toolsContainer" -}}
 - name: tools
   image: {{ include "holdfast.imageName" .Values.keys.busybox }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -20,6 +38,13 @@
   volumeMounts:
     - name: tools
       mountPath: /tools
+{{- end -}}
+
+{{/* 1. tools: a static busybox, as the image of Holdfast has no shell. 2. keys: makes what is missing
+     and writes both Secrets as a manifest into memory. 3. publish: the only container with a token,
+     which may change these two Secrets and do nothing else. */}}
+{{- define "holdfast.keyContainers" -}}
+{{ include "holdfast.toolsContainer" . }}
 - name: keys
   image: {{ include "holdfast.image" . }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -31,24 +56,9 @@
     {{- end }}
   env:
     {{- include "holdfast.daemonEnv" . | nindent 4 }}
-    - name: BUSYBOX
-      value: /tools/busybox
-    - name: NAMESPACE
-      value: {{ .Release.Namespace }}
-    - name: RELEASE
-      value: {{ include "holdfast.fullname" . }}
+    {{- include "holdfast.keyEnv" . | nindent 4 }}
     - name: KEYS_DIR
       value: /var/lib/holdfast/keys/{{ int .Values.keys.generation }}
-    - name: NODES
-      value: {{ include "holdfast.nodeNames" . | quote }}
-    - name: GATEWAY
-      value: {{ if int .Values.gateways.replicas }}"1"{{ else }}""{{ end }}
-    - name: NODE_SECRET
-      value: {{ include "holdfast.nodeSecret" . }}
-    - name: API_SECRET
-      value: {{ include "holdfast.apiSecret" . }}
-    - name: MANIFEST
-      value: /run/manifest/secrets.yaml
   {{- include "holdfast.smallResources" . | nindent 2 }}
   {{- include "holdfast.containerSecurity" . | nindent 2 }}
   volumeMounts:
@@ -95,15 +105,20 @@
 - name: manifest
   emptyDir: {medium: Memory, sizeLimit: 4Mi}
 - name: token
-  projected:
-    sources:
-      - serviceAccountToken: {path: token, expirationSeconds: 3600}
-      - configMap:
-          name: kube-root-ca.crt
-          items:
-            - {key: ca.crt, path: ca.crt}
-      - downwardAPI:
-          items:
-            - path: namespace
-              fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}
+  {{- include "holdfast.tokenSources" . | nindent 2 }}
+{{- end -}}
+
+{{/* A token of the pod's account, as the volume that Kubernetes would add by itself. */}}
+{{- define "holdfast.tokenSources" -}}
+projected:
+  sources:
+    - serviceAccountToken: {path: token, expirationSeconds: 3600}
+    - configMap:
+        name: kube-root-ca.crt
+        items:
+          - {key: ca.crt, path: ca.crt}
+    - downwardAPI:
+        items:
+          - path: namespace
+            fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}
 {{- end -}}

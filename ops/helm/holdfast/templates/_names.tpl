@@ -59,8 +59,17 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- printf "%s-daemon.%s.svc" (include "holdfast.fullname" .) .Release.Namespace -}}
 {{- end -}}
 
+{{/* The Service that answers HTTP, whether a model is ready or not. */}}
+{{- define "holdfast.httpService" -}}
+{{- printf "%s-%s" (include "holdfast.fullname" .) (.Values.ha.enabled | ternary "front" "daemon") -}}
+{{- end -}}
+
+{{- define "holdfast.httpHost" -}}
+{{- printf "%s.%s.svc" (include "holdfast.httpService" .) .Release.Namespace -}}
+{{- end -}}
+
 {{- define "holdfast.url" -}}
-{{- printf "%s://%s:%d" (include "holdfast.scheme" .) (include "holdfast.daemonHost" .) (int .Values.http.port) -}}
+{{- printf "%s://%s:%d" (include "holdfast.scheme" .) (include "holdfast.httpHost" .) (int .Values.http.port) -}}
 {{- end -}}
 
 {{/* A value as text: whole numbers without an exponent. */}}
