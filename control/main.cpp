@@ -19,6 +19,7 @@
 #include "control/daemon/state_dir.h"
 #include "control/replication/role.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/exit_status.h"
 #include "shared/base/log.h"
 #include "shared/base/standard_files.h"
 #include "shared/base/state_dir.h"
@@ -136,22 +137,21 @@ int operate(const Arguments& arguments) {
   }
   const std::string frame = holdfast::wire::encode(result);
   std::fwrite(frame.data(), 1, frame.size(), stdout);
-  return std::fflush(stdout) == 0 ? 0 : 74;
+  return std::fflush(stdout) == 0 ? 0 : holdfast::exit_status::kStorage;
 }
 
-/// Exit codes of sysexits.h: usage 64, software 70 (database damaged), I/O 74, temporary 75
-/// (another owner).
 int exit_code(Errc code) {
+  namespace exit_status = holdfast::exit_status;
   switch (code) {
     case Errc::kUsage:
-      return 64;
+      return exit_status::kUsage;
     case Errc::kCorrupt:
     case Errc::kVersionNewer:
-      return 70;
+      return exit_status::kDamaged;
     case Errc::kConflict:
-      return 75;
+      return exit_status::kOwned;
     default:
-      return 74;
+      return exit_status::kStorage;
   }
 }
 
@@ -163,12 +163,10 @@ int fail(const Error& error) {
 }
 
 /// The exit code of a daemon that has begun to serve. A conflict is that another machine is the
-/// primary now: no fault, and the next start finds what this machine is to be. So it is none of
-/// those that tell the supervisor that no start would help, however short the daemon has lived.
+/// primary now, which is no fault.
 int end_after_start(const Error& error) {
-  constexpr int kOtherPrimary = 79;
   const int code = fail(error);
-  return error.code == Errc::kConflict ? kOtherPrimary : code;
+  return error.code == Errc::kConflict ? holdfast::exit_status::kOtherPrimary : code;
 }
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "control/gateway/router.h"
 #include "control/gateway/webhooks/webhook_sender.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/exit_status.h"
 #include "shared/base/json_text.h"
 #include "shared/base/log.h"
 #include "shared/base/standard_files.h"
@@ -37,7 +38,6 @@ namespace {
 constexpr std::int64_t kReservedFiles = 96;  // links to the daemon, threads, the log
 constexpr std::int64_t kConnectionsLeast = 16;
 constexpr std::chrono::milliseconds kMetricsWait{1'000};  // while the daemon is down or stuck
-constexpr int kKeyRefused = 77;  // EX_NOPERM; also in ops/gateway/gateway.cpp
 constexpr timespec kLookAtKey{0, 100'000'000};
 
 int fail(const Error& error) {
@@ -210,7 +210,7 @@ int wait_for_end(const sigset_t& signals, const client::KeyWatch* watch) {
     const client::KeyWatch::State state = watch->state();
     if (state.phase != client::KeyWatch::Phase::kRefused) continue;
     log::error("the daemon does not accept this gateway's key", {{"why", state.why}});
-    return kKeyRefused;
+    return exit_status::kKeyRefused;
   }
 }
 
@@ -251,8 +251,9 @@ int serve(const Options& options, const sigset_t& signals) {
   int status = 0;
   std::thread stopper([&] {
     status = wait_for_end(signals, watch->get());
-    (*server)->stop(status == kKeyRefused ? std::chrono::milliseconds(0)
-                                          : drain_time(*links->metrics, options.limits.drain_time));
+    (*server)->stop(status == exit_status::kKeyRefused
+                        ? std::chrono::milliseconds(0)
+                        : drain_time(*links->metrics, options.limits.drain_time));
   });
   (*server)->run(options.threads);
   stopper.join();

@@ -19,6 +19,7 @@
 #include "ops/serve/supervisor.h"
 #include "ops/terminal/output.h"
 #include "shared/base/clock.h"
+#include "shared/base/exit_status.h"
 #include "shared/base/service_manager.h"
 #include "shared/base/standard_files.h"
 #include "shared/client/key_watch.h"
@@ -35,7 +36,6 @@ constexpr std::int64_t kStopMs = 3'000;    // beyond it
 constexpr std::int64_t kSayAgainUs = 10'000'000;
 constexpr std::int64_t kJoiningMs = 20;  // between two looks
 constexpr std::int64_t kJoinedMs = 200;
-constexpr int kKeyRefused = 77;  // the program's status; its supervisor finds the reason by itself
 
 /// The arguments of `gateway`, checked.
 struct GatewayPlan {
@@ -118,7 +118,9 @@ class RemoteGateway {
 };
 
 void RemoteGateway::on_exit(const ChildExit& exit) const {
-  if (stopping_ || (exit.signal == 0 && exit.status == kKeyRefused)) return;
+  // The supervisor finds the reason by itself.
+  const bool refused = exit.signal == 0 && exit.status == exit_status::kKeyRefused;
+  if (stopping_ || refused) return;
   say_started_again(exit);
 }
 

@@ -26,6 +26,7 @@
 #include "ops/terminal/output.h"
 #include "shared/base/clock.h"
 #include "shared/base/crash_point.h"
+#include "shared/base/exit_status.h"
 #include "shared/base/listen_note.h"
 #include "shared/base/local_socket.h"
 #include "shared/base/processors.h"
@@ -44,9 +45,6 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kStopMs = 3'000;  // beyond the limit of running work
 constexpr std::int64_t kWorkerStopMs = 2'000;
-constexpr int kPermanentFirst = 64, kPermanentLast = 78;  // sysexits.h: trying again cannot help
-constexpr int kDamaged = 70;   // the daemon's status for a damaged database
-constexpr int kOwned = 75;     // its status for a directory that another one has
 constexpr int kStartsMax = 3;  // of a daemon that ends by itself, each soon after its start
 constexpr std::int64_t kOpenFilesWished = 16'384;  // all connections of the gateway, and its own
 constexpr std::int64_t kOpenFilesLeast = 128;
@@ -324,7 +322,7 @@ bool Serve::starts_in_vain(const ChildExit& exit) {
   if (exit.role != "daemon") return false;
   const bool aborted =
       std::find(std::begin(kAborts), std::end(kAborts), exit.signal) != std::end(kAborts);
-  const bool refused = exit.signal == 0 && exit.status == kDamaged;
+  const bool refused = exit.signal == 0 && exit.status == exit_status::kDamaged;
   const bool vain = exit.lived_ms < kSoonMs && (aborted || refused);
   vain_starts_ = vain ? vain_starts_ + 1 : 0;
   return vain_starts_ >= kStartsMax;
@@ -334,10 +332,9 @@ bool Serve::starts_in_vain(const ChildExit& exit) {
 /// it has served, or it keeps dying.
 bool Serve::is_final(const ChildExit& exit) {
   if (starts_in_vain(exit)) return true;
-  const bool permanent =
-      exit.signal == 0 && exit.status >= kPermanentFirst && exit.status <= kPermanentLast;
+  const bool final_status = exit.signal == 0 && exit_status::is_final(exit.status);
   const bool starting = phase_ == ServeControl::Phase::kDaemonStarting && !standby_told_;
-  return exit.role == "daemon" && starting && permanent;
+  return exit.role == "daemon" && starting && final_status;
 }
 
 void Serve::on_exit(const ChildExit& exit) {
@@ -359,7 +356,7 @@ void Serve::give_up(const ChildExit& exit) {
   if (reason.empty() || exit.signal != 0) reason = how_it_ended(exit) + "; see " + log;
   fail(Errc::kInternal, "the daemon cannot start: " + reason);
   // Where another daemon owns the directory, or its database is damaged, nothing is ours to take.
-  const bool owned = exit.status == kOwned || exit.status == kDamaged;
+  const bool owned = exit.status == exit_status::kOwned || exit.status == exit_status::kDamaged;
   const bool starting = phase_ == ServeControl::Phase::kDaemonStarting;
   refused_ = starting && exit.signal == 0 && !owned;
 }

@@ -31,6 +31,7 @@ class Machine {
   Ended cli(const std::vector<std::string>& args) const { return files_.cli(args); }
   nlohmann::json ask(std::vector<std::string> args) const;
   pid_t daemon() const { return files_.pid_of("daemon"); }
+  pid_t supervisor() const { return process_->pid(); }
   /// Waits until `ha status` has this value.
   bool reaches(const char* member, const std::string& value, int patience_ms = 15'000) const;
   /// The value in `ha status` now; empty: nobody answers.

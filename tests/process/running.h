@@ -17,6 +17,7 @@ class Running {
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
 
+  pid_t pid() const { return pid_; }
   std::string output() const;
   /// Waits until the output has `text`; false after the patience.
   bool says(const std::string& text, int patience_s = 20) const;

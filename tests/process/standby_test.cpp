@@ -3,20 +3,25 @@
 // primary that was followed by another answers nothing any more.
 // Method: real programs over loopback with CURVE, each server with a state directory of its own and
 // a node with workers that knows both; the record of the pair is a real etcd where one is
-// installed.
+// installed, or one of the test where an answer has to come late.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <future>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "shared/base/exit_status.h"
 #include "tests/process/etcd_server.h"
 #include "tests/process/machine_pair.h"
+#include "tests/process/record_server.h"
 #include "tests/process/test_server.h"
 
 namespace holdfast::process::standby_test {
@@ -79,6 +84,8 @@ TEST(Standby, Switch_WhileARequestRuns_ChangesTheRolesAndNothingElse) {
   MachinePair pair;
   ASSERT_TRUE(pair.start());
   ASSERT_TRUE(pair.serve_model());
+  EXPECT_EQ(pair.first.cli({"ha", "status", "--check"}).code, 0);
+  EXPECT_EQ(pair.second.cli({"ha", "status", "--check"}).code, 0);
   const StreamResult calm = stream_and(pair, [] {});
   std::thread operator_thread;
   const StreamResult moved = stream_and(pair, [&] {
@@ -113,6 +120,7 @@ TEST(Standby, StrictKnob_WithoutAStandby_RefusesNewRequests) {
   const auto client = pair.client();
   EXPECT_EQ(submit_and_stream(*client, submission(4)).failure, "");
   pair.second.lose();
+  EXPECT_EQ(pair.second.cli({"ha", "status", "--check"}).code, 69);
   EXPECT_TRUE(pair.first.reaches("state", "missing")) << pair.first.story();
   const StreamResult refused = submit_and_stream(*client, submission(4));
   EXPECT_NE(refused.failure.find("no_standby"), std::string::npos) << refused.failure;
@@ -186,6 +194,55 @@ TEST(Standby, StandbyAndRecord_WhenBothAreLost_StopAdmissionAlone) {
   EXPECT_EQ(accepted.ids.size(), 4u);
 }
 
+/// The pid of the daemon of a supervisor that has not noted it yet; 0: there is none.
+pid_t child_of(pid_t supervisor) {
+  const std::string pid = std::to_string(supervisor);
+  std::istringstream children(read_file("/proc/" + pid + "/task/" + pid + "/children"));
+  for (std::string child; children >> child;) {
+    if (read_file("/proc/" + child + "/comm") == "holdfastd\n") return std::atoi(child.c_str());
+  }
+  return 0;
+}
+
+bool has_ended(pid_t pid) {
+  return read_file("/proc/" + std::to_string(pid) + "/stat").find(") Z ") != std::string::npos;
+}
+
+// The record's answer to the first machine's start is of before the second one took over, and its
+// supervisor stands still: the daemon begins to serve and finds the other primary before it has
+// answered its supervisor. Any status that sysexits.h has would end `serve` for good then.
+TEST(Standby, Primary_ThatFindsAnotherBeforeItAnsweredItsSupervisor_IsTheStandby) {
+  RecordServer record;
+  MachinePair pair;
+  ASSERT_TRUE(pair.start(record.address()));
+  record.refuse(true);
+  pair.first.lose();
+  std::promise<pid_t> supervisor;
+  auto started = supervisor.get_future().share();
+  const std::string late = record.late_address([&] {
+    kill(started.get(), SIGSTOP);
+    record.refuse(false);
+  });
+  pair.first.start({"--record", late});
+  supervisor.set_value(pair.first.supervisor());
+  ASSERT_TRUE(pair.second.reaches("role", "primary")) << pair.second.story();
+  const pid_t daemon = child_of(pair.first.supervisor());
+  ASSERT_GT(daemon, 0) << record.text() << pair.first.story();
+  const auto until = SteadyClock::now() + milliseconds(20'000);
+  while (!has_ended(daemon) && SteadyClock::now() < until) {
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  ASSERT_TRUE(has_ended(daemon)) << record.text() << pair.first.story();
+  kill(pair.first.supervisor(), SIGCONT);
+  EXPECT_TRUE(pair.first.reaches("role", "standby")) << pair.first.story();
+  EXPECT_TRUE(pair.second.reaches("state", "in_step")) << pair.second.story();
+  EXPECT_NE(
+      pair.first.story().find("exited with status " + std::to_string(exit_status::kOtherPrimary) +
+                              "; starting it again"),
+      std::string::npos)
+      << pair.first.story();
+}
+
 TEST(Standby, StoppedPrimary_WhenItGoesOn_AnswersNothing) {
   EtcdServer etcd;
   if (!etcd.start()) GTEST_SKIP() << "no etcd in the build's tools/: ops/test fetches it";
@@ -199,6 +256,22 @@ TEST(Standby, StoppedPrimary_WhenItGoesOn_AnswersNothing) {
   kill(daemon, SIGCONT);
   EXPECT_TRUE(pair.first.reaches("role", "standby")) << pair.first.story();
   EXPECT_NE(pair.first.daemon(), daemon);
+}
+
+TEST(Standby, StatusCheck_OfAStandbyThatIsNotInStep_Fails) {
+  MachinePair pair;
+  ASSERT_TRUE(pair.start());
+  const TempDir dir;
+  Machine lonely(dir.path(), "three", false);
+  ASSERT_EQ(
+      pair.first
+          .cli({"keys", "client", "create", "three", "--role", "standby", "--out", lonely.key()})
+          .code,
+      0);
+  lonely.start({"--standby-of", "tcp://" + free_address()});
+  ASSERT_TRUE(lonely.reaches("role", "standby")) << lonely.story();
+  EXPECT_EQ(lonely.cli({"ha", "status"}).code, 0);
+  EXPECT_EQ(lonely.cli({"ha", "status", "--check"}).code, 1);
 }
 
 }  // namespace
