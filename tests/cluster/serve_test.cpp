@@ -2,7 +2,6 @@
 // network that delays and loses packets. Method: `holdfast serve` with the fake engine in one
 // namespace, curl there and in the hub, through a wire with 2 % loss and 5 ms each way.
 #include <gtest/gtest.h>
-#include <signal.h>
 
 #include <cstdio>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "tests/cluster/namespaces.h"
+#include "tests/cluster/server_machine.h"
 #include "tests/cluster/sockets.h"
 
 namespace holdfast::cluster::serve_test {
@@ -19,48 +19,35 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kPatienceS = 60;
-constexpr int kServer = 0;
 constexpr int kLostMin = 3;      // packets
 constexpr int kAnswersMax = 50;  // until so many are lost
 
-/// `holdfast serve` on a machine, with a key for its clients.
-class Server {
- public:
-  explicit Server(Machines& machines)
-      : machines_(machines), url_("http://" + Machines::address(kServer) + ":8080") {}
+/// A server with the demo model, and curl with a key of it.
+struct Served {
+  explicit Served(Machines& all) : machines(all), server(all, ServerHttp::kListens) {}
 
   void start() {
     const std::string model = HOLDFAST_SOURCE_DIR "/ops/demo/holdfast-demo-Q8_0.gguf";
-    program_ = machines_.start(
-        kServer,
-        {"holdfast", "serve", "--state", state(), "--engine", "fake", "--threads", "1", "--http",
-         url_.substr(std::string("http://").size()), "--model", "demo=" + model});
-    ASSERT_TRUE(program_->says("ready " + url_, kPatienceS)) << program_->errors();
-    const auto made =
-        machines_.start(kServer, {"holdfast", "--state", state(), "--json", "keys", "create", "k"});
-    ASSERT_EQ(made->wait(kPatienceS), 0) << made->errors();
-    key_ = json::parse(made->output())["key"];
+    ASSERT_NO_FATAL_FAILURE(
+        server.start({"--engine", "fake", "--threads", "1", "--model", "demo=" + model}));
+    const auto [code, text] = server.cli({"--json", "keys", "create", "k"});
+    ASSERT_EQ(code, 0) << text;
+    key = json::parse(text)["key"];
   }
-  int stop() { return program_->end(SIGTERM, kPatienceS); }
-  std::string errors() const { return program_->errors(); }
 
   /// Returns the output of curl in a machine for a completion; fails the test if curl fails.
-  std::string complete(int machine, const json& body) {
-    const auto curl = machines_.start(
+  std::string complete(int machine, const json& body) const {
+    const auto curl = machines.start(
         machine, {"/usr/bin/curl", "-sS", "-N", "--fail-with-body", "--max-time", "60", "-H",
-                  "Authorization: Bearer " + key_, "-H", "Content-Type: application/json", "-d",
-                  body.dump(), url_ + "/v1/completions"});
+                  "Authorization: Bearer " + key, "-H", "Content-Type: application/json", "-d",
+                  body.dump(), ServerMachine::url() + "/v1/completions"});
     EXPECT_EQ(curl->wait(kPatienceS), 0) << curl->errors() << curl->output();
     return curl->output();
   }
 
- private:
-  std::string state() const { return machines_.dir() + "/state"; }
-  Machines& machines_;
-  const std::string url_;
-  std::unique_ptr<Program> program_;
-  std::string key_;
+  Machines& machines;
+  ServerMachine server;
+  std::string key;
 };
 
 /// The text of an answer that came at once.
@@ -82,20 +69,20 @@ std::string streamed_text_of(const std::string& answer) {
 
 TEST(Serve, Answers_OverAWireThatLosesPackets_AreThoseOfTheServersOwnMachine) {
   HOLDFAST_MAKE_MACHINES(machines, 1, 3);
-  Server server(*machines);
-  ASSERT_NO_FATAL_FAILURE(server.start());
+  Served served(*machines);
+  ASSERT_NO_FATAL_FAILURE(served.start());
   json body = {{"model", "demo"}, {"prompt", "To be, or not"}, {"max_tokens", 300},
                {"seed", 11},      {"temperature", 1},          {"ignore_eos", true}};
-  const std::string at_home = text_of(server.complete(kServer, body));
+  const std::string at_home = text_of(served.complete(kServer, body));
   EXPECT_GT(at_home.size(), 300u);
   ASSERT_TRUE(machines->set_wire(0, "loss 20").has_value());
   ASSERT_TRUE(machines->set_wire(0, "delay 5000").has_value());
-  EXPECT_EQ(text_of(server.complete(kHub, body)), at_home);
+  EXPECT_EQ(text_of(served.complete(kHub, body)), at_home);
   body["stream"] = true;
   std::int64_t lost = 0;
   for (int i = 0; i < kAnswersMax && lost < kLostMin; ++i) {
     const std::int64_t begin = monotonic_us();
-    const std::string answer = server.complete(kHub, body);
+    const std::string answer = served.complete(kHub, body);
     EXPECT_GE(monotonic_us() - begin, 20'000) << "two round trips at least";
     EXPECT_EQ(streamed_text_of(answer), at_home);
     EXPECT_NE(answer.find("data: [DONE]"), std::string::npos);
@@ -104,7 +91,7 @@ TEST(Serve, Answers_OverAWireThatLosesPackets_AreThoseOfTheServersOwnMachine) {
   }
   EXPECT_GE(lost, kLostMin);
   std::printf("through the wire: %s\n", counters_text(machines->counters(0).value()).c_str());
-  EXPECT_EQ(server.stop(), 0) << server.errors();
+  served.server.stop();
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 namespace holdfast::cluster {
 
 void ServerMachine::start(const std::vector<std::string>& flags) {
-  std::vector<std::string> args = {"serve", "--http", "none", "--listen", listener()};
+  const std::string http =
+      http_ == ServerHttp::kNone ? "none" : url().substr(std::string("http://").size());
+  std::vector<std::string> args = {"serve", "--http", http, "--listen", listener()};
   args.insert(args.end(), flags.begin(), flags.end());
   program_ = begin(std::move(args));
   ASSERT_TRUE(program_->says("ready ", kPatienceS)) << program_->errors();

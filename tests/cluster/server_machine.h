@@ -1,6 +1,7 @@
 #pragma once
 // The machine of a server in a test of several machines, and its command line.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,11 +14,15 @@ namespace holdfast::cluster {
 constexpr int kServer = 0;  // its number
 constexpr int kPatienceS = 120;
 
+/// Whether the server answers HTTP to other machines too.
+enum class ServerHttp : std::uint8_t { kNone, kListens };
+
 class ServerMachine {
  public:
-  explicit ServerMachine(Machines& machines) : machines_(machines) {}
+  explicit ServerMachine(Machines& machines, ServerHttp http = ServerHttp::kNone)
+      : machines_(machines), http_(http) {}
 
-  /// Starts `serve` without HTTP and with the listener; waits until it is ready.
+  /// Starts `serve` with the listener; waits until it is ready.
   void start(const std::vector<std::string>& flags);
   /// The exit code and the output of a verb there; the errors, if it fails.
   std::pair<int, std::string> cli(std::vector<std::string> args);
@@ -27,10 +32,12 @@ class ServerMachine {
   std::string errors() const { return program_->errors(); }
   std::string daemon_log() const;
   std::string state() const { return machines_.dir() + "/server"; }
+  static std::string url() { return "http://" + Machines::address(kServer) + ":8080"; }
   static std::string listener() { return "tcp://" + Machines::address(kServer) + ":7070"; }
 
  private:
   Machines& machines_;
+  const ServerHttp http_;
   std::unique_ptr<Program> program_;
 };
 
