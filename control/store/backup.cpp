@@ -65,7 +65,7 @@ std::string make_note(const std::string& state_dir, const std::string& part) {
 }  // namespace
 
 void remove_unfinished(const std::string& state_dir) {
-  // It loses its name as soon as it is complete (control/daemon/outgoing_file.h).
+  // A complete one has no name any more (control/daemon/outgoing_file.h).
   remove_database(outgoing_path(state_dir));
   std::error_code failed;
   std::vector<std::string> names;

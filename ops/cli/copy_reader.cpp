@@ -66,6 +66,7 @@ CopyReader::Future CopyReader::ask(const std::string& verb, std::int64_t offset,
 
 /// Waits for an answer, over cut links too; kCancelled after a signal.
 Result<client::OpAnswer> CopyReader::wait_for(Future& future) {
+  HOLDFAST_CHECKED(check_interrupt("db backup"));
   const auto since = std::chrono::steady_clock::now();
   while (future.wait_for(kLook) != std::future_status::ready) {
     HOLDFAST_CHECKED(check_interrupt("db backup"));

@@ -242,6 +242,14 @@ const std::vector<Example>& examples_of(const std::string& path) {
   return none;
 }
 
+constexpr const char* kBackupText =
+    "The copy is checked after it was made. Existing files are not overwritten.\n\n"
+    "With --url tcp://HOST:PORT, or HOLDFAST_URL, and an operator's key in HOLDFAST_KEY_FILE the "
+    "copy of a server elsewhere comes to a file of this machine. It grows as FILE.part, and has "
+    "its "
+    "name once its hash is right and the check is passed. A cut link is waited for, for ten "
+    "minutes. The file has all secrets of the server.";
+
 const char* description_of(const std::string& path) {
   static const std::map<std::string, const char*> texts = {
       {"serve",
@@ -304,13 +312,7 @@ const char* description_of(const std::string& path) {
        "The first answer in each numerics class is kept with the content's hash; a later one must "
        "be the same, token for token. A difference means that memory, processor or kernels are not "
        "what they were: requests that are continued on this worker would change their text."},
-      {"db backup",
-       "The copy is checked after it was made. Existing files are not overwritten.\n\n"
-       "With --url tcp://HOST:PORT, or HOLDFAST_URL, and an operator's key in HOLDFAST_KEY_FILE "
-       "the "
-       "copy of a server elsewhere comes to a file of this machine: it grows as FILE.part, and has "
-       "its name once its hash is right and the check is passed. A cut link is waited for, for ten "
-       "minutes. The file has all secrets of the server."},
+      {"db backup", kBackupText},
       {"config set",
        "All assignments of one call are one version: all are taken over or none. Knobs that need "
        "a restart say so; `config explain` shows both values until then."},

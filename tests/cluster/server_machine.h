@@ -14,7 +14,7 @@ namespace holdfast::cluster {
 constexpr int kServer = 0;  // its number
 constexpr int kPatienceS = 120;
 
-/// Whether the server answers HTTP to other machines too.
+/// HTTP of the server, for other machines too.
 enum class ServerHttp : std::uint8_t { kNone, kListens };
 
 class ServerMachine {

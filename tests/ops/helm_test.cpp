@@ -300,7 +300,7 @@ TEST_F(HelmChart, Gateways_WithoutReplicas_LeaveNoTrace) {
             std::string::npos);
 }
 
-TEST_F(HelmChart, Pair_OfTwoMachines_IsAPrimaryAndAStandbyThatProbesTellApart) {
+TEST_F(HelmChart, Pair_OfTwoMachines_HasProbesVolumesAndZonesThatFit) {
   const json objects = expect_valid(values_flag("pair"));
   json set = object_of(objects, "StatefulSet", "rel-holdfast")["spec"];
   EXPECT_EQ(set["replicas"], 2);
@@ -310,8 +310,8 @@ TEST_F(HelmChart, Pair_OfTwoMachines_IsAPrimaryAndAStandbyThatProbesTellApart) {
   json pod = set["template"]["spec"];
   json daemon = pod["containers"][0];
   const std::string flags = daemon["args"].dump();
-  for (const char* flag : {R"("--record","k8s://default/rel-holdfast")", R"("--http","none")",
-                           R"("tcp://$(POD).rel-holdfast-pair.default.svc:7070")"}) {
+  for (const char* flag : {R"("--record","k8s://ns/rel-holdfast")", R"("--http","none")",
+                           R"("tcp://$(POD).rel-holdfast-pair.ns.svc:7070")"}) {
     EXPECT_NE(flags.find(flag), std::string::npos) << flag << flags;
   }
   for (const char* probe : {"startupProbe", "livenessProbe", "readinessProbe"}) {
@@ -336,8 +336,8 @@ TEST_F(HelmChart, Pair_OfTwoMachines_IsAPrimaryAndAStandbyThatProbesTellApart) {
 TEST_F(HelmChart, Pair_OfTwoMachines_IsReachedWhicheverIsThePrimary) {
   const json objects = expect_valid(values_flag("pair"));
   const std::string both =
-      "tcp://rel-holdfast-0.rel-holdfast-pair.default.svc:7070,"
-      "tcp://rel-holdfast-1.rel-holdfast-pair.default.svc:7070";
+      "tcp://rel-holdfast-0.rel-holdfast-pair.ns.svc:7070,"
+      "tcp://rel-holdfast-1.rel-holdfast-pair.ns.svc:7070";
   for (const auto& [kind, name] :
        {std::pair("StatefulSet", "-main"), {"Deployment", "-gateways"}, {"Deployment", "-front"}}) {
     json set = object_of(objects, kind, name);
@@ -355,7 +355,7 @@ TEST_F(HelmChart, Pair_OfTwoMachines_IsReachedWhicheverIsThePrimary) {
   EXPECT_EQ(object_of(objects, "Deployment", "-front")["spec"]["replicas"], 1)
       << "nothing is counted twice";
   const std::string hook = object_of(objects, "Job", "").dump();
-  EXPECT_NE(hook.find("https://rel-holdfast-front.default.svc:8080"), std::string::npos) << hook;
+  EXPECT_NE(hook.find("https://rel-holdfast-front.ns.svc:8080"), std::string::npos) << hook;
   json policy = object_of(objects, "NetworkPolicy", "-daemon")["spec"]["ingress"];
   ASSERT_EQ(policy.size(), 2u) << "the pair's pods have no HTTP";
   std::set<std::string> peers;

@@ -230,7 +230,7 @@ TEST_F(BackupElsewhere, Backup_WhenTheCallersDiskIsFull_SaysSoAndLeavesNothing) 
     EXPECT_FALSE(fs::exists(there));
     EXPECT_FALSE(fs::exists(there + ".part"));
   }
-  // Nobody has to wait for what those calls had begun.
+  // The next call finds nothing of those before in its way.
   EXPECT_EQ(elsewhere({"db", "backup", copy}).code, 0);
   expect_whole(copy);
   EXPECT_EQ(server.stop(), 0);
