@@ -11,6 +11,7 @@
 #include "control/daemon/commit_points.h"
 #include "control/daemon/state_dir.h"
 #include "control/endpoints/names.h"
+#include "control/replication/role_rules.h"
 #include "shared/base/crash_point.h"
 #include "shared/base/listen_note.h"
 #include "shared/base/log.h"
@@ -51,7 +52,7 @@ Result<void> Daemon::open_store() {
   store::OpenOptions open;
   open.state_dir = options_.state_dir;
   if (!options_.listen.empty()) open.disk = &disk_.emplace(options_.state_dir);
-  open.epoch_min = epoch_of_term(options_.pair.term);
+  open.epoch_min = replication::epoch_of_term(options_.pair.term);
   HOLDFAST_TRY(store_, store::Store::open(open));
   HOLDFAST_CHECKED(make_secrets(*store_));
   detokenizers_ = std::make_unique<DetokenizerCache>(*store_);

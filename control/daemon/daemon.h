@@ -22,7 +22,7 @@
 #include "control/endpoints/worker_watch.h"
 #include "control/operator/operator_verbs.h"
 #include "control/replication/primary.h"
-#include "control/replication/record_calls.h"
+#include "control/replication/record_thread.h"
 #include "control/replication/shipping_disk.h"
 #include "control/store/backup.h"
 #include "control/store/store.h"
@@ -40,8 +40,6 @@ struct PairOptions {
   std::string in_step;     // the standby that the record has
   replication::RecordStore* record = nullptr;  // nullptr: there is none
 };
-/// The first epoch of a term.
-std::int64_t epoch_of_term(std::uint64_t term);
 
 /// The state directory, and settings from outside of it: files, the environment, flags.
 struct DaemonOptions {
@@ -171,7 +169,7 @@ class Daemon final : private CommitLoopHost {
   std::unique_ptr<CommitLoop> commit_loop_;
   std::vector<RouterEndpoint> routers_;  // by Role; kElsewhere only with DaemonOptions::listen
   std::unordered_map<core::PeerId, Role> roles_;
-  std::optional<replication::RecordCalls> record_calls_;
+  std::optional<replication::RecordThread> record_calls_;
   std::optional<replication::Primary> primary_;  // with a listener
   HeldAnswers held_answers_;
   std::vector<Incoming> early_;          // messages that came while the standby was waited for

@@ -3,21 +3,17 @@
 
 #include "control/core/admission.h"
 #include "control/daemon/daemon.h"
+#include "control/replication/role_rules.h"
 #include "control/replication/standby_note.h"
 #include "shared/base/log.h"
 
 namespace holdfast::daemon {
 namespace {
 
-constexpr int kTermBits = 20;  // an epoch has the term above them
 constexpr int kWaitMs = 10;
 constexpr std::int64_t kHandOverUs = 2'000'000;
 
 }  // namespace
-
-std::int64_t epoch_of_term(std::uint64_t term) {
-  return static_cast<std::int64_t>(term << kTermBits);
-}
 
 /// Begins to ship the database to whoever asks with the key of a standby.
 void Daemon::open_pair() {
@@ -25,7 +21,7 @@ void Daemon::open_pair() {
   options.url = options_.pair.url.empty() ? routers_.back().bound_endpoint() : options_.pair.url;
   options.term = options_.pair.record != nullptr
                      ? options_.pair.term
-                     : commit_loop_->machine().core().fences.epoch() >> kTermBits;
+                     : replication::term_of_epoch(commit_loop_->machine().core().fences.epoch());
   options.in_step = options_.pair.in_step;
   if (options_.pair.record != nullptr) {
     record_calls_.emplace(*options_.pair.record, [this] { wake_.notify(); });
@@ -87,13 +83,11 @@ void Daemon::hear_standby_until(std::int64_t end_us, const Until& until) {
   }
 }
 
-/// Sends the group that was committed. If it holds promises, waits until the standby has it, or is
-/// given up. Tokens alone are not waited for: what is missing would be computed again, the same.
+/// Sends the group that was committed, and waits for promises until the standby has them, or is
+/// given up.
 void Daemon::ship_commit(core::Durability durability) {
   const std::int64_t now_us = clock_.monotonic_us();
-  primary_->flush(now_us);
-  if (durability != core::Durability::kFull) return;
-  if (!primary_->must_wait() || primary_->confirmed()) return;
+  if (!primary_->ship_commit(durability, now_us)) return;
   const std::int64_t silence_us = commit_loop_->machine().config().ha_silence_ms * 1000;
   hear_standby_until(now_us + silence_us, [this] { return primary_->confirmed(); });
   if (!primary_->confirmed()) primary_->give_up("it did not confirm a commit in time");

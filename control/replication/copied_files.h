@@ -1,9 +1,11 @@
 #pragma once
 // The two files of a database that a standby writes as its primary does.
 
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include "control/replication/state_files.h"
 #include "shared/base/result.h"
 
 namespace holdfast::replication {
@@ -11,10 +13,8 @@ namespace holdfast::replication {
 /// Files that a primary's changes are written to. One thread.
 class CopiedFiles {
  public:
-  explicit CopiedFiles(std::string state_dir) : state_dir_(std::move(state_dir)) {}
-  ~CopiedFiles();
-  CopiedFiles(const CopiedFiles&) = delete;
-  CopiedFiles& operator=(const CopiedFiles&) = delete;
+  CopiedFiles(std::string state_dir, StateFiles& files)
+      : state_dir_(std::move(state_dir)), files_(files) {}
 
   /// Begins a new copy in STATE/copy; the one before stays until this one is complete. kIo.
   Result<void> begin();
@@ -27,11 +27,12 @@ class CopiedFiles {
   Result<void> complete();
   /// Closes the files of a copy that is of no use.
   void close();
-  bool is_open() const { return files_[0] >= 0; }
+  bool is_open() const { return open_[0] != nullptr; }
 
  private:
   std::string state_dir_;
-  int files_[2] = {-1, -1};  // by DatabaseFile
+  StateFiles& files_;
+  std::unique_ptr<CopyFile> open_[2];  // by DatabaseFile
 };
 
 }  // namespace holdfast::replication

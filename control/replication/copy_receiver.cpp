@@ -1,19 +1,16 @@
 #include "control/replication/copy_receiver.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
-#include "control/store/disk.h"
-#include "control/store/files.h"
 #include "shared/base/log.h"
 
 namespace holdfast::replication {
 
-CopyReceiver::CopyReceiver(std::string state_dir)
-    : state_dir_(std::move(state_dir)), files_(state_dir_) {
-  const auto note = read_standby_note(state_dir_);
-  const std::string boot = store::real_disk().boot_id();
+CopyReceiver::CopyReceiver(std::string state_dir, StateFiles& files)
+    : state_dir_(std::move(state_dir)), disk_(files), files_(state_dir_, files) {
+  const auto note = read_standby_note(state_dir_, disk_);
+  const std::string boot = disk_.boot_id();
   if (note && note->is_standby) {
     note_ = *note;
     if (note_.boot != boot) note_.complete = note_.in_step = false;
@@ -23,7 +20,7 @@ CopyReceiver::CopyReceiver(std::string state_dir)
 }
 
 Result<void> CopyReceiver::write_note() {
-  return write_standby_note(state_dir_, note_);
+  return write_standby_note(state_dir_, note_, disk_);
 }
 
 Result<CopyReceiver::Taken> CopyReceiver::take(const wire::Ship& ship) {
@@ -74,7 +71,7 @@ Result<void> CopyReceiver::promote(std::uint64_t term) {
   for (const char* name : {"/control.db-wal", "/control.db"}) {
     const std::string path = state_dir_ + name;
     // A database that was opened and closed since has no log.
-    if (std::filesystem::exists(path)) HOLDFAST_CHECKED(store::sync_file(path));
+    if (disk_.exists(path)) HOLDFAST_CHECKED(disk_.sync_file(path));
   }
   note_.is_standby = false;
   note_.term = term;

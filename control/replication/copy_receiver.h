@@ -6,6 +6,7 @@
 
 #include "control/replication/copied_files.h"
 #include "control/replication/standby_note.h"
+#include "control/replication/state_files.h"
 #include "shared/wire/messages.h"
 
 namespace holdfast::replication {
@@ -15,7 +16,7 @@ class CopyReceiver {
  public:
   /// Takes up what the directory's note says, if it is a standby's and was written in this boot of
   /// the machine: bytes that were not synced are gone with another.
-  explicit CopyReceiver(std::string state_dir);
+  explicit CopyReceiver(std::string state_dir, StateFiles& files = machine_files());
 
   /// The fate of a message.
   enum class Taken : std::uint8_t {
@@ -38,6 +39,7 @@ class CopyReceiver {
   Result<void> write_note();
 
   std::string state_dir_;
+  StateFiles& disk_;
   CopiedFiles files_;
   StandbyNote note_;
   bool copying_ = false;

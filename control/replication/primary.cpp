@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "shared/base/clock.h"
 #include "shared/base/log.h"
 
 namespace holdfast::replication {
@@ -122,10 +121,15 @@ void Primary::flush(std::int64_t now_us) {
   if (peer_ != 0 && !changes_.empty()) ship(wire::ShipKind::kChanges, now_us);
 }
 
+bool Primary::ship_commit(core::Durability durability, std::int64_t now_us) {
+  flush(now_us);
+  return durability == core::Durability::kFull && must_wait() && !confirmed();
+}
+
 void Primary::written(DatabaseFile file, std::int64_t at, std::string_view bytes) {
   if (peer_ == 0) return;
   append_write(changes_, file, at, bytes);
-  if (changes_.size() >= kMessageBytes) flush(system_clock().monotonic_us());
+  if (changes_.size() >= kMessageBytes) flush(options_.clock->monotonic_us());
 }
 
 void Primary::truncated(DatabaseFile file, std::int64_t size) {
@@ -133,7 +137,7 @@ void Primary::truncated(DatabaseFile file, std::int64_t size) {
 }
 
 void Primary::sync_begins() {
-  flush(system_clock().monotonic_us());
+  flush(options_.clock->monotonic_us());
 }
 
 /// Sends the next part of the copy, while few messages are unconfirmed.

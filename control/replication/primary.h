@@ -16,6 +16,7 @@
 #include "control/core/types.h"
 #include "control/replication/record_calls.h"
 #include "control/replication/shipping_disk.h"
+#include "shared/base/clock.h"
 #include "shared/wire/messages.h"
 #include "shared/wire/socket.h"
 
@@ -28,6 +29,7 @@ struct PrimaryOptions {
   bool strict = false;                // answers never leave without a standby that has them
   bool synced = false;                // the standby's disk has to have them too
   std::int64_t silence_us = 500'000;  // a standby that confirms nothing for so long is lost
+  const Clock* clock = &system_clock();
   /// The record; nullptr: there is none. `in_step` is what it said at the start.
   RecordCalls* record = nullptr;
   std::string in_step;
@@ -57,6 +59,10 @@ class Primary final : public ChangeSink {
   std::int64_t next_us() const { return next_us_; }
 
   // ---- after a commit whose answers are promises
+  /// Sends the group that was committed. Returns true if it holds promises that the standby has to
+  /// confirm before answers leave. Tokens alone are not waited for: what is missing would be
+  /// computed again, the same.
+  bool ship_commit(core::Durability durability, std::int64_t now_us);
   /// True if the standby has to confirm before answers leave.
   bool must_wait() const { return copied_ && (joins_ || member_ == standby_url_); }
   bool confirmed() const { return peer_ == 0 || acknowledged_ >= number_; }

@@ -1,41 +1,25 @@
 #pragma once
-// Calls of the record's store on a thread of their own: one at a time, its answer is fetched by the
-// thread that asked for it.
+// Calls of the record's store: one at a time, and its answer comes later. The daemon makes them on
+// a thread of their own (record_thread.h).
 
 #include <functional>
-#include <mutex>
 #include <optional>
-#include <thread>
 
 #include "control/replication/record.h"
 
 namespace holdfast::replication {
 
-/// One call at a time. start(), take() and the destructor belong to one thread.
+/// One call at a time. Not thread-safe.
 class RecordCalls {
  public:
   using Call = std::function<RecordAnswer(RecordStore&)>;
 
-  /// `store` must outlive this; no other thread may use it meanwhile. `answered` is called on the
-  /// other thread when an answer can be taken.
-  RecordCalls(RecordStore& store, std::function<void()> answered)
-      : store_(store), answered_(std::move(answered)) {}
-  ~RecordCalls();
-  RecordCalls(const RecordCalls&) = delete;
-  RecordCalls& operator=(const RecordCalls&) = delete;
-
+  virtual ~RecordCalls() = default;
   /// Starts a call (CHECKs that none is under way).
-  void start(Call call);
-  bool under_way() const { return thread_.joinable(); }
+  virtual void start(Call call) = 0;
+  virtual bool under_way() const = 0;
   /// Returns the answer of the call if there is one by now.
-  std::optional<RecordAnswer> take();
-
- private:
-  RecordStore& store_;
-  std::function<void()> answered_;
-  std::thread thread_;
-  std::mutex mutex_;
-  std::optional<RecordAnswer> answer_;  // guarded by mutex_
+  virtual std::optional<RecordAnswer> take() = 0;
 };
 
 }  // namespace holdfast::replication

@@ -1,14 +1,12 @@
 #include "control/replication/role.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "control/replication/copy_receiver.h"
 #include "control/replication/etcd_record.h"
 #include "control/replication/lease_record.h"
+#include "control/replication/role_rules.h"
 #include "control/replication/standby.h"
 #include "control/replication/standby_note.h"
 #include "control/store/disk.h"
@@ -26,30 +24,13 @@ bool is_lease(const PairPlan& plan) {
   return plan.record.starts_with("k8s://");
 }
 
-bool has_database(const std::string& state_dir) {
-  return access((state_dir + "/control.db").c_str(), F_OK) == 0;
-}
-
-/// Asks who is the primary. A machine with a copy of another's database makes no record: its
-/// primary is to do that.
-RecordAnswer claim(const PairPlan& plan, const std::optional<StandbyNote>& note,
-                   RecordStore& record) {
-  if (!note || !note->is_standby) return claim_record(record, plan.url, note ? note->term : 0);
-  const auto now = record.read();
-  if (!now) return {RecordAnswer::Outcome::kUnreachable, {}, now.error().what};
-  if (now->version != 0) return claim_record(record, plan.url, note->term);
-  return {RecordAnswer::Outcome::kUnreachable,
-          {},
-          "there is no record yet; start " + note->primary + " first, which has the database"};
-}
-
 /// Asks the record until it answers; nullopt: a stop was requested.
 std::optional<RecordAnswer> ask_record(const PairPlan& plan, const std::optional<StandbyNote>& note,
                                        RecordStore& record, const Clock& clock,
                                        const std::atomic<bool>& stop, ProbeAnswer& probe) {
   std::int64_t told_us = -(1LL << 40);
   while (!stop.load()) {
-    RecordAnswer answer = claim(plan, note, record);
+    RecordAnswer answer = claim_role(record, plan.url, note);
     if (answer.outcome != RecordAnswer::Outcome::kUnreachable) return answer;
     if (clock.monotonic_us() - told_us > kTellUs) {
       told_us = clock.monotonic_us();
@@ -96,36 +77,6 @@ Result<PairRole> find_by_note(const PairPlan& plan, const std::optional<StandbyN
   return run_as_standby(plan, primary, term, nullptr, clock, stop, probe);
 }
 
-/// A machine that never was of the pair must not lose its database to it.
-Error database_of_its_own(const PairPlan& plan, const Record& record) {
-  return {Errc::kConflict, "start: the record has " + record.primary + " as the primary, and " +
-                               plan.state_dir +
-                               " has a database that never was of this pair; move it away to "
-                               "have this machine be the standby, or name another record"};
-}
-
-/// True if this machine may not serve although the record has it: its database is gone.
-bool lacks_database(const PairPlan& plan, const Record& record) {
-  const bool first = record.term <= 1 && record.in_step.empty();
-  return !first && !has_database(plan.state_dir);
-}
-
-Error no_database(const PairPlan& plan, const Record& record) {
-  return {Errc::kCorrupt, "start: the record has this machine (" + plan.url +
-                              ") as the primary of term " + std::to_string(record.term) + ", but " +
-                              plan.state_dir +
-                              " has not its database; its standby takes over if it is in step"};
-}
-
-/// Ends what a standby began that had the record changed and then was killed: its copy is the
-/// primary's database. kCorrupt if it is not whole, or was not synced before the machine's last
-/// start.
-Result<void> end_takeover(const PairPlan& plan, const StandbyNote& note, const Record& record) {
-  CopyReceiver copy(plan.state_dir);
-  if (!copy.note().complete || record.term != note.term + 1) return no_database(plan, record);
-  return copy.promote(record.term);
-}
-
 }  // namespace
 
 Result<void> check_plan(const PairPlan& plan) {
@@ -168,19 +119,12 @@ Result<PairRole> find_role(const PairPlan& plan, RecordStore* record, const Cloc
   if (record == nullptr) return find_by_note(plan, note, clock, stop, probe);
   const auto answer = ask_record(plan, note, *record, clock, stop, probe);
   if (!answer) return PairRole{};
-  const Record& now = answer->record;
-  if (answer->outcome == RecordAnswer::Outcome::kOther) {
-    if (!note && has_database(plan.state_dir)) return database_of_its_own(plan, now);
+  HOLDFAST_TRY(const FoundRole found, take_role(plan.state_dir, plan.url, *answer));
+  if (!found.is_primary) {
+    const Record& now = answer->record;
     return run_as_standby(plan, now.primary, now.term, record, clock, stop, probe);
   }
-  if (note && note->is_standby) HOLDFAST_CHECKED(end_takeover(plan, *note, now));
-  if (lacks_database(plan, now)) return no_database(plan, now);
-  // By this note the machine may be the standby later, and give up the database that it has now.
-  StandbyNote mine;
-  mine.primary = plan.url;
-  mine.term = now.term;
-  HOLDFAST_CHECKED(write_standby_note(plan.state_dir, mine));
-  return PairRole{true, plan.url, now.term, now.in_step};
+  return PairRole{true, plan.url, found.term, found.in_step};
 }
 
 }  // namespace holdfast::replication

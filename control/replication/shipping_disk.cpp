@@ -6,7 +6,7 @@
 
 namespace holdfast::replication {
 
-/// One open file of SQLite, with that of the default VFS in the memory after it. The functions have
+/// One open file of SQLite, with that of the disk's VFS in the memory after it. The functions have
 /// the signatures of sqlite3_io_methods.
 struct ShippedFile {
   sqlite3_file base;
@@ -127,8 +127,8 @@ int ShippedFile::open(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, in
                       int* out_flags) {
   auto* disk = static_cast<ShippingDisk*>(vfs->pAppData);
   auto* shipped = new (file) ShippedFile{{nullptr}, nullptr, DatabaseFile::kMain};
-  std::memset(real(file), 0, static_cast<std::size_t>(disk->default_->szOsFile));
-  const int rc = disk->default_->xOpen(disk->default_, name, real(file), flags, out_flags);
+  std::memset(real(file), 0, static_cast<std::size_t>(disk->under_->szOsFile));
+  const int rc = disk->under_->xOpen(disk->under_, name, real(file), flags, out_flags);
   if (real(file)->pMethods == nullptr) return rc;
   shipped->base.pMethods = &kMethods;
   for (const DatabaseFile kind : {DatabaseFile::kMain, DatabaseFile::kLog}) {
@@ -141,30 +141,35 @@ int ShippedFile::open(sqlite3_vfs* vfs, const char* name, sqlite3_file* file, in
   return rc;
 }
 
-ShippingDisk::ShippingDisk(const std::string& state_dir) : real_(store::real_disk()) {
+ShippingDisk::ShippingDisk(const std::string& state_dir, store::Disk& disk) : real_(disk) {
   sqlite3_initialize();
-  default_ = sqlite3_vfs_find(nullptr);
-  CHECK(default_ != nullptr && default_->iVersion >= 2);
-  paths_[0] = absolute_path(default_, state_dir + "/control.db");
+  under_ = sqlite3_vfs_find(real_.vfs());
+  CHECK(under_ != nullptr);
+  paths_[0] = absolute_path(under_, state_dir + "/control.db");
   paths_[1] = paths_[0] + "-wal";
-  vfs_ = *default_;
-  vfs_.zName = "holdfast-shipping";
-  vfs_.szOsFile = static_cast<int>(sizeof(ShippedFile)) + default_->szOsFile;
+  vfs_ = *under_;
+  name_ = std::string("holdfast-shipping-") + under_->zName;
+  vfs_.zName = name_.c_str();
+  vfs_.szOsFile = static_cast<int>(sizeof(ShippedFile)) + under_->szOsFile;
   vfs_.pAppData = this;
   vfs_.pNext = nullptr;
   vfs_.xOpen = ShippedFile::open;
-  // The other functions of the default VFS look at its own pAppData.
+  // The other functions of a VFS may look at its own pAppData.
   vfs_.xDelete = [](sqlite3_vfs* vfs, const char* name, int sync) {
-    sqlite3_vfs* real = static_cast<ShippingDisk*>(vfs->pAppData)->default_;
+    sqlite3_vfs* real = static_cast<ShippingDisk*>(vfs->pAppData)->under_;
     return real->xDelete(real, name, sync);
   };
   vfs_.xAccess = [](sqlite3_vfs* vfs, const char* name, int flags, int* out) {
-    sqlite3_vfs* real = static_cast<ShippingDisk*>(vfs->pAppData)->default_;
+    sqlite3_vfs* real = static_cast<ShippingDisk*>(vfs->pAppData)->under_;
     return real->xAccess(real, name, flags, out);
   };
   vfs_.xFullPathname = [](sqlite3_vfs* vfs, const char* name, int size, char* out) {
-    sqlite3_vfs* real = static_cast<ShippingDisk*>(vfs->pAppData)->default_;
+    sqlite3_vfs* real = static_cast<ShippingDisk*>(vfs->pAppData)->under_;
     return real->xFullPathname(real, name, size, out);
+  };
+  vfs_.xRandomness = [](sqlite3_vfs* vfs, int size, char* out) {
+    sqlite3_vfs* real = static_cast<ShippingDisk*>(vfs->pAppData)->under_;
+    return real->xRandomness(real, size, out);
   };
   CHECK(sqlite3_vfs_register(&vfs_, 0) == SQLITE_OK);
 }

@@ -1,7 +1,7 @@
 #pragma once
-// The machine's disk with a tap on it: each write to control.db and its log is told to a sink, in
+// A disk with a tap on it: each write to control.db and its log is told to a sink, in
 // order, after the file has it. SQLite writes through a sqlite3_vfs of its own that passes every
-// call on to the default one.
+// call on to that of the disk.
 
 #include <sqlite3.h>
 
@@ -27,12 +27,13 @@ class ChangeSink {
   ~ChangeSink() = default;
 };
 
-/// The disk of one state directory. Only one may exist at a time in a process; it must outlive the
+/// The disk of one state directory, of which only one may exist at a time; it must outlive the
 /// store that uses it. Not thread-safe.
 class ShippingDisk final : public store::Disk {
  public:
-  /// `state_dir` as the store gets it: its files are known by their paths.
-  explicit ShippingDisk(const std::string& state_dir);
+  /// `state_dir` as the store gets it: its files are known by their paths. `disk` must outlive
+  /// this.
+  explicit ShippingDisk(const std::string& state_dir, store::Disk& disk = store::real_disk());
   ~ShippingDisk();
   ShippingDisk(const ShippingDisk&) = delete;
   ShippingDisk& operator=(const ShippingDisk&) = delete;
@@ -47,7 +48,7 @@ class ShippingDisk final : public store::Disk {
   Result<std::string> read(DatabaseFile file, std::int64_t at, std::size_t bytes) const;
 
   const char* vfs() const override { return vfs_.zName; }
-  bool is_machines() const override { return true; }
+  bool is_machines() const override { return real_.is_machines(); }
   Result<void> rewrite(const std::string& path) override { return real_.rewrite(path); }
   Result<void> sync_directory(const std::string& dir) override { return real_.sync_directory(dir); }
   std::int64_t free_bytes(const std::string& dir) override { return real_.free_bytes(dir); }
@@ -69,9 +70,10 @@ class ShippingDisk final : public store::Disk {
  private:
   friend struct ShippedFile;  // the C functions of the VFS
   store::Disk& real_;
-  std::string paths_[2];            // by DatabaseFile, absolute
-  sqlite3_file* open_[2] = {};      // of the default VFS
-  sqlite3_vfs* default_ = nullptr;  // of SQLite
+  std::string paths_[2];          // by DatabaseFile, absolute
+  sqlite3_file* open_[2] = {};    // of the disk's VFS
+  sqlite3_vfs* under_ = nullptr;  // the disk's
+  std::string name_;
   sqlite3_vfs vfs_{};
   ChangeSink* sink_ = nullptr;
 };

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "control/replication/follower.h"
 #include "control/replication/record.h"
 #include "shared/base/clock.h"
 #include "shared/base/probe.h"
@@ -24,12 +25,6 @@ struct StandbyOptions {
   client::PeerKeyFile key;
   RecordStore* record = nullptr;      // nullptr: it never takes over by itself
   std::int64_t silence_us = 800'000;  // of the primary, before it takes over
-};
-
-/// How a standby ended.
-struct StandbyEnd {
-  bool promoted = false;   // else: a stop was requested
-  std::uint64_t term = 0;  // of this machine as the primary
 };
 
 /// Runs until this machine is to be the primary or `stop` is set (looked at every 100 ms at least).

@@ -1,11 +1,8 @@
 #include "control/replication/standby_note.h"
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "shared/base/json_text.h"
-#include "shared/base/replace_file.h"
 
 namespace holdfast::replication {
 
@@ -17,11 +14,10 @@ std::string path_of(const std::string& state_dir) {
 
 }  // namespace
 
-std::optional<StandbyNote> read_standby_note(const std::string& state_dir) {
-  std::ifstream file(path_of(state_dir));
-  if (!file) return std::nullopt;
-  const std::string text((std::istreambuf_iterator<char>(file)), {});
-  const auto json = try_parse_json<nlohmann::json>(text);
+std::optional<StandbyNote> read_standby_note(const std::string& state_dir, StateFiles& files) {
+  const auto text = files.read(path_of(state_dir));
+  if (!text) return std::nullopt;
+  const auto json = try_parse_json<nlohmann::json>(*text);
   if (!json.is_object()) return std::nullopt;
   StandbyNote note;
   note.is_standby = json.value("standby", false);
@@ -33,11 +29,12 @@ std::optional<StandbyNote> read_standby_note(const std::string& state_dir) {
   return note;
 }
 
-Result<void> write_standby_note(const std::string& state_dir, const StandbyNote& note) {
+Result<void> write_standby_note(const std::string& state_dir, const StandbyNote& note,
+                                StateFiles& files) {
   const nlohmann::json json = {{"standby", note.is_standby}, {"primary", note.primary},
                                {"term", note.term},          {"complete", note.complete},
                                {"in_step", note.in_step},    {"boot", note.boot}};
-  return replace_file(path_of(state_dir), json.dump() + "\n");
+  return files.replace(path_of(state_dir), json.dump() + "\n");
 }
 
 }  // namespace holdfast::replication

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "control/replication/state_files.h"
 #include "shared/base/result.h"
 
 namespace holdfast::replication {
@@ -19,8 +20,10 @@ struct StandbyNote {
   std::string boot;  // of the machine that wrote it: what was not synced is gone after another
 };
 /// nullopt: there is none.
-std::optional<StandbyNote> read_standby_note(const std::string& state_dir);
+std::optional<StandbyNote> read_standby_note(const std::string& state_dir,
+                                             StateFiles& files = machine_files());
 /// kIo.
-Result<void> write_standby_note(const std::string& state_dir, const StandbyNote& note);
+Result<void> write_standby_note(const std::string& state_dir, const StandbyNote& note,
+                                StateFiles& files = machine_files());
 
 }  // namespace holdfast::replication

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "control/replication/record_thread.h"
 #include "control/store/store.h"
 #include "shared/base/clock.h"
 #include "tests/store/memory_record.h"
@@ -74,7 +75,7 @@ class PrimaryTest : public testing::Test {
   }
 
   MemoryRecord record_{Record{3, "tcp://one:1", ""}};
-  RecordCalls calls_{record_, [] {}};
+  RecordThread calls_{record_, [] {}};
   const store::TempState state_;
   ShippingDisk disk_{state_.dir()};
   std::unique_ptr<store::Store> store_;

@@ -1,4 +1,4 @@
-#include "control/replication/record_calls.h"
+#include "control/replication/record_thread.h"
 
 #include <utility>
 
@@ -6,11 +6,11 @@
 
 namespace holdfast::replication {
 
-RecordCalls::~RecordCalls() {
+RecordThread::~RecordThread() {
   if (thread_.joinable()) thread_.join();  // a call takes a second or two at most
 }
 
-void RecordCalls::start(Call call) {
+void RecordThread::start(Call call) {
   CHECK(!thread_.joinable());
   thread_ = std::thread([this, call = std::move(call)] {
     RecordAnswer answer = call(store_);
@@ -22,7 +22,7 @@ void RecordCalls::start(Call call) {
   });
 }
 
-std::optional<RecordAnswer> RecordCalls::take() {
+std::optional<RecordAnswer> RecordThread::take() {
   std::optional<RecordAnswer> answer;
   {
     const std::lock_guard lock(mutex_);
