@@ -235,6 +235,10 @@ Released CommitLoop::release() {
       return released;
     }
   }
+  for (auto& message : released.messages) {
+    auto* delivery = std::get_if<Delivery>(&message);
+    if (delivery != nullptr) delivery->full = group.durability == core::Durability::kFull;
+  }
   stop_reached_ = stop_reached_ || group.stop;
   return released;
 }

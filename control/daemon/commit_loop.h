@@ -26,6 +26,7 @@ struct Delivery {
   /// The event that has a part of a stream sent again if the peer's socket is full. Other messages
   /// have none.
   std::optional<core::SendFailed> resend = {};
+  bool full = false;  // that commit was of durability FULL
 };
 
 /// Everything that a commit releases, in the order in which it is to leave.

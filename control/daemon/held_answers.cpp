@@ -15,12 +15,16 @@ std::uint64_t tag_of(const wire::Message& message) {
       message);
 }
 
-/// True for what tells a client that something is stored for good.
-bool is_promise(const wire::Message& message) {
+/// True for what tells a client that something is stored for good: also an end, and tokens whose
+/// commit says more than tokens, as the first ones bind their request to a numerics class.
+bool is_promise(const Delivery& answer) {
+  const wire::Message& message = answer.message;
   return std::holds_alternative<wire::Accepted>(message) ||
          std::holds_alternative<wire::Attached>(message) ||
          std::holds_alternative<wire::StatusReply>(message) ||
-         std::holds_alternative<wire::OpResult>(message);
+         std::holds_alternative<wire::OpResult>(message) ||
+         std::holds_alternative<wire::Fin>(message) ||
+         (std::holds_alternative<wire::Event>(message) && answer.full);
 }
 
 core::PeerId receiver_of(const HeldAnswers::Answer& answer) {
@@ -37,7 +41,7 @@ bool HeldAnswers::waits(const Conversation& conversation, bool holds) {
 
 bool HeldAnswers::take(const Delivery& answer, bool promises_wait) {
   if (!promises_wait && waiting_.empty()) return false;
-  const bool holds = promises_wait && is_promise(answer.message);
+  const bool holds = promises_wait && is_promise(answer);
   if (!waits({answer.to, tag_of(answer.message)}, holds)) return false;
   answers_.emplace_back(answer);
   return true;

@@ -34,7 +34,15 @@ Result<void> write_standby_note(const std::string& state_dir, const StandbyNote&
   const nlohmann::json json = {{"standby", note.is_standby}, {"primary", note.primary},
                                {"term", note.term},          {"complete", note.complete},
                                {"in_step", note.in_step},    {"boot", note.boot}};
-  return files.replace(path_of(state_dir), json.dump() + "\n");
+  // On the disk before anybody goes on: a machine that lost its power finds the old note or this.
+  const std::string fresh = path_of(state_dir) + ".new";
+  {
+    HOLDFAST_TRY(const auto file, files.make_file(fresh));
+    HOLDFAST_CHECKED(file->write(0, json.dump() + "\n"));
+    HOLDFAST_CHECKED(file->sync());
+  }
+  HOLDFAST_CHECKED(files.rename(fresh, path_of(state_dir)));
+  return files.sync_directory(state_dir);
 }
 
 }  // namespace holdfast::replication

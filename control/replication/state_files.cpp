@@ -12,7 +12,6 @@
 
 #include "control/store/disk.h"
 #include "control/store/files.h"
-#include "shared/base/replace_file.h"
 
 namespace holdfast::replication {
 namespace {
@@ -65,7 +64,7 @@ class MachineFiles final : public StateFiles {
     return {};
   }
   Result<std::unique_ptr<CopyFile>> make_file(const std::string& path) override {
-    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) return io_error("make " + path);
     return std::unique_ptr<CopyFile>(std::make_unique<MachineCopyFile>(fd, path));
   }
@@ -86,9 +85,6 @@ class MachineFiles final : public StateFiles {
     std::ifstream file(path);
     if (!file) return std::nullopt;
     return std::string((std::istreambuf_iterator<char>(file)), {});
-  }
-  Result<void> replace(const std::string& path, std::string_view text) override {
-    return replace_file(path, text);
   }
   std::string boot_id() override { return store::real_disk().boot_id(); }
 };

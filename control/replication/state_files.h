@@ -21,11 +21,13 @@ class CopyFile {
   virtual Result<void> sync() = 0;
 };
 
-/// The files by their paths. What can fail: kIo with path and cause.
+/// The files by their paths. What can fail: kIo with path and cause. A new name is on the disk once
+/// its folder is synced.
 class StateFiles {
  public:
   /// Makes a folder that has no files; those of an earlier one are removed.
   virtual Result<void> begin_folder(const std::string& folder) = 0;
+  /// Makes a file without content, or empties one.
   virtual Result<std::unique_ptr<CopyFile>> make_file(const std::string& path) = 0;
   virtual bool exists(const std::string& path) = 0;
   virtual Result<void> remove(const std::string& path) = 0;
@@ -34,8 +36,6 @@ class StateFiles {
   virtual Result<void> sync_directory(const std::string& folder) = 0;
   /// nullopt: there is no such file.
   virtual std::optional<std::string> read(const std::string& path) = 0;
-  /// Replaces a small file whole. It is not on the disk before its folder is synced.
-  virtual Result<void> replace(const std::string& path, std::string_view text) = 0;
   /// Returns a text that differs after each boot of the machine.
   virtual std::string boot_id() = 0;
 

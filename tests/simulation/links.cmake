@@ -20,7 +20,10 @@ if(NOT TARGET holdfast_simulation)
 
   set(link_sources control/daemon/commit_loop.cpp control/daemon/commit_points.cpp control/objects/objects.cpp
     control/objects/object_use.cpp control/objects/pulls.cpp control/daemon/prefix_root.cpp
-    worker/link/work_table.cpp)
+    control/daemon/held_answers.cpp control/endpoints/node_watch.cpp control/replication/change_list.cpp control/replication/copied_files.cpp
+    control/replication/copy_receiver.cpp control/replication/follower.cpp control/replication/primary.cpp
+    control/replication/record.cpp control/replication/role_rules.cpp control/replication/shipping_disk.cpp
+    control/replication/standby_note.cpp control/replication/state_files.cpp worker/link/work_table.cpp)
   list(TRANSFORM link_sources PREPEND ${CMAKE_SOURCE_DIR}/)
   add_library(holdfast_simulated STATIC ${link_sources})
   set_target_properties(holdfast_simulated PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)

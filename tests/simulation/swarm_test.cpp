@@ -1,11 +1,11 @@
 // Goal: whatever dies, lies, fills up or comes late, in whatever order, each accepted request is
 // finished exactly once, each client sees each token once and in order, and the answer is the one
-// that the model says (invariants I1 to I14, docs/inside/durability.md).
+// that the model says (invariants I1 to I19, docs/inside/durability.md).
 // Method: the real machine, store and SQLite over a lying disk, the daemon's real shell and the
-// workers' real table of work, with simulated clock, network, workers, clients and operators; one
-// seed decides everything. An auditor that shares no code with them judges. A longer run:
-// HOLDFAST_SIM_SEEDS=100000, or this program with --seeds A..B --jobs J; one seed with its last
-// events: --seed N --verbose.
+// workers' real table of work, the real standby and the real judgement of nodes, with simulated
+// clock, network, record, workers, clients and operators; one seed decides everything. An auditor
+// that shares no code with them judges. A longer run: HOLDFAST_SIM_SEEDS=100000, or this program
+// with --seeds A..B --jobs J; one seed with its last events: --seed N --verbose.
 #include <gtest/gtest.h>
 
 #include <cstdio>

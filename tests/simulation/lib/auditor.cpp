@@ -105,7 +105,8 @@ void Auditor::check_tokens(const std::string& id, TrackedRequest& tracked, std::
 
 // ---- what leaves the daemon
 
-void Auditor::left(core::PeerId to, const wire::Message& message) {
+void Auditor::left(core::PeerId to, const wire::Message& message, std::uint64_t term) {
+  if (!is_current(term)) return old_primary_says(message, term);
   if (const auto* m = std::get_if<wire::Event>(&message)) {
     on_event(*m);
   } else if (const auto* m = std::get_if<wire::Ack>(&message)) {
@@ -136,7 +137,10 @@ void Auditor::on_submit(const wire::Submit& m) {
   const auto it = tracked_.find(m.request_id);
   if (it == tracked_.end() || it->second.request < 0) return;
   TrackedRequest& tracked = it->second;
-  if (!gone_is_lawful(tracked)) return;
+  if (gone_is_lawful(tracked)) begin_anew(tracked);
+}
+
+void Auditor::begin_anew(TrackedRequest& tracked) {
   tracked.accepted = tracked.first_answer = tracked.lived = tracked.dispatched = false;
   tracked.moved = true;
   tracked.fin.reset();
@@ -171,7 +175,8 @@ void Auditor::on_accepted(const wire::Accepted& m) {
     }
     tracked->first_answer = true;
     tracked->accept_order = ++accepts_;
-    all_is_durable();
+    // In a pair this answer may have waited while tokens went on.
+    if (!world_.swarm.pair) all_is_durable();
   } else if (!tracked->accepted) {
     tracked->accept_order = ++accepts_;
     tracked->moved = true;  // its position in the queue is older than this answer
@@ -274,6 +279,7 @@ void Auditor::on_dispatch(core::PeerId to, const wire::Dispatch& m) {
   TrackedRequest* tracked = find(m.request_id, "DISPATCH");
   if (tracked == nullptr) return;
   on_fence(to, m.request_id, m.choice, m.fence);
+  check_node(to, m.request_id);
   ObservedChoice& observed = tracked->choices.at(static_cast<std::size_t>(m.choice));
   const SimRequest& request = requests_[static_cast<std::size_t>(tracked->request)];
   if (m.prompt_ids != request.prompt)
@@ -358,6 +364,8 @@ void Auditor::on_ack(core::PeerId, const wire::AckItem& item) {
 
 void Auditor::arrived(core::PeerId from, const wire::Message& message) {
   if (const auto* submit = std::get_if<wire::Submit>(&message)) return on_submit(*submit);
+  if (const auto* hello = std::get_if<wire::Hello>(&message))
+    worker_keys_[from] = hello->worker_key;
   const auto* tokens = std::get_if<wire::Tokens>(&message);
   if (tokens == nullptr) return;
   for (const wire::TokenEvent& event : tokens->events) {

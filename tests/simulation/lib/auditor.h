@@ -1,7 +1,7 @@
 #pragma once
 // The outside judge. It knows what clients asked for and saw, what left the daemon, the reference
 // answers, and the rows that it reads itself after each recovery; it shares no code with machine
-// and store. The invariants are those of docs/inside/durability.md, I1 to I15.
+// and store. The invariants are those of docs/inside/durability.md, I1 to I19.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,7 +30,7 @@ class Auditor {
   void attempted(int request);
 
   // ---- what leaves the daemon
-  void left(core::PeerId to, const wire::Message& message);
+  void left(core::PeerId to, const wire::Message& message, std::uint64_t term);
   void paused(bool paused) {
     paused_ = paused;
     --pauses_open_;
@@ -39,7 +39,24 @@ class Auditor {
 
   // ---- what reaches it
   void arrived(core::PeerId from, const wire::Message& message);
-  void group_ended() { lies_.insert(new_lies_.begin(), new_lies_.end()); }
+  void group_ended();
+
+  // ---- a pair
+  /// A machine is the primary of this term from here on; 0: there is no pair.
+  void term_began(std::uint64_t term);
+  /// False for a primary whose term is over, and that does not know it yet.
+  bool is_current(std::uint64_t term) const { return term >= term_; }
+  /// A group of durability FULL is done: what left before it is there to stay.
+  void all_is_durable(std::uint64_t term);
+  /// Checks a standby's copy that the record calls in step, at any time.
+  void look_at_copy(const StoredRows& observed);
+
+  // ---- nodes
+  void node_drain_requested(const std::string& node) { drains_[node] = Drain::kRequested; }
+  void node_drained(const std::string& node);
+  void node_resumed(const std::string& node) { drains_.erase(node); }
+  /// A node's report reaches the daemon; it tells in it whether it wants to end.
+  void node_reported(const std::string& node, bool leaving);
 
   // ---- accidents that change what is allowed
   void cancelled_by_operator(const std::string& id) { tracked_[id].may_cancel = true; }
@@ -58,7 +75,8 @@ class Auditor {
 
   // ---- looks at the database
   /// Checks the rows after a death of the daemon, before the next daemon opens the file.
-  void rows(const StoredRows& observed, bool power_failed);
+  /// `took_over`: they are a standby's copy, which is the database from here on.
+  void rows(const StoredRows& observed, bool power_failed, bool took_over = false);
   /// Checks at the end that every accepted request has ended, as its clients were told and as it
   /// had to.
   void finish(const StoredRows& observed);
@@ -101,6 +119,9 @@ class Auditor {
   };
 
   void on_submit(const wire::Submit& m);
+  void begin_anew(TrackedRequest& tracked);
+  void old_primary_says(const wire::Message& message, std::uint64_t term);
+  void check_old_promise(const wire::RequestInfo& info, std::uint64_t term);
   void look_for_end(const wire::TokenEvent& event);
   bool can_have_ended(const TrackedRequest& tracked) const;
   bool gone_is_lawful(const TrackedRequest& tracked) const;
@@ -138,6 +159,13 @@ class Auditor {
   std::map<std::pair<std::string, std::string>, std::string> keys_;  // tenant, key -> id
   std::map<std::tuple<int, std::int32_t, int>, Answer> answers_;
   std::set<std::pair<std::string, core::Fence>> lies_, new_lies_;
+  std::uint64_t term_ = 0;                     // the latest
+  std::map<std::string, std::string> copied_;  // request -> state, when that term began
+  enum class Drain : std::uint8_t { kRequested, kAnswered };
+  void check_node(core::PeerId to, const std::string& id);
+  std::map<std::string, Drain> drains_;          // of nodes, by an operator
+  std::set<std::string> leaving_, new_leaving_;  // nodes that this daemon knows to end
+  std::map<core::PeerId, std::string> worker_keys_;
   core::Fence newest_fence_;
   std::int64_t accepts_ = 0;
   std::int64_t unknown_steps_ = 0;  // deaths that count, of unknown blame

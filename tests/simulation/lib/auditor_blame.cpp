@@ -44,6 +44,8 @@ void Auditor::check_killer(const std::string& id, const ObservedChoice& observed
 }
 
 void Auditor::daemon_died() {
+  leaving_.clear();
+  new_leaving_.clear();
   for (auto& [id, tracked] : tracked_) {
     for (ObservedChoice& observed : tracked.choices) observed.kills = 0;
   }

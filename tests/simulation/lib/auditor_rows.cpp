@@ -58,8 +58,8 @@ void Auditor::check_end(const std::string& id, TrackedRequest& tracked,
       }
       const std::int64_t lived_ms = (world_.now_us - request.at_us) / kMs;
       // A machine that boots again has nothing but its wall clock to count from.
-      const bool unsure =
-          world_.power_failed && world_.swarm.reboots && world_.swarm.clock_step > 0;
+      const bool unsure = world_.power_failed && (world_.swarm.reboots || world_.taken_over) &&
+                          world_.swarm.clock_step > 0;
       if (limit_ms == 0 || (lived_ms + 1 < limit_ms && !unsure)) {
         world_.fail("I6 " + id + " expired after " + std::to_string(lived_ms) + " ms of " +
                     std::to_string(limit_ms));
@@ -133,7 +133,8 @@ void Auditor::check_row(const StoredRows::Request& row, bool power_failed) {
   }
 }
 
-void Auditor::rows(const StoredRows& observed, bool power_failed) {
+void Auditor::rows(const StoredRows& observed, bool power_failed, bool took_over) {
+  copied_.clear();
   if (world_.swarm.boot_queued < 512) {
     // Requests that are read later queue after those read first; order is promised to the rest.
     for (auto& [id, tracked] : tracked_) tracked.moved = true;
@@ -142,13 +143,17 @@ void Auditor::rows(const StoredRows& observed, bool power_failed) {
   std::set<std::string> there;
   for (const StoredRows::Request& row : observed.requests) {
     there.insert(row.id);
+    copied_[row.id] = row.state;
     check_row(row, power_failed);
     if (!world_.failure().empty()) return;
   }
-  for (const auto& [id, tracked] : tracked_) {
-    const bool promised = tracked.accepted || tracked.lived;
-    if (promised && there.count(id) == 0 && !gone_is_lawful(tracked)) {
-      world_.fail("I1 " + id + " was accepted and is lost");
+  for (auto& [id, tracked] : tracked_) {
+    if (there.count(id) > 0 || gone_is_lawful(tracked)) continue;
+    // A primary that had lost its standby may have begun what it could not acknowledge.
+    if (took_over && !tracked.accepted) {
+      if (tracked.request >= 0) begin_anew(tracked);
+    } else if (tracked.accepted || tracked.lived) {
+      world_.fail((took_over ? "I18 " : "I1 ") + id + " was accepted and is lost");
     }
   }
   if (pauses_open_ == 0 && observed.has_tables && observed.paused != paused_) {

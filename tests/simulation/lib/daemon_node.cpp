@@ -7,8 +7,6 @@
 namespace holdfast::simulation {
 namespace {
 
-constexpr const char* kPath = "sim/control.db";
-
 /// One line of a report.
 std::string describe(const wire::Message& message) {
   std::string text(wire::message_name(message));
@@ -92,8 +90,9 @@ DaemonNode::DaemonNode(World& world, SimDisk& disk, Network& network, Auditor& a
       store_disk_(disk),
       network_(network),
       auditor_(auditor),
-      config_(sim_config(world.swarm)) {
-  network_.set_listener(this);
+      config_(sim_config(world.swarm)),
+      clock_(world) {
+  network_.add_listener(this);
 }
 
 DaemonNode::~DaemonNode() {
@@ -128,6 +127,8 @@ void DaemonNode::add_counts() {
   add(Fault::kRetired, counters.retired);
   add(Fault::kFalseSuspicion, counters.false_suspicions);
   add(Fault::kSecondAttempt, counters.second_attempts);
+  add(Fault::kNodeSuspected, counters.node_suspicions);
+  add(Fault::kNodeFalseAlarm, counters.node_false_alarms);
   const auto counts = commit_loop_->machine().lifecycle().transition_counts();
   auto& transitions = world_.counts.transitions;
   transitions.resize(std::max(transitions.size(), counts.size()));
@@ -144,9 +145,13 @@ void DaemonNode::die(bool power, const char* where) {
   up_ = busy_ = false;
   wake_at_us_ = -1;
   sends_left_ = -1;
+  awaits_ = followed_ = switching_ = false;
   inbox_.clear();
   orders_.clear();
   roles_.clear();
+  held_ = {};
+  node_watch_ = {};
+  failure_.reset();
   disk_.die_after(0);
   // First the disk, so that closing the connection is no commit and no checkpoint.
   if (power) {
@@ -157,23 +162,35 @@ void DaemonNode::die(bool power, const char* where) {
   }
   power_failed_ = power_failed_ || power;
   world_.power_failed = world_.power_failed || power;
-  commit_loop_.reset();
-  store_.reset();
-  network_.daemon_died();
+  close_all();
+  network_.daemon_died(this);
+  const std::int64_t after_us = world_.random.between(5, power ? 3000 : 400) * kMs;
+  if (seat_.record != nullptr) return seat_.ended(after_us, power);
   const std::uint64_t life = life_;
-  world_.after(world_.random.between(5, power ? 3000 : 400) * kMs, [this, life] {
+  world_.after(after_us, [this, life] {
     if (life == life_) boot();
   });
 }
 
-void DaemonNode::stop_and_audit() {
-  disk_.process_death();
-  add_counts();
-  ++life_;
-  up_ = false;
+void DaemonNode::close_all() {
+  primary_.reset();
+  record_calls_.reset();
   commit_loop_.reset();
   store_.reset();
+  shipping_.reset();
+}
+
+void DaemonNode::stop() {
+  disk_.process_death();
+  if (commit_loop_) add_counts();
+  ++life_;
+  up_ = false;
+  close_all();
   disk_.set_faults({});
+}
+
+void DaemonNode::stop_and_audit() {
+  stop();
   auditor_.finish(read_rows(disk_.name(), kPath));
 }
 
@@ -240,14 +257,19 @@ void DaemonNode::set_disk_full(bool full) {
 
 void DaemonNode::look_at_rows() {
   disk_.set_faults({});
+  // The rows of a primary whose term is over are no database any more.
+  if (!auditor_.is_current(role_.term)) {
+    damage_ = power_failed_ = took_over_ = false;
+    return;
+  }
   if (disk_.exists(kPath)) {
     const StoredRows stored = read_rows(disk_.name(), kPath);
-    auditor_.rows(stored, power_failed_);
+    auditor_.rows(stored, power_failed_, took_over_);
     if (damage_ && world_.failure().empty() && stored.has_tables) damage_a_row();
   } else {
-    auditor_.rows({}, power_failed_);
+    auditor_.rows({}, power_failed_, took_over_);
   }
-  damage_ = false;
+  damage_ = took_over_ = false;
   power_failed_ = false;
 }
 
@@ -307,6 +329,7 @@ void DaemonNode::boot() {
   world_.say([&] {
     return "daemon up, epoch " + std::to_string(commit_loop_->machine().core().fences.epoch());
   });
+  if (world_.swarm.nodes > 0 && world_.swarm.datagrams) watch_nodes();
   for (const char* model : {"m0", "m1"}) {
     if (commit_loop_->machine().registry().models().count(model) > 0) continue;
     core::OpAddModel add;
@@ -318,8 +341,13 @@ void DaemonNode::boot() {
 
 bool DaemonNode::start_commit_loop() {
   store::OpenOptions options;
-  options.state_dir = "sim";
+  options.state_dir = kStateDir;
   options.disk = &store_disk_;
+  if (seat_.record != nullptr) {
+    shipping_ = std::make_unique<replication::ShippingDisk>(kStateDir, store_disk_);
+    options.disk = &*shipping_;
+    options.epoch_min = replication::epoch_of_term(role_.term);
+  }
   options.idle_checkpoint_pages = 20;
   options.busy_checkpoint_pages = 100;
   options.truncate_pages = 400;
@@ -340,6 +368,7 @@ bool DaemonNode::start_commit_loop() {
   const Result<void> booted =
       released ? deliver(std::move(released).value()) : Result<void>(released.error());
   if (!booted) world_.say([&] { return "boot fails: " + booted.error().what; });
+  if (booted && seat_.record != nullptr) open_pair();
   return booted.has_value();
 }
 
@@ -358,7 +387,7 @@ void DaemonNode::wake_at(std::int64_t at_us) {
 }
 
 void DaemonNode::on_peer_message(PeerId peer, Role role, wire::Message message) {
-  if (!up_) return;
+  if (!up_ || hear_while_busy(peer, role, message)) return;
   inbox_.push_back({peer, role, std::move(message), false});
   wake_at(world_.now_us);
 }
@@ -367,6 +396,9 @@ void DaemonNode::on_peer_gone(PeerId peer) {
   if (!up_) return;
   inbox_.push_back({peer, Role::kClient, {}, true});
   wake_at(world_.now_us);
+  if (!awaits_ || !primary_->is_standby(peer)) return;
+  primary_->peer_gone(peer);
+  end_wait();
 }
 
 bool DaemonNode::operate(const core::Event& event) {
@@ -377,22 +409,32 @@ bool DaemonNode::operate(const core::Event& event) {
 }
 
 void DaemonNode::wake() {
+  if (hand_over()) return;
   for (core::Event& event : std::exchange(orders_, {})) commit_loop_->operate(event);
   for (Incoming& in : std::exchange(inbox_, {})) take(in);
   const bool low = store_disk_.free_bytes_ == 0;
   if (low != commit_loop_->machine().core().storage_low)
     commit_loop_->step(core::StorageLevel{low, 0});
+  if (!tick_pair()) return;
   commit_loop_->tick();
   busy_ = true;
   commit();
 }
 
 void DaemonNode::take(Incoming& in) {
-  if (in.gone) return commit_loop_->step(core::PeerGone{in.peer});
+  if (in.gone) {
+    held_.forget(in.peer);
+    if (primary_) primary_->peer_gone(in.peer);
+    return commit_loop_->step(core::PeerGone{in.peer});
+  }
   roles_[in.peer] = in.role;
   world_.say([&] { return "from " + std::to_string(in.peer) + ": " + describe(in.message); });
   auditor_.arrived(in.peer, in.message);
   switch (in.role) {
+    case Role::kStandby:
+      return hear_standby(in.peer, in.message);
+    case Role::kNode:
+      return hear_node(in.peer, in.message);
     case Role::kClient:
       return commit_loop_->from_client(in.peer, in.message);
     case Role::kWorker:
@@ -426,6 +468,9 @@ void DaemonNode::inspected(PeerId peer, const wire::Inspected& m) {
 void DaemonNode::commit() {
   const Swarm& s = world_.swarm;
   const bool writes = !commit_loop_->pending().rows.empty();
+  const core::Durability durability = commit_loop_->pending().durability;
+  full_group_ = writes && durability == core::Durability::kFull;
+  must_confirm_ = false;
   if (writes && world_.accident(s.die_before_commit)) {
     world_.hit(Fault::kDaemonKilledBeforeCommit);
     return die(world_.random.below(3) == 0, "before a commit");
@@ -456,24 +501,26 @@ void DaemonNode::commit() {
   }
   if (!writes) return finish_group();
   ++world_.counts.commits;
+  if (primary_) must_confirm_ = primary_->ship_commit(durability, world_.now_us);
   if (world_.accident(s.die_after_commit)) {
     world_.hit(Fault::kDaemonKilledAfterCommit);
     return die(world_.random.below(3) == 0, "between commit and send");
   }
-  std::int64_t took_us =
-      commit_loop_->pending().durability == core::Durability::kFull ? s.sync_us : 50;
+  std::int64_t took_us = full_group_ ? s.sync_us : 50;
   if (world_.accident(s.slow_sync)) {
     world_.hit(Fault::kSlowSync);
     took_us = world_.random.between(10, 1000) * kMs;
   }
-  world_.after(took_us, [this, life] {
-    if (life == life_) finish_group();
+  world_.after(took_us, [this, life, took_us] {
+    if (life == life_) await_standby(took_us);
   });
 }
 
 void DaemonNode::finish_group() {
   if (world_.accident(world_.swarm.die_in_release)) sends_left_ = world_.random.between(0, 4);
   const bool cut_short = sends_left_ >= 0;
+  if (primary_ && full_group_ && primary_->may_answer()) auditor_.all_is_durable(role_.term);
+  release_held();
   const Result<void> released = deliver(commit_loop_->release());
   if (cut_short && sends_left_ <= 0) {
     world_.hit(Fault::kDaemonKilledInRelease);
@@ -493,6 +540,7 @@ void DaemonNode::finish_group() {
   if (commit_loop_->has_pending_work() || !inbox_.empty() || !orders_.empty())
     wake_at(world_.now_us);
   if (const auto deadline = commit_loop_->machine().next_deadline_us()) wake_at(*deadline);
+  if (primary_) wake_at(primary_->next_us());
 }
 
 // ---- what leaves
@@ -507,7 +555,7 @@ wire::SendStatus DaemonNode::send(core::PeerId to, wire::Message message) {
   }
   if (sends_left_ > 0) --sends_left_;
   world_.say([&] { return "to " + std::to_string(to) + ": " + describe(message); });
-  auditor_.left(to, message);
+  auditor_.left(to, message, role_.term);
   // A connection that is lost, unknown to the daemon, takes what is sent into nothing.
   network_.send_to_peer(to, std::move(message));
   return wire::SendStatus::kSent;
@@ -523,6 +571,9 @@ Result<void> DaemonNode::deliver(daemon::Released released) {
 }
 
 void DaemonNode::deliver_one(const daemon::Delivery& delivery) {
+  if (primary_ && held_.take(delivery, !primary_->may_answer())) {
+    return world_.hit(Fault::kAnswerHeld);
+  }
   commit_loop_->pass_on(delivery, [this](core::PeerId to, const wire::Message& message) {
     return send(to, message);
   });
@@ -530,6 +581,12 @@ void DaemonNode::deliver_one(const daemon::Delivery& delivery) {
 
 void DaemonNode::deliver_one(const core::SendOpResult& result) {
   if (sends_left_ == 0) return;
+  if (primary_ && held_.take(result, !primary_->may_answer())) {
+    return world_.hit(Fault::kAnswerHeld);
+  }
+  if (result.verb == "node.report") return answer_node(result);
+  if (!auditor_.is_current(role_.term)) return;
+  if (result.ok && result.verb == "nodes.drain") auditor_.node_drained(result.key);
   if (result.ok && result.verb == "queue.pause") auditor_.paused(true);
   if (result.ok && result.verb == "queue.resume") auditor_.paused(false);
 }

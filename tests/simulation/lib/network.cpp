@@ -19,8 +19,28 @@ void Network::connect(Endpoint* peer, Role role) {
   world_.after(world_.random.between(0, kRetryUs), [this, peer, role] { try_connect(peer, role); });
 }
 
+void Network::connect_to(Endpoint* peer, Role role, Listener* listener) {
+  targets_[peer] = listener;
+  connect(peer, role);
+}
+
+/// The daemon to be tried now; nullptr: nobody is looked for any more.
+Listener* Network::next_listener(Endpoint* peer, Role role) {
+  if (role == Role::kStandby) {
+    const auto target = targets_.find(peer);
+    return target == targets_.end() ? nullptr : target->second;
+  }
+  if (listeners_.size() == 1) return listeners_.front();
+  return listeners_[turns_[peer]++ % listeners_.size()];
+}
+
 void Network::try_connect(Endpoint* peer, Role role) {
-  if (!listener_->listens() || isolated_until_us_[peer] > world_.now_us) {
+  Listener* listener = next_listener(peer, role);
+  if (listener == nullptr) {
+    trying_[peer] = false;
+    return;
+  }
+  if (!listener->listens() || isolated_until_us_[peer] > world_.now_us) {
     world_.after(kRetryUs + world_.random.between(0, kRetryUs),
                  [this, peer, role] { try_connect(peer, role); });
     return;
@@ -30,6 +50,7 @@ void Network::try_connect(Endpoint* peer, Role role) {
   const PeerId id = ++last_;
   Connection& connection = connections_[id];
   connection.peer = peer;
+  connection.listener = listener;
   connection.role = role;
   peer->on_connected(id);
 }
@@ -49,7 +70,7 @@ void Network::send_to_daemon(PeerId id, wire::Message message) {
     const auto open = connections_.find(id);
     if (open == connections_.end()) return;
     world_.trace(1, id, carried->index());
-    listener_->on_peer_message(id, open->second.role, std::move(*carried));
+    open->second.listener->on_peer_message(id, open->second.role, std::move(*carried));
   });
 }
 
@@ -71,30 +92,38 @@ void Network::cut(PeerId id, std::int64_t daemon_sees_us, std::int64_t peer_sees
   const auto it = connections_.find(id);
   if (it == connections_.end()) return;
   Endpoint* peer = it->second.peer;
+  Listener* listener = it->second.listener;
   connections_.erase(it);
   world_.say([&] { return "connection " + std::to_string(id) + " is cut"; });
   if (daemon_sees_us >= 0) {
     unseen_until_us_[peer] = world_.now_us + daemon_sees_us;
-    world_.after(daemon_sees_us, [this, id] {
-      if (listener_->listens()) listener_->on_peer_gone(id);
+    world_.after(daemon_sees_us, [listener, id] {
+      if (listener->listens()) listener->on_peer_gone(id);
     });
   }
   if (peer_sees_us >= 0) world_.after(peer_sees_us, [peer, id] { peer->on_lost(id); });
 }
 
-void Network::daemon_died() {
+void Network::daemon_died(const Listener* listener) {
   unseen_until_us_.clear();
   std::vector<PeerId> all;
-  for (const auto& [id, connection] : connections_) all.push_back(id);
+  for (const auto& [id, connection] : connections_) {
+    if (connection.listener == listener) all.push_back(id);
+  }
   for (const PeerId id : all) cut(id, -1, world_.random.between(0, 100 * kMs));
 }
 
-void Network::clog(PeerId id, std::int64_t us) {
+const Listener* Network::listener_of(PeerId id) const {
+  const auto it = connections_.find(id);
+  return it == connections_.end() ? nullptr : it->second.listener;
+}
+
+void Network::hold(PeerId id, std::int64_t up_us, std::int64_t down_us) {
   const auto it = connections_.find(id);
   if (it == connections_.end()) return;
   Connection& connection = it->second;
-  connection.last_up_us = std::max(connection.last_up_us, world_.now_us + us);
-  connection.last_down_us = std::max(connection.last_down_us, world_.now_us + us);
+  connection.last_up_us = std::max(connection.last_up_us, world_.now_us + up_us);
+  connection.last_down_us = std::max(connection.last_down_us, world_.now_us + down_us);
 }
 
 PeerId Network::any(std::uint64_t random_bits) const {

@@ -1,5 +1,5 @@
 #pragma once
-// Connections of peers to the daemon. As ZeroMQ: what arrives over one connection arrives once and
+// Connections of peers to a daemon. As ZeroMQ: what arrives over one connection arrives once and
 // in order; a lost connection takes what is inside with it; between connections nothing is ordered,
 // and each side learns of a loss in its own time.
 
@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "control/core/types.h"
 #include "shared/wire/messages.h"
@@ -15,7 +16,7 @@
 namespace holdfast::simulation {
 
 using core::PeerId;
-enum class Role : std::uint8_t { kWorker, kIngress, kClient };
+enum class Role : std::uint8_t { kWorker, kIngress, kClient, kStandby, kNode };
 
 /// A peer's side.
 class Endpoint {
@@ -38,18 +39,27 @@ class Listener {
 class Network {
  public:
   explicit Network(World& world) : world_(world) {}
-  void set_listener(Listener* listener) { listener_ = listener; }
+  /// A daemon that peers may find; there is one, or one on each machine of a pair.
+  void add_listener(Listener* listener) { listeners_.push_back(listener); }
 
   /// Tries until the connection is there; then on_connected(). One try at a time for each endpoint.
+  /// Where there are several daemons they are tried in turn.
   void connect(Endpoint* peer, Role role);
+  /// Tries the daemon of one machine alone; an earlier try is given up.
+  void connect_to(Endpoint* peer, Role role, Listener* listener);
+  void give_up(Endpoint* peer) { targets_.erase(peer); }
   void send_to_daemon(PeerId connection, wire::Message message);
   /// Sends; false: no such connection any more.
   bool send_to_peer(PeerId connection, wire::Message message);
   /// Cuts a connection. `daemon_sees_us`, `peer_sees_us`: when each side learns of it; -1 = never.
   void cut(PeerId connection, std::int64_t daemon_sees_us, std::int64_t peer_sees_us);
-  void daemon_died();
+  void daemon_died(const Listener* listener);
   /// Holds everything on a connection back for a while.
-  void clog(PeerId connection, std::int64_t us);
+  void clog(PeerId connection, std::int64_t us) { hold(connection, us, us); }
+  /// Holds back what goes to the daemon, and what comes from it.
+  void hold(PeerId connection, std::int64_t up_us, std::int64_t down_us);
+  /// The daemon at the other end; nullptr: no such connection.
+  const Listener* listener_of(PeerId connection) const;
   /// Lets no connection of this endpoint come up before then.
   void isolate(Endpoint* peer, std::int64_t until_us) { isolated_until_us_[peer] = until_us; }
   void end_isolation() { isolated_until_us_.clear(); }
@@ -62,15 +72,19 @@ class Network {
  private:
   struct Connection {
     Endpoint* peer = nullptr;
+    Listener* listener = nullptr;
     Role role = Role::kClient;
     std::int64_t last_up_us = 0;  // arrival of the newest message to the daemon
     std::int64_t last_down_us = 0;
   };
   void try_connect(Endpoint* peer, Role role);
+  Listener* next_listener(Endpoint* peer, Role role);
   std::int64_t arrival(std::int64_t& last_us);
 
   World& world_;
-  Listener* listener_ = nullptr;
+  std::vector<Listener*> listeners_;
+  std::map<Endpoint*, std::size_t> turns_;  // tries so far, where there are several daemons
+  std::map<Endpoint*, Listener*> targets_;  // of connect_to()
   std::map<PeerId, Connection> connections_;
   std::map<Endpoint*, std::int64_t> isolated_until_us_;
   std::map<Endpoint*, bool> trying_;

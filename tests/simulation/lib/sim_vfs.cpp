@@ -215,6 +215,52 @@ std::shared_ptr<SimDisk::File> SimDisk::open_file(const std::string& path, bool 
   return files_[path] = std::make_shared<File>();
 }
 
+std::shared_ptr<SimDisk::File> SimDisk::make_file(const std::string& path) {
+  auto file = std::make_shared<File>();
+  file->inode = ++last_inode_;
+  return files_[path] = std::move(file);
+}
+
+std::uint64_t SimDisk::inode(const std::string& path) const {
+  const auto it = files_.find(path);
+  return it == files_.end() ? 0 : it->second->inode;
+}
+
+Result<void> SimDisk::rename(const std::string& from, const std::string& to) {
+  if (dies_now()) {
+    process_death();
+    return Error{Errc::kIo, "rename " + from};
+  }
+  const auto it = files_.find(from);
+  CHECK_MSG(it != files_.end(), from.c_str());
+  const auto before = files_.find(to);
+  renames_.push_back({from, to, before == files_.end() ? nullptr : before->second});
+  files_[to] = it->second;
+  files_.erase(from);
+  return {};
+}
+
+/// The newest renames may not have reached the platter.
+void SimDisk::take_back_renames() {
+  const std::size_t stay = random_.below(renames_.size() + 1);
+  while (renames_.size() > stay) {
+    const Rename last = std::move(renames_.back());
+    renames_.pop_back();
+    if (files_.count(last.to) == 0) continue;  // it was removed since
+    ++counts_.names_lost;
+    files_[last.from] = files_[last.to];
+    files_.erase(last.to);
+    if (last.replaced != nullptr) files_[last.to] = last.replaced;
+  }
+  renames_.clear();
+}
+
+void SimDisk::lose_all() {
+  process_death();
+  files_.clear();
+  renames_.clear();
+}
+
 Result<void> SimDisk::rewrite(const std::string& path) {
   const auto it = files_.find(path);
   if (it == files_.end()) return {};
@@ -252,12 +298,19 @@ void SimDisk::settle(const std::string& path) {
 
 void SimDisk::sync_names() {
   for (auto& [path, file] : files_) file->named = true;
+  renames_.clear();
 }
 
 SimDisk::Image SimDisk::image() const {
   Image image;
   for (const auto& [path, file] : files_) image[path] = file->content;
   return image;
+}
+
+std::vector<std::string> SimDisk::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& [path, file] : files_) paths.push_back(path);
+  return paths;
 }
 
 void SimDisk::load_image(const Image& image) {
@@ -374,6 +427,7 @@ void SimDisk::process_death() {
 void SimDisk::power_failure() {
   process_death();
   ++counts_.power_failures;
+  if (!renames_.empty()) take_back_renames();
   for (auto it = files_.begin(); it != files_.end();) {
     if (it->second->named || random_.below(4) == 0) {
       it->second->named = true;

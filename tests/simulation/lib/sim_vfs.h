@@ -66,8 +66,17 @@ class SimDisk {
   std::string peek(const std::string& path, std::int64_t at, std::size_t bytes) const;
   void poke(const std::string& path, std::int64_t at, std::string_view bytes);
   void settle(const std::string& path);
-  /// Puts the names of new files on the platter.
+  /// Puts the names of new files, and of renamed ones, on the platter.
   void sync_names();
+  /// Gives a file another name, in place of any file that has it. A power failure may take this
+  /// back, and whatever was renamed later, until sync_names(). kIo: the process dies before it.
+  Result<void> rename(const std::string& from, const std::string& to);
+  /// Removes a file for good.
+  void remove(const std::string& path) { files_.erase(path); }
+  /// Everything is gone, as with a machine that does not come back.
+  void lose_all();
+  /// A number that tells a file from its copies; 0: there is no such file.
+  std::uint64_t inode(const std::string& path) const;
   /// Contents of all files; load_image() makes a disk that has them, synced.
   using Image = std::map<std::string, std::string>;
   Image image() const;
@@ -77,6 +86,7 @@ class SimDisk {
   /// Flips one random bit of a file's synced content (bit rot). False if there is no such byte.
   bool flip_bit(const std::string& file);
   bool exists(const std::string& file) const { return files_.count(file) != 0; }
+  std::vector<std::string> paths() const;
 
   // For the vfs methods only.
   struct Write {
@@ -95,12 +105,15 @@ class SimDisk {
     std::vector<std::unique_ptr<std::string>> shm;  // wal-index regions, lost with the process
     std::vector<std::unique_ptr<std::string>> old_shm;
     int handles = 0;
+    std::uint64_t inode = 1;
   };
   int do_read(File& file, void* out, int n, std::int64_t offset);
   int do_write(File& file, const void* data, int n, std::int64_t offset);
   int do_truncate(File& file, std::int64_t size);
   int do_sync(File& file);
   std::shared_ptr<File> open_file(const std::string& path, bool create);
+  /// Makes a file anew, with an inode of its own.
+  std::shared_ptr<File> make_file(const std::string& path);
   int remove_file(const std::string& path);
   std::uint64_t generation() const { return generation_; }
   SimRandom& random() { return random_; }
@@ -114,7 +127,14 @@ class SimDisk {
 
   std::string name_;
   std::unique_ptr<sqlite3_vfs> vfs_;
+  struct Rename {
+    std::string from, to;
+    std::shared_ptr<File> replaced;  // nullptr: none had that name
+  };
+  void take_back_renames();
   std::map<std::string, std::shared_ptr<File>> files_;
+  std::vector<Rename> renames_;  // since the names were synced, in order
+  std::uint64_t last_inode_ = 1;
   DiskFaults faults_;
   DiskCounts counts_;
   SimRandom random_;

@@ -17,6 +17,9 @@ std::string_view fault_name(Fault fault) {
 
 namespace {
 
+constexpr double kPairs = 0.16;  // the share of seeds with a standby
+constexpr double kNodes = 0.12;  // … with nodes
+
 /// Draws values: off in most seeds, else up to `most`, small values more likely than large ones.
 class Draws {
  public:
@@ -168,6 +171,34 @@ void draw_aliases(Draws& d, Swarm& s) {
   s.bad_model = d.bernoulli(0.6) ? static_cast<double>(d.between(10, 500)) / 1000 : 0;
 }
 
+/// A standby on a machine of its own. Workers and clients are elsewhere.
+void draw_pair(Draws& d, Swarm& s) {
+  s.pair = true;
+  s.local_workers = false;
+  s.pair_strict = d.bernoulli(0.15);
+  s.pair_synced = d.bernoulli(0.3);
+  s.record_delay_us = d.bernoulli(0.7) ? d.between(2'000, 30'000) : d.between(30'000, 600'000);
+  s.machine_lost = d.rate(0.7, 1.5);
+  s.link_cut = d.rate(0.6, 1.5);
+  s.record_away = d.rate(0.5, 1);
+  s.switch_over = d.rate(0.3, 0.5);
+  s.record_answer_lost = d.rate(0.5, 0.6);
+  s.standby_dies_in_write = d.rate(0.3, 0.02);
+}
+
+/// Workers on nodes, two at most on each.
+void draw_nodes(Draws& d, Swarm& s) {
+  s.workers = static_cast<int>(d.between(2, 4));
+  s.nodes = static_cast<int>(d.between(2, s.workers));
+  s.local_workers = false;
+  s.datagrams = d.bernoulli(0.7);
+  s.node_lost = d.rate(0.5, 0.8);
+  s.node_cut = d.rate(0.6, 1.5);
+  s.node_leave = d.rate(0.4, 0.6);
+  s.op_node = d.rate(0.5, 1);
+  s.datagram_loss = d.rate(0.4, 0.2);
+}
+
 /// A cluster without accidents in which one tenant requests much more than there are slots.
 Swarm draw_crowd(Draws& d, const Swarm& busy) {
   Swarm s;
@@ -202,7 +233,10 @@ Swarm draw_swarm(std::uint64_t seed) {
   draw_retention(d, s);
   if (d.bernoulli(0.06)) draw_poison(d, s);
   draw_aliases(d, s);
-  return d.bernoulli(0.08) ? draw_crowd(d, s) : s;
+  if (d.bernoulli(0.08)) return draw_crowd(d, s);
+  if (d.bernoulli(kPairs)) draw_pair(d, s);
+  if (d.bernoulli(kNodes)) draw_nodes(d, s);
+  return s;
 }
 
 }  // namespace holdfast::simulation

@@ -29,7 +29,11 @@ struct Swarm {
   bool small_memory = false;   // one model at a time on a worker
   bool local_workers = false;  // a power failure takes them too
   bool crowd = false;          // no accidents; the first request has many choices
-  bool aliases = false;        // requests by an alias too; its targets and canaries change
+  int nodes = 0;               // that the workers are on; 0: on hosts that are none
+  bool datagrams = false;      // of nodes; else liveness by TCP
+  bool pair = false;           // a standby on another machine, and a record of who is the primary
+  bool pair_strict = false, pair_synced = false;  // ha.strict, ha.synced
+  bool aliases = false;  // requests by an alias too; its targets and canaries change
   std::int64_t submit_over_us = 0, step_us = 0, delay_us = 0, sync_us = 0, ring_tokens = 0;
   std::int64_t blame_alone = 2, blame_quarantine = 5, queue_max = 1000;
   std::int64_t boot_queued = 512;  // requests that a start reads before it serves
@@ -39,7 +43,11 @@ struct Swarm {
   std::int64_t clock_step_ms = 3'600'000;  // at most
   std::int64_t exit_report_ms = 50;        // until the supervisor tells of a death, at most
 
+  std::int64_t record_delay_us = 10'000;  // of each way to the record, at most
+
   // rates per simulated second
+  double node_lost = 0, node_cut = 0, node_leave = 0, op_node = 0;
+  double machine_lost = 0, link_cut = 0, record_away = 0, switch_over = 0;
   double daemon_kill = 0, power_failure = 0, connection_drop = 0, clog = 0, partition = 0;
   double worker_kill = 0, worker_crash = 0, worker_oom = 0, worker_hang = 0, worker_pause = 0;
   double worker_starve = 0;  // or hung: silent, and its process lives
@@ -48,6 +56,8 @@ struct Swarm {
   double op_alias = 0, op_move = 0, op_drain = 0, client_vanish = 0;
 
   // per opportunity
+  double datagram_loss = 0;
+  double record_answer_lost = 0, standby_dies_in_write = 0;
   double die_before_commit = 0, die_in_commit = 0, die_after_commit = 0, die_in_release = 0;
   double die_in_boot = 0, die_again = 0, slow_sync = 0, socket_full = 0, load_fails = 0;
   double gap = 0, lie = 0, repeat = 0, stale = 0, slow_worker = 0, bit_rot = 0, exit_lost = 0;

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <string>
 
 #include "tests/simulation/lib/runner.h"
@@ -11,6 +12,7 @@
 namespace holdfast::simulation {
 
 inline int test_main(int argc, char** argv, bool has_bugs) {
+  setenv("HOLDFAST_LOG", "off", /*overwrite=*/0);  // thousands of standbys have much to say
   if (argc > 1 && std::string(argv[1]).rfind("--seed", 0) == 0) {
     const int code = command_line(argc, argv, has_bugs);
     if (code == 2) {

@@ -20,27 +20,31 @@ std::int64_t poison_of(const std::vector<wire::TokenId>& prompt) {
 
 }  // namespace
 
-WorkerNode::WorkerNode(World& world, Network& network, DaemonNode& daemon, Auditor& auditor,
-                       int index)
+WorkerNode::WorkerNode(World& world, Network& network, ControlPlane& daemon, Auditor& auditor,
+                       int index, SupervisorNode* node)
     : world_(world),
       network_(network),
       daemon_(daemon),
       auditor_(auditor),
       index_(index),
+      node_(node),
       numerics_class_(world.swarm.two_classes && index == world.swarm.workers - 1 ? "c2" : "c1"),
       table_(static_cast<std::size_t>(world.swarm.ring_tokens)) {}
 
 // ---- the process
 
+std::string WorkerNode::first_key() const {
+  return (node_ != nullptr ? node_->name() + "/w" : "w") + std::to_string(index_);
+}
+
 void WorkerNode::start() {
-  if (alive_) return;
+  if (alive_ || (node_ != nullptr && !node_->runs())) return;
   alive_ = true;
   ++life_;
   ++incarnation_;
-  if (key_.empty()) key_ = "w" + std::to_string(index_);
   if (incarnation_ > 1 && world_.accident(world_.swarm.new_worker)) {
     world_.hit(Fault::kWorkerReplaced);
-    key_ = "w" + std::to_string(index_) + "." + std::to_string(incarnation_);
+    key_ = first_key() + "." + std::to_string(incarnation_);
   }
   pid_ = index_ * 100'000 + incarnation_ + 1;
   table_ = worker::WorkTable(static_cast<std::size_t>(world_.swarm.ring_tokens));
@@ -73,7 +77,9 @@ void WorkerNode::die(int signal, bool oom) {
   const bool loading = std::any_of(loads_.begin(), loads_.end(),
                                    [](const auto& item) { return item.second.state != "ready"; });
   if (counts && loading) auditor_.loads_failed();
-  if (world_.random.below(2) == 0) {  // on the daemon's host: it sees the end of the process
+  const bool told = node_ == nullptr || node_->speaks();  // by its supervisor
+  if (world_.random.below(2) == 0 &&
+      told) {  // on the daemon's host: it sees the end of the process
     world_.after(world_.random.between(0, 5) * kMs, [this, peer = connection_] {
       daemon_.operate(core::WorkerHealth{peer, core::WorkerHealth::Process::kEnded, 0, 0, 0});
     });
@@ -82,6 +88,7 @@ void WorkerNode::die(int signal, bool oom) {
   connection_ = 0;
   core::WorkerExit exit;
   exit.pid = pid_;
+  if (node_ != nullptr) exit.worker_key = key_;
   exit.signal = signal;
   exit.oom = oom;
   std::vector<Name> step;
@@ -96,7 +103,7 @@ void WorkerNode::die(int signal, bool oom) {
     world_.hit(Fault::kStepUnknown);
   }
   if (counts) auditor_.worker_crashed(step_reported ? &step : nullptr);
-  if (world_.accident(world_.swarm.exit_lost)) {
+  if (world_.accident(world_.swarm.exit_lost) || !told) {
     world_.hit(Fault::kExitReportLost);
   } else {
     const std::int64_t late_ms = world_.random.between(0, world_.swarm.exit_report_ms);
@@ -111,6 +118,14 @@ void WorkerNode::die(int signal, bool oom) {
   });
 }
 
+void WorkerNode::lose_machine(std::int64_t noticed_us) {
+  if (!alive_) return;
+  alive_ = false;
+  ++life_;
+  give_memory_back({});
+  network_.cut(std::exchange(connection_, 0), noticed_us, -1);
+}
+
 /// Tells what the daemon sees of this process, unless it is another one by then.
 void WorkerNode::tell_health(core::WorkerHealth health, std::int64_t after_us) {
   health.peer = connection_;
@@ -118,7 +133,8 @@ void WorkerNode::tell_health(core::WorkerHealth health, std::int64_t after_us) {
   world_.after(after_us + world_.random.between(0, kLookMs) * kMs, [this, health, life] {
     if (life != life_ || health.peer != connection_) return;
     const bool well = health.process == core::WorkerHealth::Process::kAlive && !health.silent_us;
-    if (well == (paused_until_us_ <= world_.now_us)) daemon_.operate(health);
+    const bool told = node_ == nullptr || node_->speaks();
+    if (told && well == (paused_until_us_ <= world_.now_us)) daemon_.operate(health);
   });
 }
 
@@ -280,7 +296,7 @@ void WorkerNode::on_ack(const wire::Ack& ack) {
 
 /// The host, which two workers share.
 std::string WorkerNode::host() const {
-  return "h" + std::to_string(index_ / 2);
+  return node_ != nullptr ? "host of " + node_->name() : "h" + std::to_string(index_ / 2);
 }
 
 std::int64_t WorkerNode::memory_total() const {

@@ -12,16 +12,19 @@
 #include <vector>
 
 #include "tests/simulation/lib/auditor.h"
-#include "tests/simulation/lib/daemon_node.h"
+#include "tests/simulation/lib/control_plane.h"
 #include "tests/simulation/lib/network.h"
 #include "tests/simulation/lib/reference.h"
+#include "tests/simulation/lib/supervisor_node.h"
 #include "worker/link/work_table.h"
 
 namespace holdfast::simulation {
 
 class WorkerNode final : public Endpoint {
  public:
-  WorkerNode(World& world, Network& network, DaemonNode& daemon, Auditor& auditor, int index);
+  /// `node`: whose machine it runs on; nullptr: on the daemon's, or one that no node is.
+  WorkerNode(World& world, Network& network, ControlPlane& daemon, Auditor& auditor, int index,
+             SupervisorNode* node);
 
   void start();
   /// Dies of a Linux signal; 0 = exits by itself. The supervisor tells the daemon and starts it
@@ -35,6 +38,12 @@ class WorkerNode final : public Endpoint {
   /// Cuts it off from the daemon for a while; it goes on into its ring.
   void isolate(std::int64_t us);
   bool alive() const { return alive_; }
+  /// Its machine is gone; the other side sees no more than silence for so long.
+  void lose_machine(std::int64_t noticed_us);
+  /// Nothing runs, and nothing waits to be acknowledged.
+  bool is_idle() const { return sequences_.empty() && table_.active().empty(); }
+  PeerId connection() const { return connection_; }
+  const std::string& key() const { return key_; }
 
   void on_connected(PeerId connection) override;
   void on_lost(PeerId connection) override;
@@ -58,6 +67,7 @@ class WorkerNode final : public Endpoint {
   void wake_up();
   void handle(wire::Message& message);
   void on_load(const wire::Load& load);
+  std::string first_key() const;
   std::string host() const;
   std::int64_t memory_total() const;
   void hold_memory(const wire::Load& load);
@@ -79,16 +89,17 @@ class WorkerNode final : public Endpoint {
 
   World& world_;
   Network& network_;
-  DaemonNode& daemon_;
+  ControlPlane& daemon_;
   Auditor& auditor_;
   const int index_;
+  SupervisorNode* const node_;
   const std::string numerics_class_;
   bool alive_ = false;
   std::int64_t paused_until_us_ = 0;
   std::vector<std::pair<PeerId, wire::Message>> backlog_;  // arrived while it was paused
   std::uint64_t life_ = 0;
   int incarnation_ = 0;
-  std::string key_;
+  std::string key_ = first_key();
   std::int64_t pid_ = 0;
   std::int64_t cut_off_since_us_ = -1;
   PeerId connection_ = 0;

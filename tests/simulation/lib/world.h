@@ -40,6 +40,7 @@ class World {
   std::int64_t now_us = kSecond;
   bool healed = false;        // no more accidents
   bool power_failed = false;  // at least once
+  bool taken_over = false;    // by a standby, at least once
   // Bytes that were reserved for what living workers hold, by host, then by worker and load.
   std::map<std::string, std::map<std::string, std::int64_t>> memory_held;
 
