@@ -16,6 +16,8 @@ using nlohmann::json;
 
 constexpr const char* kScheme = "k8s://";
 constexpr const char* kAnnotation = "holdfast/in-step";
+// Kubernetes gives an object another version only if it says something else.
+constexpr const char* kAfterAnnotation = "holdfast/after-version";
 constexpr const char* kAccount = "/var/run/secrets/kubernetes.io/serviceaccount/";
 
 std::string text_at(const json& object, const char* pointer) {
@@ -66,7 +68,8 @@ class LeaseRecord final : public RecordStore {
   json metadata(const Record& record, std::int64_t version) const {
     json data = {{"name", address_.name},
                  {"namespace", address_.space},
-                 {"annotations", {{kAnnotation, record.in_step}}}};
+                 {"annotations",
+                  {{kAnnotation, record.in_step}, {kAfterAnnotation, std::to_string(version)}}}};
     if (version != 0) data["resourceVersion"] = std::to_string(version);
     return data;
   }

@@ -22,7 +22,8 @@ RecordAnswer change_record(RecordStore& store, const Change& change) {
     if (!now) return unreachable(now.error());
     Record next = now->record;
     if (!change(next, now->version)) return {Outcome::kOther, now->record, {}};
-    if (now->version != 0 && next == now->record) return {Outcome::kDone, next, {}};
+    // Written also if it says so already: a write of an earlier call, or of an earlier process, may
+    // be on its way still, and finds another version then.
     const auto written = store.write(next, now->version);
     if (!written) return unreachable(written.error());
     if (*written) return {Outcome::kDone, next, {}};

@@ -34,8 +34,9 @@ class RecordStore {
   };
   /// kUnreachable; kFileInvalid if something else stands there.
   virtual Result<Versioned> read() = 0;
-  /// Writes the record if it still has that version. Returns false if it has another one.
-  /// kUnreachable: it may have been written.
+  /// Writes the record if it still has that version, and gives it another one, also if it says the
+  /// same. Returns false if it has another one. kUnreachable: it may have been written, or may be
+  /// later.
   virtual Result<bool> write(const Record& record, std::int64_t version) = 0;
 };
 

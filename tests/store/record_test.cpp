@@ -5,8 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
 #include <random>
 #include <string>
+#include <utility>
 
 #include "control/replication/etcd_record.h"
 
@@ -87,6 +89,46 @@ TEST(Record, PrimaryAndStandby_WhenBothAct_NeverBothSucceed) {
     }
     ASSERT_FALSE(alone && taken) << seed;
   }
+}
+
+/// A store whose next write arrives only when the test says, after its caller has given up.
+class LateRecord final : public RecordStore {
+ public:
+  Result<Versioned> read() override { return now; }
+  Result<bool> write(const Record& record, std::int64_t version) override {
+    if (std::exchange(late, false)) {
+      held = Versioned{record, version};
+      return Error{Errc::kUnreachable, "no answer"};
+    }
+    if (version != now.version) return false;
+    now = {record, version + 1};
+    return true;
+  }
+  /// True if the write that was held is carried out.
+  bool arrives() { return write(held->record, held->version).value(); }
+  Versioned now;
+  bool late = false;
+  std::optional<Versioned> held;
+};
+
+TEST(Record, WriteOfAnEarlierCall_ThatArrivesLate_FindsAnotherVersion) {
+  LateRecord store;
+  claim_record(store, "a", 1);
+  store.late = true;
+  EXPECT_EQ(set_in_step(store, "a", 1, "b").outcome, Outcome::kUnreachable);
+  EXPECT_EQ(set_in_step(store, "a", 1, "").outcome, Outcome::kDone) << "it answers alone now";
+  EXPECT_FALSE(store.arrives());
+  EXPECT_EQ(store.now.record.in_step, "");
+}
+
+TEST(Record, WriteOfAnEarlierProcess_ThatArrivesLate_FindsAnotherVersion) {
+  LateRecord store;
+  claim_record(store, "a", 1);
+  store.late = true;
+  EXPECT_EQ(set_in_step(store, "a", 1, "b").outcome, Outcome::kUnreachable);
+  EXPECT_EQ(claim_record(store, "a", 1).record.in_step, "") << "the next process answers alone";
+  EXPECT_FALSE(store.arrives());
+  EXPECT_EQ(store.now.record.in_step, "");
 }
 
 TEST(EtcdAddress, Text_WithMembersAndKey_IsRead) {

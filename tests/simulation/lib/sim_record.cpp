@@ -19,10 +19,13 @@ Error unreachable(const char* why) {
 /// The record as one call sees it: its first read happened earlier.
 class CallStore final : public replication::RecordStore {
  public:
-  CallStore(SimRecord& record, std::optional<Versioned> read, bool answer_lost)
-      : record_(record), read_(std::move(read)), answer_lost_(answer_lost) {}
+  /// `abandoned`: its caller is gone, so that nobody reads again where the write finds another
+  /// version.
+  CallStore(SimRecord& record, std::optional<Versioned> read, bool answer_lost, bool abandoned)
+      : record_(record), read_(std::move(read)), answer_lost_(answer_lost), abandoned_(abandoned) {}
   Result<Versioned> read() override {
-    if (!read_) return unreachable("no answer");
+    if (!read_ || (abandoned_ && was_read_)) return unreachable("no answer");
+    was_read_ = true;
     return std::exchange(*read_, record_.now());
   }
   Result<bool> write(const Record& record, std::int64_t version) override {
@@ -34,7 +37,8 @@ class CallStore final : public replication::RecordStore {
  private:
   SimRecord& record_;
   std::optional<Versioned> read_;
-  bool answer_lost_;
+  bool answer_lost_, abandoned_;
+  bool was_read_ = false;
 };
 
 }  // namespace
@@ -89,8 +93,18 @@ void SimRecordCalls::start(Call call) {
     if (!mine->orphan && !reachable()) mine->read.reset();
     const bool answer_lost = world.accident(world.swarm.record_answer_lost);
     if (answer_lost) world.hit(Fault::kRecordAnswerLost);
-    CallStore store(record, mine->read, answer_lost);
-    RecordAnswer answer = mine->run(store);
+    CallStore store(record, mine->read, answer_lost, mine->orphan);
+    RecordAnswer answer{RecordAnswer::Outcome::kUnreachable, {}, "the simulated record: too late"};
+    if (mine->read && world.accident(world.swarm.record_late)) {
+      // Its caller is told that nobody answered, and it arrives after that.
+      world.hit(Fault::kRecordLate);
+      world.after(world.random.between(1, 2000) * kMs, [mine, &record] {
+        CallStore late(record, mine->read, false, true);
+        if (!mine->lost) (void)mine->run(late);
+      });
+    } else {
+      answer = mine->run(store);
+    }
     if (mine->orphan) return;
     const bool none = answer.outcome == RecordAnswer::Outcome::kUnreachable;
     if (none) world.hit(Fault::kRecordUnreachable);

@@ -182,6 +182,7 @@ void draw_pair(Draws& d, Swarm& s) {
   s.link_cut = d.rate(0.6, 1.5);
   s.record_away = d.rate(0.5, 1);
   s.switch_over = d.rate(0.3, 0.5);
+  s.record_late = d.rate(0.5, 0.6);
   s.record_answer_lost = d.rate(0.5, 0.6);
   s.standby_dies_in_write = d.rate(0.3, 0.02);
 }
