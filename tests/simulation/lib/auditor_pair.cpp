@@ -16,6 +16,7 @@ void Auditor::all_is_durable(std::uint64_t term) {
 /// Tokens of a primary whose term is over are the right ones; it acknowledges nothing that the new
 /// primary does not have.
 void Auditor::old_primary_says(const wire::Message& message, std::uint64_t term) {
+  world_.hit(Fault::kOldPrimarySpoke);
   if (const auto* m = std::get_if<wire::Event>(&message)) {
     TrackedRequest* tracked = find(m->request_id, "EVENT");
     if (tracked == nullptr) return;
@@ -33,7 +34,6 @@ void Auditor::old_primary_says(const wire::Message& message, std::uint64_t term)
 
 /// I17: what the answer says is durable, is in the database of the later term.
 void Auditor::check_old_promise(const wire::RequestInfo& info, std::uint64_t term) {
-  world_.hit(Fault::kOldPrimaryAnswered);
   const auto row = copied_.find(info.request_id);
   const auto tracked = tracked_.find(info.request_id);
   const bool has = row != copied_.end() || (tracked != tracked_.end() && tracked->second.accepted);

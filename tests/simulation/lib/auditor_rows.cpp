@@ -148,10 +148,10 @@ void Auditor::rows(const StoredRows& observed, bool power_failed, bool took_over
     if (!world_.failure().empty()) return;
   }
   for (auto& [id, tracked] : tracked_) {
-    if (there.count(id) > 0 || gone_is_lawful(tracked)) continue;
+    if (there.count(id) > 0 || tracked.request < 0 || gone_is_lawful(tracked)) continue;
     // A primary that had lost its standby may have begun what it could not acknowledge.
     if (took_over && !tracked.accepted) {
-      if (tracked.request >= 0) begin_anew(tracked);
+      begin_anew(tracked);
     } else if (tracked.accepted || tracked.lived) {
       world_.fail((took_over ? "I18 " : "I1 ") + id + " was accepted and is lost");
     }

@@ -142,6 +142,12 @@ void ControlPlane::disturb(std::int64_t every_us) {
       any().cut_off_record(until_us);
     }
   }
+  // A standby that the record has made the primary, and that does not know it yet.
+  MachineNode* next = of_url(record_->now().record.primary);
+  if (next != nullptr && next->standby().runs() && may_lose_power(*next) &&
+      world_.accident(s.power_at_takeover)) {
+    next->power_failure();
+  }
   if (now_and_then(s.switch_over) && up()) serving()->switch_over();
 }
 
@@ -169,7 +175,8 @@ void ControlPlane::cut_link() {
     network_.hold(link, way != 0 ? us : 0, way != 1 ? us : 0);
     if (way == 2 && r.below(2) == 0) network_.isolate(&machine->standby(), world_.now_us + us);
   }
-  if (r.below(3) == 0) any().cut_off_record(world_.now_us + us);
+  MachineNode* primary = of_url(record_->now().record.primary);
+  if (primary != nullptr && r.below(2) == 0) primary->cut_off_record(world_.now_us + us);
 }
 
 // ---- healing and the end

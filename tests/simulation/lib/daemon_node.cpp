@@ -485,7 +485,8 @@ void DaemonNode::commit() {
   if (!done) {
     world_.say([&] { return "commit fails: " + done.error().what; });
     // A machine whose disk fails is likely to be switched off soon.
-    if (!world_.healed && world_.random.below(3) == 0) {
+    const bool alone = seat_.record == nullptr;
+    if (alone && !world_.healed && world_.random.below(3) == 0) {
       world_.after(world_.random.between(1, 1500) * kMs, [this] {
         if (!world_.healed) power_failure();
       });

@@ -17,7 +17,7 @@ MachineNode::MachineNode(World& world, Network& network, Auditor& auditor, int i
       files_(disk_),
       standby_(world, network, files_),
       url_("tcp://machine" + std::to_string(index)) {
-  if (index > 0) daemon_.name_boot("boot of machine " + std::to_string(index));
+  if (index > 0) daemon_.name_boot("boot-of-" + std::to_string(index));
 }
 
 void MachineNode::join_pair(SimRecord& record, std::function<Listener*(const std::string&)> find) {
@@ -44,6 +44,7 @@ void MachineNode::join_pair(SimRecord& record, std::function<Listener*(const std
 
 void MachineNode::start() {
   if (record_ == nullptr) return daemon_.start();
+  started_ = true;
   disk_.start_process();
   find_role();
 }
@@ -119,6 +120,7 @@ void MachineNode::copy_failed(const std::string& why) {
 }
 
 void MachineNode::kill() {
+  if (!started_) return;
   if (daemon_.up()) return daemon_.kill();
   if (standby_.runs()) world_.hit(Fault::kStandbyKilled);
   standby_.stop();
@@ -128,8 +130,12 @@ void MachineNode::kill() {
 }
 
 void MachineNode::power_failure() {
+  if (!started_) return;
   claim_.reset();
-  if (!standby_.runs()) return daemon_.power_failure();
+  if (!standby_.runs()) {
+    start_again(world_.random.between(5, 3000) * kMs);
+    return daemon_.power_failure();
+  }
   world_.hit(Fault::kStandbyPower);
   standby_.stop();
   files_.rebooted();
@@ -144,7 +150,7 @@ void MachineNode::lose() {
   claim_.reset();
   daemon_.lose_machine();
   disk_.lose_all();
-  start_again(world_.random.between(500, 4000) * kMs);
+  start_again(world_.random.between(100, 3000) * kMs);
 }
 
 }  // namespace holdfast::simulation

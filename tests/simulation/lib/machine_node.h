@@ -56,7 +56,7 @@ class MachineNode {
   std::int64_t record_cut_until_us_ = 0;
   std::optional<SimRecordCalls> claim_;
   std::uint64_t life_ = 0;
-  bool refused_ = false;
+  bool started_ = false, refused_ = false;
 };
 
 }  // namespace holdfast::simulation

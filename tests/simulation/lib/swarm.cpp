@@ -17,8 +17,8 @@ std::string_view fault_name(Fault fault) {
 
 namespace {
 
-constexpr double kPairs = 0.16;  // the share of seeds with a standby
-constexpr double kNodes = 0.12;  // … with nodes
+constexpr double kPairs = 0.2;   // the share of seeds with a standby
+constexpr double kNodes = 0.15;  // … with nodes
 
 /// Draws values: off in most seeds, else up to `most`, small values more likely than large ones.
 class Draws {
@@ -178,10 +178,11 @@ void draw_pair(Draws& d, Swarm& s) {
   s.pair_strict = d.bernoulli(0.15);
   s.pair_synced = d.bernoulli(0.3);
   s.record_delay_us = d.bernoulli(0.7) ? d.between(2'000, 30'000) : d.between(30'000, 600'000);
-  s.machine_lost = d.rate(0.7, 1.5);
-  s.link_cut = d.rate(0.6, 1.5);
+  s.machine_lost = d.rate(0.7, 2);
+  s.link_cut = d.rate(0.8, 3);
   s.record_away = d.rate(0.5, 1);
-  s.switch_over = d.rate(0.3, 0.5);
+  s.switch_over = d.rate(0.6, 2);
+  s.power_at_takeover = d.rate(0.4, 0.5);
   s.record_late = d.rate(0.5, 0.6);
   s.record_answer_lost = d.rate(0.5, 0.6);
   s.standby_dies_in_write = d.rate(0.3, 0.02);
@@ -195,7 +196,7 @@ void draw_nodes(Draws& d, Swarm& s) {
   s.datagrams = d.bernoulli(0.7);
   s.node_lost = d.rate(0.5, 0.8);
   s.node_cut = d.rate(0.6, 1.5);
-  s.node_leave = d.rate(0.4, 0.6);
+  s.node_leave = d.rate(0.6, 1.2);
   s.op_node = d.rate(0.5, 1);
   s.datagram_loss = d.rate(0.4, 0.2);
 }

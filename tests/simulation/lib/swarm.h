@@ -57,7 +57,7 @@ struct Swarm {
 
   // per opportunity
   double datagram_loss = 0;
-  double record_late = 0, record_answer_lost = 0, standby_dies_in_write = 0;
+  double power_at_takeover = 0, record_late = 0, record_answer_lost = 0, standby_dies_in_write = 0;
   double die_before_commit = 0, die_in_commit = 0, die_after_commit = 0, die_in_release = 0;
   double die_in_boot = 0, die_again = 0, slow_sync = 0, socket_full = 0, load_fails = 0;
   double gap = 0, lie = 0, repeat = 0, stale = 0, slow_worker = 0, bit_rot = 0, exit_lost = 0;
