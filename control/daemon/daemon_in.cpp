@@ -166,8 +166,8 @@ core::ModelRow Daemon::model_numbers(const wire::Inspected& inspected) {
   row.weights_bytes =
       static_cast<std::int64_t>(std::min<std::uint64_t>(envelope.weights, 1ULL << 60));
   row.kv_bytes = static_cast<std::int64_t>(std::min<std::uint64_t>(envelope.kv, 1ULL << 60));
-  const std::uint64_t rest =
-      std::min<std::uint64_t>(envelope.scratch, 1ULL << 60) + envelope.tables;
+  const std::uint64_t rest = std::min<std::uint64_t>(envelope.scratch, 1ULL << 60) +
+                             envelope.tables + std::min<std::uint64_t>(envelope.load, 1ULL << 60);
   row.scratch_bytes = static_cast<std::int64_t>(rest);
   return row;
 }

@@ -84,6 +84,7 @@ json memory_json(const plan::ModelShape& shape, std::int64_t context, std::int32
     out["kv"][kv_type] = {{"kv_bytes", e.kv},
                           {"scratch_bytes", e.scratch},
                           {"tables_bytes", e.tables},
+                          {"load_bytes", e.load},
                           {"total_bytes", e.total()}};
   }
   return out;
@@ -190,6 +191,10 @@ std::string memory_text(const plan::ModelShape& shape, std::int64_t context, std
                   human_bytes(e.kv).c_str(), human_bytes(e.scratch).c_str(),
                   human_bytes(e.tables).c_str(), human_bytes(e.total()).c_str());
   }
+  if (shape.load_bytes > 0) {
+    out += "  the total has " + human_bytes(shape.load_bytes) +
+           " that only the load takes, to make matrices\n";
+  }
   return out;
 }
 
@@ -243,6 +248,7 @@ Result<std::string> inspect_json(const std::string& path, std::int64_t context,
                               {"offset", tensor.offset},
                               {"bytes", tensor.data.size()}});
   }
+  if (const std::string form = huggingface::format_of(*file); !form.empty()) out["format"] = form;
   if (const auto notes = plan::notes_of(*file); !notes.empty()) out["notes"] = notes;
   const std::string note = tokenizer_note(*file);
   if (!note.empty()) out["tokenizer_warning"] = note;
@@ -260,9 +266,10 @@ Result<std::string> inspect_json(const std::string& path, std::int64_t context,
 Result<std::string> inspect_text(const std::string& path, std::int64_t context,
                                  std::int32_t streams) {
   HOLDFAST_TRY(const auto file, huggingface::open_model(path, huggingface::Contents::kShapes));
+  const std::string form = huggingface::format_of(*file);
   std::string out =
       plan::printable(path) +
-      (huggingface::is_folder(path) ? ": folder"
+      (huggingface::is_folder(path) ? ": folder" + (form.empty() ? "" : " of " + form)
                                     : ": GGUF version " + std::to_string(file->version())) +
       ", " + human_bytes(file->file_bytes()) + "\n";
   const auto shape = plan::read_shape(*file);

@@ -31,7 +31,12 @@ Result<void> MadeBytes::hold() const {
   const std::lock_guard lock(mutex_);
   if (holds_ == 0) {
     if (::mprotect(at_, bytes_, PROT_READ | PROT_WRITE) != 0) return no_memory(bytes_, "mprotect");
-    make_(at_);
+    const Result<void> made = make_(at_);
+    if (!made) {
+      CHECK(::madvise(at_, bytes_, MADV_DONTNEED) == 0);
+      CHECK(::mprotect(at_, bytes_, PROT_NONE) == 0);
+      return made;
+    }
     if (::mprotect(at_, bytes_, PROT_READ) != 0) return no_memory(bytes_, "mprotect");
   }
   ++holds_;

@@ -19,8 +19,9 @@ namespace holdfast::gguf {
 /// thread.
 class MadeBytes {
  public:
-  /// Writes all bytes of the tensor, the same ones each time.
-  using Make = std::function<void(std::byte* out)>;
+  /// Writes all bytes of the tensor, the same ones each time. An error: what they are made of is no
+  /// tensor.
+  using Make = std::function<Result<void>(std::byte* out)>;
   /// Reserves the addresses; `bytes` is above 0. kMemoryExhausted: no addresses left.
   static Result<std::unique_ptr<const MadeBytes>> create(std::size_t bytes, Make make);
   ~MadeBytes();
@@ -29,7 +30,7 @@ class MadeBytes {
 
   ByteSpan span() const { return {at_, bytes_}; }
   /// Makes the bytes at the first hold. Each hold is matched by a release; the last one frees the
-  /// bytes. kMemoryExhausted.
+  /// bytes. kMemoryExhausted, or the error of making them: then nothing is held.
   Result<void> hold() const;
   void release() const;
 
@@ -44,6 +45,11 @@ class MadeBytes {
   mutable std::size_t holds_ = 0;
 };
 
+/// Returns the memory that holding a tensor takes: 0 for one in a mapping.
+inline std::size_t made_bytes(const TensorInfo& tensor) {
+  return tensor.made == nullptr ? 0 : tensor.data.size();
+}
+
 /// Holds the bytes of a tensor as long as it lives; does nothing for tensors in a mapping. The File
 /// must outlive it.
 class Held {
@@ -54,6 +60,10 @@ class Held {
     if (made_ != nullptr) made_->release();
   }
   Held(Held&& other) noexcept : made_(std::exchange(other.made_, nullptr)) {}
+  Held& operator=(Held&& other) noexcept {
+    std::swap(made_, other.made_);
+    return *this;
+  }
 
  private:
   explicit Held(const MadeBytes* made) : made_(made) {}

@@ -5,6 +5,7 @@
 
 #include "shared/gguf/parse.h"
 #include "shared/gguf/quants.h"
+#include "shared/huggingface/coded_matrix.h"
 
 namespace holdfast::huggingface {
 namespace {
@@ -50,7 +51,7 @@ void transpose(const std::byte* in, std::uint64_t rows, std::uint64_t columns, s
 TensorInfo info_of(const std::string& name, const StoredTensor& stored) {
   TensorInfo info;
   info.name = name;
-  info.type = type_of(stored.dtype);
+  info.type = stored.coded ? stored.coded->form().type : type_of(stored.dtype);
   info.n_dims = static_cast<std::uint32_t>(stored.shape.size());
   std::copy(stored.shape.rbegin(), stored.shape.rend(), info.dims);
   info.data = stored.data;
@@ -58,12 +59,6 @@ TensorInfo info_of(const std::string& name, const StoredTensor& stored) {
 }
 
 }  // namespace
-
-std::string shape_text(const std::vector<std::uint64_t>& shape) {
-  std::string out = "[";
-  for (const std::uint64_t n : shape) out += (out.size() > 1 ? ", " : "") + std::to_string(n);
-  return out + "]";
-}
 
 void floats_of(const StoredTensor& stored, std::byte* out) {
   const std::uint64_t n = stored.data.size() / dtype_bytes(stored.dtype);
@@ -88,6 +83,7 @@ Error Assembler::invalid(const std::string& tensor, const std::string& why) cons
 
 Result<void> Assembler::check(const std::string& name, const StoredTensor& stored,
                               bool as_bytes) const {
+  if (stored.coded) return {};  // its reader has checked it
   if (as_bytes ? stored.dtype != "U8" : dtype_bytes(stored.dtype) == 0) {
     return Error{Errc::kUnsupported, "read model " + where_ + ": tensor " + gguf::quoted(name) +
                                          " is of type " + stored.dtype + ", expected " +
@@ -102,12 +98,15 @@ Result<void> Assembler::check(const std::string& name, const StoredTensor& store
   return {};
 }
 
+bool Assembler::leaves_out(const std::string& name) {
+  if (name.ends_with("rotary_emb.inv_freq")) return true;  // every engine computes it
+  const LeftOut* rule = left_out(family_, name, sizes_.layers);
+  if (rule != nullptr && rule->what != nullptr) ++left_out_[rule->what];
+  return rule != nullptr;
+}
+
 Result<void> Assembler::take(const std::string& name, const StoredTensor& stored) {
-  if (name.ends_with("rotary_emb.inv_freq")) return {};  // every engine computes it
-  if (const LeftOut* rule = left_out(family_, name, sizes_.layers)) {
-    if (rule->what != nullptr) ++left_out_[rule->what];
-    return {};
-  }
+  if (leaves_out(name)) return {};
   const std::vector<Named> all = to_gguf(family_, name);
   if (all.empty()) {
     return Error{Errc::kUnsupported, "read model " + where_ + ": tensor " + gguf::quoted(name) +
@@ -167,6 +166,7 @@ Result<void> Assembler::whole(const std::string& name, const SourceTensor& sourc
   const Change change = source.named.change;
   if (change == Change::kMxfp4) return mxfp4(name, source);
   TensorInfo info = info_of(name, stored);
+  if (stored.coded) return coded(source, std::move(info));
   if (change >= Change::kStateRows) return of_states(source, std::move(info));
   if (change == Change::kTransposeEach) return turned_each(source, std::move(info));
   if (change == Change::kBiases) return biases(source, std::move(info));
@@ -192,7 +192,10 @@ Result<void> Assembler::in_order(const SourceTensor& source, TensorInfo info) {
   if (change == Change::kFloat32 && info.type != TensorType::kF32) {
     info.type = TensorType::kF32;
     return add_made(std::move(info), info.elements() * sizeof(float),
-                    [stored](std::byte* out) { floats_of(stored, out); });
+                    [stored](std::byte* out) -> Result<void> {
+                      floats_of(stored, out);
+                      return {};
+                    });
   }
   out_.tensors.push_back(std::move(info));
   return {};
@@ -207,19 +210,26 @@ void Assembler::widen_vector(const StoredTensor& stored, bool plus_one, TensorIn
   info.type = TensorType::kF32;
 }
 
-Result<void> Assembler::permuted(const SourceTensor& source, TensorInfo info) {
+/// Returns the heads whose rows are permuted. kFileInvalid: the rows are not whole heads.
+Result<std::uint64_t> Assembler::heads_of(const SourceTensor& source) const {
   const bool q = source.named.change == Change::kPermuteQ;
   const auto heads = static_cast<std::uint64_t>(q ? sizes_.heads : sizes_.kv_heads);
   const std::uint64_t rows = source.stored.shape.front();
-  if (rows != heads * static_cast<std::uint64_t>(sizes_.head_dim)) {
-    return invalid(source.name, "has " + std::to_string(rows) + " rows, expected " +
-                                    std::to_string(heads) + " heads of " +
-                                    std::to_string(sizes_.head_dim));
-  }
+  if (rows == heads * static_cast<std::uint64_t>(sizes_.head_dim)) return heads;
+  return invalid(source.name, "has " + std::to_string(rows) + " rows, expected " +
+                                  std::to_string(heads) + " heads of " +
+                                  std::to_string(sizes_.head_dim));
+}
+
+Result<void> Assembler::permuted(const SourceTensor& source, TensorInfo info) {
+  HOLDFAST_TRY(const std::uint64_t heads, heads_of(source));
+  const std::uint64_t rows = source.stored.shape.front();
   const ByteSpan from = info.data;
   if (info.n_dims > 1) {
-    return add_made(std::move(info), from.size(),
-                    [from, rows, heads](std::byte* out) { permute_rows(from, rows, heads, out); });
+    return add_made(std::move(info), from.size(), [=](std::byte* out) -> Result<void> {
+      permute_rows(from, rows, heads, out);
+      return {};
+    });
   }
   std::vector<std::byte> bytes(from.size());
   permute_rows(from, rows, heads, bytes.data());
@@ -239,9 +249,10 @@ Result<void> Assembler::turned(const SourceTensor& source, TensorInfo info) {
   info.dims[1] = columns;
   const ByteSpan from = info.data;
   const bool four = info.type == TensorType::kF32;
-  return add_made(std::move(info), from.size(), [=](std::byte* out) {
+  return add_made(std::move(info), from.size(), [=](std::byte* out) -> Result<void> {
     if (four) transpose<std::uint32_t>(from.data(), rows, columns, out);
     if (!four) transpose<std::uint16_t>(from.data(), rows, columns, out);
+    return {};
   });
 }
 
@@ -265,17 +276,18 @@ Result<void> Assembler::part_of(const SourceTensor& source, TensorInfo info) {
     return {};
   }
   const std::uint64_t experts = info.dims[2];
-  return add_made(std::move(info), experts * each, [=](std::byte* out) {
+  return add_made(std::move(info), experts * each, [=](std::byte* out) -> Result<void> {
     for (std::uint64_t e = 0; e < experts; ++e) {
       std::memcpy(out + e * each, from.data() + e * each * parts, each);
     }
+    return {};
   });
 }
 
 Result<void> Assembler::stacked(const std::string& name, const SourceTensors& sources) {
   const SourceTensor& first = sources.begin()->second;
   std::int64_t next = 0;
-  std::vector<ByteSpan> spans;
+  std::vector<StoredTensor> parts;
   for (const auto& [expert, source] : sources) {
     if (expert != next) break;
     if (source.stored.shape != first.stored.shape || source.stored.dtype != first.stored.dtype) {
@@ -284,7 +296,7 @@ Result<void> Assembler::stacked(const std::string& name, const SourceTensors& so
                                       first.stored.dtype + " " + shape_text(first.stored.shape) +
                                       " like " + gguf::quoted(first.name));
     }
-    spans.push_back(source.stored.data);
+    parts.push_back(source.stored);
     ++next;
   }
   if (next != sizes_.experts) {
@@ -298,12 +310,15 @@ Result<void> Assembler::stacked(const std::string& name, const SourceTensors& so
   }
   TensorInfo info = info_of(name, first.stored);
   info.n_dims = 3;
-  info.dims[2] = spans.size();
-  return add_made(std::move(info), spans.size() * spans[0].size(), [spans](std::byte* out) {
-    for (const ByteSpan span : spans) {
-      std::memcpy(out, span.data(), span.size());
-      out += span.size();
+  info.dims[2] = parts.size();
+  const std::uint64_t each = parts[0].data.size();
+  return add_made(std::move(info), parts.size() * each, [=](std::byte* out) -> Result<void> {
+    for (const StoredTensor& part : parts) {
+      if (part.coded) HOLDFAST_CHECKED(read_all(*part.coded, out));
+      if (!part.coded) std::memcpy(out, part.data.data(), each);
+      out += each;
     }
+    return {};
   });
 }
 

@@ -10,6 +10,7 @@
 #include "shared/gguf/made.h"
 #include "shared/huggingface/families.h"
 #include "shared/huggingface/folder.h"
+#include "shared/huggingface/layer_tensors.h"
 #include "shared/huggingface/safetensors.h"
 
 namespace holdfast::huggingface {
@@ -20,11 +21,9 @@ struct Assembled {
   std::vector<gguf::TensorInfo> tensors;
   std::vector<std::vector<std::byte>> vectors;
   std::vector<std::unique_ptr<const gguf::MadeBytes>> made;
-  std::vector<std::string> notes;  // the tensors that were left out
+  std::vector<std::string> notes;  // the weights' format, tensors that were left out
 };
 
-/// Returns "[2, 3]".
-std::string shape_text(const std::vector<std::uint64_t>& shape);
 /// Writes all elements of a plain tensor as float32.
 void floats_of(const StoredTensor& stored, std::byte* out);
 
@@ -43,6 +42,14 @@ class Assembler {
 
   /// Takes one tensor. kUnsupported: a tensor or a type that the family does not have.
   Result<void> take(const std::string& name, const StoredTensor& stored);
+  /// Returns true if take() leaves a tensor of that name out, whatever it is; it then counts.
+  bool leaves_out(const std::string& name);
+  /// Returns true if the family has a tensor of that name.
+  bool has(const std::string& name) const { return !to_gguf(family_, name).empty(); }
+  /// Notes that `n` tensors are left out, described by `what`.
+  void leave_out(const std::string& what, std::size_t n) { left_out_[what] += n; }
+  /// Adds a line to the notes for users.
+  void add_note(std::string note) { out_.notes.push_back(std::move(note)); }
   /// Returns the result. kFileInvalid: tensors that are missing, duplicate or of another shape than
   /// similar ones.
   Result<Assembled> finish();
@@ -64,6 +71,7 @@ class Assembler {
   Result<void> in_order(const SourceTensor& source, gguf::TensorInfo info);
   void widen_vector(const StoredTensor& stored, bool plus_one, gguf::TensorInfo& info);
   Result<void> stacked(const std::string& name, const SourceTensors& sources);
+  Result<std::uint64_t> heads_of(const SourceTensor& source) const;
   Result<void> permuted(const SourceTensor& source, gguf::TensorInfo info);
   // assemble_states.cpp
   struct StateRows {
@@ -78,6 +86,12 @@ class Assembler {
                             const StateRows& rows);
   Result<void> turned(const SourceTensor& source, gguf::TensorInfo info);
   Result<void> part_of(const SourceTensor& source, gguf::TensorInfo info);
+  // assemble_coded.cpp
+  Result<void> coded(const SourceTensor& source, gguf::TensorInfo info);
+  Result<void> coded_floats(const SourceTensor& source, gguf::TensorInfo info);
+  Result<void> coded_heads(const SourceTensor& source, gguf::TensorInfo info);
+  Result<void> coded_part(const SourceTensor& source, gguf::TensorInfo info);
+  Result<void> coded_states(const SourceTensor& source, gguf::TensorInfo info);
   // assemble_experts.cpp
   Result<void> mxfp4(const std::string& name, const SourceTensor& source);
   Result<void> turned_each(const SourceTensor& source, gguf::TensorInfo info);

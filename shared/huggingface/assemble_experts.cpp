@@ -73,15 +73,18 @@ Result<void> Assembler::mxfp4(const std::string& name, const SourceTensor& sourc
   info.dims[2] = experts;
   const auto* codes = reinterpret_cast<const std::uint8_t*>(source.stored.data.data());
   const auto* exponents = reinterpret_cast<const std::uint8_t*>(scales->second.stored.data.data());
-  return add_made(std::move(info), experts * rows * blocks * kBlockBytes, [=](std::byte* out) {
-    auto* to = reinterpret_cast<std::uint8_t*>(out);
-    for (std::uint64_t row = 0; row < experts * rows; ++row) {  // those of one expert are adjacent
-      const std::uint64_t first = (row * parts + part) * blocks;
-      for (std::uint64_t b = first; b < first + blocks; ++b, to += kBlockBytes) {
-        put_block(exponents[b], codes + b * kCodeBytes, to);
-      }
-    }
-  });
+  return add_made(std::move(info), experts * rows * blocks * kBlockBytes,
+                  [=](std::byte* out) -> Result<void> {
+                    auto* to = reinterpret_cast<std::uint8_t*>(out);
+                    for (std::uint64_t row = 0; row < experts * rows;
+                         ++row) {  // those of one expert are adjacent
+                      const std::uint64_t first = (row * parts + part) * blocks;
+                      for (std::uint64_t b = first; b < first + blocks; ++b, to += kBlockBytes) {
+                        put_block(exponents[b], codes + b * kCodeBytes, to);
+                      }
+                    }
+                    return {};
+                  });
 }
 
 Result<void> Assembler::turned_each(const SourceTensor& source, TensorInfo info) {
@@ -97,12 +100,13 @@ Result<void> Assembler::turned_each(const SourceTensor& source, TensorInfo info)
   const ByteSpan from = info.data;
   const std::uint64_t bytes = from.size() / parts, expert = bytes / experts;
   const bool four = info.type == TensorType::kF32;
-  return add_made(std::move(info), bytes, [=](std::byte* out) {
+  return add_made(std::move(info), bytes, [=](std::byte* out) -> Result<void> {
     const std::byte* in = from.data();
     for (std::uint64_t e = 0; e < experts; ++e, in += expert * parts, out += expert) {
       if (four) take_columns<std::uint32_t>(in, inputs, outputs, part, parts, out);
       if (!four) take_columns<std::uint16_t>(in, inputs, outputs, part, parts, out);
     }
+    return {};
   });
 }
 
@@ -117,11 +121,12 @@ Result<void> Assembler::biases(const SourceTensor& source, TensorInfo info) {
   info.type = TensorType::kF32;
   const StoredTensor stored = source.stored;
   const std::uint64_t n = experts * info.dims[0];
-  return add_made(std::move(info), n * sizeof(float), [=](std::byte* out) {
+  return add_made(std::move(info), n * sizeof(float), [=](std::byte* out) -> Result<void> {
     std::vector<float> all(n * parts);
     floats_of(stored, reinterpret_cast<std::byte*>(all.data()));
     auto* to = reinterpret_cast<float*>(out);
     for (std::uint64_t i = 0; i < n; ++i) to[i] = all[i * parts + part];
+    return {};
   });
 }
 

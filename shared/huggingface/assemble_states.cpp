@@ -58,7 +58,7 @@ Result<void> Assembler::of_states(const SourceTensor& source, TensorInfo info) {
   const std::uint64_t n = info.dims[1], row = data.size() / n;
   const std::uint64_t element = row / info.dims[0], columns = info.dims[0];
   const bool turned = by_columns(change);
-  return add_made(std::move(info), data.size(), [=](std::byte* out) {
+  return add_made(std::move(info), data.size(), [=](std::byte* out) -> Result<void> {
     for (std::uint64_t r = 0; r < n; ++r) {
       if (!turned) std::memcpy(out + r * row, data.data() + rows.from(r) * row, row);
       for (std::uint64_t c = 0; turned && c < columns; c += rows.each) {
@@ -66,6 +66,7 @@ Result<void> Assembler::of_states(const SourceTensor& source, TensorInfo info) {
                     rows.each * element);
       }
     }
+    return {};
   });
 }
 

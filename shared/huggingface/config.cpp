@@ -165,7 +165,6 @@ class ConfigReader {
       return unsupported(std::string(names_.activation) + " " + gguf::quoted(act) +
                          " is not supported, expected \"" + family_.activation + "\"");
     }
-    HOLDFAST_CHECKED(refuse_quantised());
     HOLDFAST_CHECKED(refuse_experts());
     HOLDFAST_CHECKED(refuse_values());
     const auto causal = config_.find("use_bidirectional_attention");
@@ -173,18 +172,6 @@ class ConfigReader {
       return unsupported("use_bidirectional_attention is true, which is not supported");
     }
     return refuse_scales();
-  }
-
-  Result<void> refuse_quantised() const {
-    if (absent(config_, "quantization_config")) return {};
-    const json& how = config_.at("quantization_config");
-    const json method = how.is_object() ? how.value("quant_method", json()) : json();
-    if (family_.quantised != nullptr && method == family_.quantised) return {};
-    const std::string also =
-        family_.quantised != nullptr ? std::string(", or those of ") + family_.quantised : "";
-    return unsupported("the weights are quantised (quantization_config" +
-                       (method.is_string() ? ": " + method.get<std::string>() : "") +
-                       "); expected F32, F16 or BF16 weights" + also);
   }
 
   /// Refuses switches, except at the values that change nothing.

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "shared/gguf/parse.h"
@@ -16,6 +17,7 @@
 #include "shared/huggingface/json_file.h"
 #include "shared/huggingface/keys_of.h"
 #include "shared/huggingface/pooling.h"
+#include "shared/huggingface/quantised.h"
 #include "shared/huggingface/safetensors.h"
 #include "shared/huggingface/split_file.h"
 #include "shared/huggingface/tokenizer_json.h"
@@ -75,25 +77,40 @@ class FolderFile final : public KeysOf {
  public:
   using KeysOf::KeysOf;
 
-  Result<void> add_weights(const Family& family, const Sizes& sizes, Contents contents);
+  /// Takes the tensors of all files; `reader` is that of quantised layers, or nullptr.
+  Result<void> add_weights(const Family& family, const Sizes& sizes, Contents contents,
+                           const QuantisedReader* reader);
   const std::vector<std::string>& notes() const { return assembled_.notes; }
+  const std::string& format() const { return format_; }
 
  private:
+  Result<void> add_layers(const QuantisedReader& reader, const QuantisedLayers& layers,
+                          Assembler& assembler);
+
+  std::string format_;
   std::vector<std::shared_ptr<const Safetensors>> parts_;
   Assembled assembled_;
 };
 
-Result<void> FolderFile::add_weights(const Family& family, const Sizes& sizes, Contents contents) {
+Result<void> FolderFile::add_weights(const Family& family, const Sizes& sizes, Contents contents,
+                                     const QuantisedReader* reader) {
   HOLDFAST_TRY(const std::vector<std::string> files, weight_files(path()));
   Assembler assembler(path(), family, sizes, contents);
+  std::optional<QuantisedLayers> layers;
+  if (reader != nullptr) layers.emplace(*reader, path());
   for (const std::string& file : files) {
     HOLDFAST_TRY(auto part, Safetensors::open(path() + "/" + file));
     for (const auto& [name, stored] : part->tensors()) {
+      if (layers) {
+        HOLDFAST_TRY(const bool taken, layers->take(name, stored));
+        if (taken) continue;
+      }
       HOLDFAST_CHECKED(assembler.take(name, stored));
     }
     file_bytes_ += part->file_bytes();
     parts_.push_back(std::move(part));
   }
+  if (layers) HOLDFAST_CHECKED(add_layers(*reader, *layers, assembler));
   HOLDFAST_TRY(assembled_, assembler.finish());
   // The order of layers, then of names: independent of the order of files.
   std::vector<TensorInfo> tensors = std::move(assembled_.tensors);
@@ -104,6 +121,60 @@ Result<void> FolderFile::add_weights(const Family& family, const Sizes& sizes, C
   std::sort(tensors.begin(), tensors.end(),
             [&](const TensorInfo& a, const TensorInfo& b) { return rank(a) < rank(b); });
   CHECK(set_tensors(std::move(tensors)));  // the assembler has refused duplicates
+  return {};
+}
+
+bool are_zeros(const StoredTensor& stored) {
+  return std::all_of(stored.data.begin(), stored.data.end(),
+                     [](std::byte b) { return b == std::byte{0}; });
+}
+
+/// Gives the assembler the biases. Some quantisers give one of zeros to each layer that they
+/// quantise, which changes nothing: it is left out where the family has none.
+Result<void> take_biases(const QuantisedLayers& layers, Assembler& assembler) {
+  for (const auto& [layer, bias] : layers.biases()) {
+    const std::string name = layer + ".bias";
+    const bool added = layers.layers().contains(layer) && !assembler.has(name) && are_zeros(bias);
+    if (!added) HOLDFAST_CHECKED(assembler.take(name, bias));
+  }
+  return {};
+}
+
+/// Gives the assembler the matrices of quantised layers, and the plain tensors among them.
+Result<void> FolderFile::add_layers(const QuantisedReader& reader, const QuantisedLayers& layers,
+                                    Assembler& assembler) {
+  std::set<std::string_view> types;
+  for (const auto& [layer, tensors] : layers.layers()) {
+    const std::string name = layer + ".weight";
+    if (assembler.leaves_out(name)) continue;
+    HOLDFAST_TRY(auto matrix, reader.matrix(tensors));
+    if (matrix == nullptr) {
+      HOLDFAST_CHECKED(assembler.take(name, *tensors.find("weight")));
+      continue;
+    }
+    const MatrixForm& form = matrix->form();
+    StoredTensor stored;
+    stored.dtype = gguf::type_traits(form.type)->name;
+    stored.shape = {form.rows, form.columns};
+    stored.data = ByteSpan(static_cast<const std::byte*>(nullptr), form.rows * matrix->row_bytes());
+    stored.coded = std::move(matrix);
+    types.insert(gguf::type_traits(form.type)->name);
+    HOLDFAST_CHECKED(assembler.take(name, stored));
+  }
+  HOLDFAST_CHECKED(take_biases(layers, assembler));
+  format_ = reader.format();
+  if (types.empty()) {
+    return invalid(path(), "quantization_config says " + format_ +
+                               ", but no layer's tensors are stored so; remove it if the weights "
+                               "are plain");
+  }
+  std::string held;
+  for (const std::string_view type : types) held += (held.empty() ? "" : ", ") + std::string(type);
+  assembler.add_note("weights are " + format_ + ", held as " + held);
+  if (layers.unused() > 0) {
+    assembler.leave_out("scales of activations and KV, which are computed as floats here",
+                        layers.unused());
+  }
   return {};
 }
 
@@ -128,6 +199,7 @@ Result<std::shared_ptr<const gguf::File>> open_folder(const std::string& path, C
   }
   gguf::Writer writer;
   HOLDFAST_TRY(const json full, full_config(config, *family));
+  HOLDFAST_TRY(const auto reader, quantised_reader(full, *family, path));
   HOLDFAST_TRY(const Sizes sizes, config_to_keys(full, *family, last_part(path), writer));
   json named = config;  // special tokens are named outside of the text part
   named["vocab_size"] = full.value("vocab_size", json());
@@ -136,7 +208,7 @@ Result<std::shared_ptr<const gguf::File>> open_folder(const std::string& path, C
   HOLDFAST_TRY(std::string blob, writer.to_bytes());
   HOLDFAST_TRY(auto keys, gguf::File::from_bytes(std::move(blob), path));
   auto file = std::make_shared<FolderFile>(path, std::move(keys));
-  HOLDFAST_CHECKED(file->add_weights(*family, sizes, contents));
+  HOLDFAST_CHECKED(file->add_weights(*family, sizes, contents, reader.get()));
   return std::shared_ptr<const gguf::File>(std::move(file));
 }
 
@@ -159,6 +231,11 @@ std::vector<std::string> notes_of(const gguf::File& file) {
   return folder == nullptr ? std::vector<std::string>() : folder->notes();
 }
 
+std::string format_of(const gguf::File& file) {
+  const auto* folder = dynamic_cast<const FolderFile*>(&file);
+  return folder == nullptr ? "" : folder->format();
+}
+
 namespace {
 
 /// Returns a GGUF file and its further parts.
@@ -177,7 +254,7 @@ Result<std::vector<std::string>> files_of(const std::string& path) {
   if (!is_folder(path)) return parts_of(path);
   for (const char* name :
        {"config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-        "generation_config.json", "chat_template.jinja", kIndex}) {
+        "generation_config.json", "chat_template.jinja", kModelOptFile, kIndex}) {
     if (exists(path + "/" + name)) out.push_back(path + "/" + name);
   }
   const bool words = !exists(path + "/tokenizer.json") && exists(path + "/vocab.txt");

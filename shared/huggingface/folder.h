@@ -31,6 +31,10 @@ Result<std::shared_ptr<const gguf::File>> open_model(const std::string& path,
 /// tensors". Empty for a GGUF file.
 std::vector<std::string> notes_of(const gguf::File& file);
 
+/// Returns the format of a folder's quantised weights, for users: "GPTQ of 4 bits in groups of
+/// 128". Empty for plain weights, for those that GGUF has code for code, and for a GGUF file.
+std::string format_of(const gguf::File& file);
+
 /// Returns the row with heads in halves of row `r` with heads in pairs ((p, i) becomes (i, p));
 /// `head_rows` is even.
 inline std::uint64_t row_in_halves(std::uint64_t r, std::uint64_t head_rows) {

@@ -16,11 +16,14 @@ namespace holdfast::huggingface {
 inline constexpr std::uint64_t kHeaderBytesMax = 32u << 20;
 inline constexpr std::size_t kTensorsMax = 1u << 20;  // Mixtures of experts have many small ones.
 
-/// A tensor as a file stores it.
+class CodedMatrix;  // coded_matrix.h
+
+/// A tensor as a file stores it, or the matrix that several of a quantised layer make together.
 struct StoredTensor {
   std::string dtype;                 // "F32", "BF16", …
   std::vector<std::uint64_t> shape;  // in the file's order: the last one is contiguous
-  ByteSpan data;                     // in the mapping
+  ByteSpan data;                     // in the mapping; of a coded matrix a size and no bytes
+  std::shared_ptr<const CodedMatrix> coded = nullptr;
 };
 
 /// Returns the bytes of an element of a supported dtype (F32, F16, BF16), 0 for any other.

@@ -35,6 +35,11 @@ Result<void> check_tensors(const gguf::File& file, const ModelShape& shape, cons
 std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape,
                              const Details& details);
 
+/// Returns the bytes that a load takes beyond the packed weights while it packs tensors that are
+/// made (shared/gguf/made.h): these are packed first, the largest before the others, so that each
+/// fills memory of weights that are yet to be packed. The tensors must have been checked.
+std::uint64_t load_bytes(const gguf::File& file, const ModelShape& shape, const Details& details);
+
 /// Returns "256 x 320".
 std::string dims_text(const gguf::TensorInfo& tensor);
 /// Returns a text of a file quoted, cut and escaped, for messages.

@@ -75,12 +75,13 @@ Envelope memory_envelope(const ModelShape& shape, const LoadRequest& load_reques
                  Saturating::of(huge_pages(states)))
                     .n;
   out.tables = (Saturating(shape.vocab) * kTableBytes).n;
+  out.load = Saturating::of(shape.load_bytes).n;
   return out;
 }
 
 std::uint64_t Envelope::total() const {
   return (Saturating::of(weights) + Saturating::of(kv) + Saturating::of(scratch) +
-          Saturating::of(tables))
+          Saturating::of(tables) + Saturating::of(load))
       .n;
 }
 

@@ -2,7 +2,9 @@
 // (worker/weights/layout.h): heads and matrices are padded to whole panels, rows of plain
 // floats to 32, scales of some types to bytes.
 
+#include <algorithm>
 #include <cstdlib>
+#include <vector>
 
 #include "shared/gguf/quants.h"
 #include "shared/plan/expected.h"
@@ -81,7 +83,35 @@ std::uint64_t packed_bytes_of(const TensorInfo& t, const ModelShape& shape,
   return panels * up(up(t.dims[0], block) / block * bytes, 64);
 }
 
+/// Returns true if the tensor has no bytes but while it is held; a view of shapes has none either.
+bool is_made(const TensorInfo& t) {
+  return t.made != nullptr || (t.data.data() == nullptr && !t.data.empty());
+}
+
 }  // namespace
+
+std::uint64_t load_bytes(const gguf::File& file, const ModelShape& shape, const Details& details) {
+  struct Made {
+    std::uint64_t bytes, packed;
+  };
+  std::vector<Made> made;
+  std::uint64_t left = 0;  // that is packed afterwards
+  for (const TensorInfo& tensor : file.tensors()) {
+    if (is_left_out(tensor.name, shape) || tensor.name.starts_with("rope_f")) continue;
+    if (is_vector(tensor) || is_looked_up(tensor, shape)) continue;  // copied before
+    const std::uint64_t packed = packed_bytes_of(tensor, shape, details);
+    left += packed;
+    if (is_made(tensor)) made.push_back({tensor.data.size(), packed});
+  }
+  std::sort(made.begin(), made.end(),
+            [](const Made& a, const Made& b) { return a.bytes > b.bytes; });
+  std::uint64_t most = 0;
+  for (const Made& m : made) {
+    left -= m.packed;
+    most = std::max(most, m.bytes - std::min(m.bytes, left));
+  }
+  return most;
+}
 
 std::uint64_t packed_weights(const gguf::File& file, const ModelShape& shape,
                              const Details& details) {

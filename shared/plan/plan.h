@@ -75,6 +75,7 @@ struct ModelShape {
   bool has_chat_template = false;
   bool has_tokenizer = false;
   std::uint64_t weights_bytes = 0;  // as the CPU backend packs them: about the file's
+  std::uint64_t load_bytes = 0;     // more than those while matrices are made and packed
   std::uint64_t parameters = 0;
   std::string file_type;  // most common weight type by bytes, "Q8_0"
 };
@@ -201,6 +202,8 @@ struct LoadRequest {
 ///             states_of(slots) sequences, to whole huge pages (state_bytes).
 ///   Encoders (causal false): KV of one layer, prefill_chunk at least the context.
 ///   tables  = vocab x 200: the tokenizer and the bytes of its tokens for grammars, about
+///   load    = what a load takes beyond all of these while it packs matrices that are made (of
+///             model folders: quantised ones, experts, rows in another order), largest first
 /// All sums saturate instead of wrapping.
 struct Envelope {
   std::int64_t context = 0;
@@ -211,6 +214,7 @@ struct Envelope {
   std::uint64_t kv = 0;
   std::uint64_t scratch = 0;
   std::uint64_t tables = 0;
+  std::uint64_t load = 0;
   std::uint64_t total() const;
 };
 /// Computes the envelope of a load. An unknown kv_type counts as f32, the largest.

@@ -409,6 +409,7 @@ class ShapeReader {
       if (tensor.n_dims > 1) by_type[tensor.type] += tensor.data.size();
     }
     shape_.weights_bytes = packed_weights(file_, shape_, details);
+    shape_.load_bytes = load_bytes(file_, shape_, details);
     const auto most = std::max_element(by_type.begin(), by_type.end(),
                                        [](auto& a, auto& b) { return a.second < b.second; });
     shape_.file_type = gguf::type_traits(most->first)->name;

@@ -73,6 +73,7 @@ void for_each_field(Shape& s, Visit&& visit) {
   visit("sharing_layers", s.sharing_layers, true);
   visit("layer_input", s.layer_input, true);
   visit("causal", s.causal, true);
+  visit("load_bytes", s.load_bytes, true);
 }
 
 template <class T, std::size_t N>

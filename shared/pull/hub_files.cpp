@@ -15,7 +15,7 @@ namespace {
 constexpr std::array<std::string_view, 10> kUsual = {"q4_k_m", "q4_k_s", "q5_k_m", "q6_k", "q8_0",
                                                      "q4_0",   "iq4_nl", "bf16",   "f16",  "f32"};
 /// Files beside the tensors that a folder is loaded with.
-constexpr std::array<std::string_view, 12> kFolderFiles = {"config.json",
+constexpr std::array<std::string_view, 13> kFolderFiles = {"config.json",
                                                            "generation_config.json",
                                                            "tokenizer.json",
                                                            "tokenizer.model",
@@ -26,7 +26,8 @@ constexpr std::array<std::string_view, 12> kFolderFiles = {"config.json",
                                                            "merges.txt",
                                                            "chat_template.jinja",
                                                            "model.safetensors.index.json",
-                                                           "chat_template.json"};
+                                                           "chat_template.json",
+                                                           "hf_quant_config.json"};
 constexpr std::size_t kNamesInError = 12;
 
 /// A GGUF file's path, cut into what it says.

@@ -27,9 +27,10 @@ std::size_t pages_there(ByteSpan span) {
 
 TEST(MadeBytes, MadeBytes_WhileHeld_AreResident) {
   int made = 0;
-  const auto bytes = MadeBytes::create(kBytes, [&](std::byte* out) {
+  const auto bytes = MadeBytes::create(kBytes, [&](std::byte* out) -> Result<void> {
                        ++made;
                        std::memset(out, 7, kBytes);
+                       return {};
                      }).value();
   TensorInfo tensor;
   tensor.data = bytes->span();
@@ -51,7 +52,10 @@ TEST(MadeBytes, MadeBytes_WhileHeld_AreResident) {
 }
 
 TEST(MadeBytes, Read_WhenBytesAreNotHeld_EndsTheProcess) {
-  const auto bytes = MadeBytes::create(kBytes, [](std::byte* out) { out[0] = {}; }).value();
+  const auto bytes = MadeBytes::create(kBytes, [](std::byte* out) -> Result<void> {
+                       out[0] = {};
+                       return {};
+                     }).value();
   const volatile auto* at = reinterpret_cast<const volatile unsigned char*>(bytes->span().data());
   EXPECT_DEATH((void)at[0], "");
   { const Held held; }  // holds nothing
@@ -69,7 +73,10 @@ TEST(MadeBytes, Hold_WhenMemoryProtectionFails_ReturnsMemoryExhausted) {
     EXPECT_EQ(::munmap(at + kBytes / page * page, page), 0);
   };
   int made = 0;
-  const auto never = MadeBytes::create(kBytes, [&](std::byte*) { ++made; }).value();
+  const auto never = MadeBytes::create(kBytes, [&](std::byte*) -> Result<void> {
+                       ++made;
+                       return {};
+                     }).value();
   take_last_page(*never);
   TensorInfo tensor;
   tensor.made = never.get();
@@ -81,9 +88,10 @@ TEST(MadeBytes, Hold_WhenMemoryProtectionFails_ReturnsMemoryExhausted) {
   EXPECT_EQ(made, 0);
 
   const MadeBytes* late = nullptr;
-  const auto bytes = MadeBytes::create(kBytes, [&](std::byte*) {
+  const auto bytes = MadeBytes::create(kBytes, [&](std::byte*) -> Result<void> {
                        ++made;
                        take_last_page(*late);
+                       return {};
                      }).value();
   late = bytes.get();
   const auto hold = bytes->hold();
@@ -93,8 +101,30 @@ TEST(MadeBytes, Hold_WhenMemoryProtectionFails_ReturnsMemoryExhausted) {
   EXPECT_DEATH(bytes->release(), "holds_ > 0");  // nothing is held
 }
 
+TEST(MadeBytes, Hold_WhenMakingFails_HoldsNothingAndCanBeTriedAgain) {
+  bool fails = true;
+  const auto bytes = MadeBytes::create(kBytes, [&](std::byte* out) -> Result<void> {
+                       std::memset(out, 7, kBytes);
+                       if (fails) return Error{Errc::kFileInvalid, "a scale is no number"};
+                       return {};
+                     }).value();
+  TensorInfo tensor;
+  tensor.data = bytes->span();
+  tensor.made = bytes.get();
+  const auto held = Held::of(tensor);
+  ASSERT_FALSE(held.has_value());
+  EXPECT_EQ(held.error().code, Errc::kFileInvalid);
+  EXPECT_EQ(held.error().what, "a scale is no number");
+  EXPECT_EQ(pages_there(tensor.data), 0u);
+  EXPECT_DEATH(bytes->release(), "holds_ > 0");
+  fails = false;
+  const Held again = Held::of(tensor).value();
+  EXPECT_EQ(tensor.data[kBytes - 1], std::byte{7});
+}
+
 TEST(MadeBytes, Create_WhenAddressSpaceIsExhausted_ReturnsMemoryExhausted) {
-  const auto made = MadeBytes::create(std::size_t{1} << 60, [](std::byte*) {});
+  const auto made =
+      MadeBytes::create(std::size_t{1} << 60, [](std::byte*) { return Result<void>(); });
   ASSERT_FALSE(made.has_value());
   EXPECT_EQ(made.error().code, Errc::kMemoryExhausted);
 }

@@ -170,7 +170,7 @@ TEST(Folder, Folder_WhenDamaged_IsRefusedByName) {
          j["rope_scaling"] = {{"type", "odd"}, {"factor", 2}};
        },
        "rope_scaling"},
-      {"f/config.json", [](json& j) { j["quantization_config"] = json::object(); }, "quantised"},
+      {"f/config.json", [](json& j) { j["quantization_config"] = json::object(); }, "quant_method"},
       {kIndex, [](json& j) { j["weight_map"]["x"] = "../../etc/passwd"; }, "of the folder"},
       {kIndex, [](json& j) { j["weight_map"]["x"] = "absent.safetensors"; }, "absent"},
       {kIndex, [](json& j) { j.erase("weight_map"); }, "weight_map"},

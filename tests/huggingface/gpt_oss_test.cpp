@@ -274,8 +274,10 @@ TEST_F(GptOssFolder, Config_WhenUnsupported_IsRefused) {
   stored_->config()["rope_scaling"].erase("truncate");
   refused(Errc::kUnsupported, "rope_scaling.truncate is not false");
   stored_->config() = good;
+  stored_->config()["quantization_config"]["quant_method"] = "quanto";
+  refused(Errc::kUnsupported, "quanto");
   stored_->config()["quantization_config"]["quant_method"] = "gptq";
-  refused(Errc::kUnsupported, "gptq");
+  refused(Errc::kFileInvalid, "but no layer's tensors are stored so");
 }
 
 TEST(GptOssFile, GptOss_WhenConvertedToAFolder_IsRefused) {

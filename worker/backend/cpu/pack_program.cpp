@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 
 #include "shared/gguf/made.h"
 #include "shared/gguf/quants.h"
@@ -424,11 +425,23 @@ Result<void> ProgramPacker::allocate_rows(const WeightRef& w, EmbeddingTable& e,
                 "holds a NaN or infinity, or a type that cannot be read");
 }
 
+/// Packs the matrices. Tensors that are made while they are held come first, the largest ones
+/// before all: they then take memory that the weights after them will fill, and the load stays
+/// within what is reserved for it.
 Result<void> ProgramPacker::pack_matrices() {
+  std::stable_sort(jobs_.begin(), jobs_.end(), [](const Job& a, const Job& b) {
+    return gguf::made_bytes(*a.from.tensor) > gguf::made_bytes(*b.from.tensor);
+  });
   std::size_t all = 0, done = 0;
   for (const Job& job : jobs_) all += job.matrix.bytes();
+  std::optional<gguf::Held> held;
+  const gguf::TensorInfo* held_tensor = nullptr;  // of several jobs in a row
   for (const Job& job : jobs_) {
-    HOLDFAST_TRY(const gguf::Held held, gguf::Held::of(*job.from.tensor));
+    if (held_tensor != job.from.tensor) {
+      held.reset();
+      HOLDFAST_TRY(held, gguf::Held::of(*job.from.tensor));
+      held_tensor = job.from.tensor;
+    }
     std::atomic<std::int64_t> bad{-1};
     to_.pool.run([&](int worker) {
       const Share share = share_of(job.matrix.panels, worker, to_.pool.size());
