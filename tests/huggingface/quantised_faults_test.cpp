@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "ops/model_tools/convert.h"
 #include "shared/gguf/made.h"
@@ -306,6 +307,82 @@ TEST(QuantisedFaults, Fp4Folder_WhenBroken_IsRefusedByTensorOrField) {
                   {overwrite("weight_scale_2", 0, std::string(4, '\0')), "other than 0"},
                   {config("/quant_algo", "W4A16_AWQ"), "quant_algo", Errc::kUnsupported},
                   {config("/group_size", 32), "group_size", Errc::kUnsupported}});
+}
+
+/// A tensor of random bytes, type and shape.
+StoredFolder::Tensor random_tensor(std::mt19937& random) {
+  constexpr std::pair<const char*, std::uint64_t> kTypes[] = {
+      {"F32", 4}, {"F16", 2}, {"BF16", 2},    {"I64", 8},     {"I32", 4},
+      {"I8", 1},  {"U8", 1},  {"F8_E4M3", 1}, {"F8_E8M0", 1}, {"U32", 4}};
+  constexpr std::uint64_t kSizes[] = {0, 1, 2, 3, 4, 16, 32, 64, 127, 128, 256, 512};
+  const auto [dtype, bytes] = kTypes[random() % std::size(kTypes)];
+  StoredFolder::Tensor out{dtype, {}, ""};
+  std::uint64_t n = 1;
+  for (std::uint64_t d = random() % 4; d > 0; --d) {
+    out.shape.push_back(kSizes[random() % std::size(kSizes)]);
+    n *= out.shape.back();
+    if (n > 1 << 18) n /= out.shape.back(), out.shape.pop_back();
+  }
+  out.bytes.resize(n * bytes);
+  for (char& c : out.bytes) c = static_cast<char>(random());
+  return out;
+}
+
+// Nothing is read beyond a tensor's bytes, whatever its type and shape: run under the sanitizers.
+TEST(QuantisedFaults, Layer_WithRandomTensors_IsReadOrRefusedWithWords) {
+  const json ints = {{"num_bits", 4},
+                     {"strategy", "group"},
+                     {"group_size", 128},
+                     {"symmetric", false},
+                     {"actorder", "group"}};
+  const std::pair<Quantise, json> forms[] = {
+      {[](const PlainMatrix& m) { return gptq_layer(m, {.bits = 3, .act_order = true}); },
+       {{"quant_method", "gptq"}, {"bits", 3}, {"group_size", 128}, {"desc_act", true}}},
+      {[](const PlainMatrix& m) { return awq_layer(m, 128); }, {{"quant_method", "awq"}}},
+      {[](const PlainMatrix& m) { return fp8_layer(m, {.rows = 1}); }, {{"quant_method", "fp8"}}},
+      {[](const PlainMatrix& m) {
+         return int_layer(
+             m, {.bits = 4, .group = 128, .packed = true, .symmetric = false, .act_order = true});
+       },
+       {{"quant_method", "compressed-tensors"},
+        {"format", "pack-quantized"},
+        {"config_groups", {{"a", {{"weights", ints}}}}}}},
+      {[](const PlainMatrix& m) { return bitsandbytes_layer(m, {}); },
+       {{"quant_method", "bitsandbytes"}, {"load_in_4bit", true}}},
+      {[](const PlainMatrix& m) { return nvfp4_layer(m, false); },
+       {{"quant_method", "modelopt"}, {"quant_algo", "NVFP4"}}}};
+  std::mt19937 random(7);
+  for (const auto& [form, how] : forms) {
+    TinyFolder folder, plain;
+    folder.quantise(form, how, plain);
+    std::vector<std::string> names;
+    for (const auto& [name, tensor] : folder.stored().tensors()) {
+      if (name.starts_with(kLayer)) names.push_back(name);
+    }
+    ASSERT_GE(names.size(), 2u);
+    int refused = 0;
+    for (int round = 0; round < 60; ++round) {
+      const std::string& name = names[random() % names.size()];
+      const StoredFolder::Tensor before = folder.stored().tensors().at(name);
+      StoredFolder::Tensor after = random_tensor(random);
+      // Every second one has another content alone, so that the numbers are read.
+      if (round % 2 == 0) after = {before.dtype, before.shape, before.bytes};
+      for (char& c : after.bytes) c = random() % 8 == 0 ? static_cast<char>(random()) : c;
+      folder.stored().put(name, after);
+      folder.stored().write();
+      const auto opened = open_model(folder.path());
+      if (!opened) {
+        EXPECT_FALSE(opened.error().what.empty());
+        ++refused;
+      } else {
+        const auto held = gguf::Held::of(*(*opened)->tensor("blk.1.ffn_down.weight"));
+        EXPECT_TRUE(held.has_value() || !held.error().what.empty());
+        refused += held ? 0 : 1;
+      }
+      folder.stored().put(name, before);
+    }
+    EXPECT_GT(refused, 20) << how;
+  }
 }
 
 TEST(QuantisedFaults, Layer_InTwoFiles_IsRefused) {

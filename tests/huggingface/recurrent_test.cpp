@@ -12,7 +12,9 @@
 
 #include "ops/model_tools/convert.h"
 #include "ops/model_tools/synth_family.h"
+#include "shared/gguf/quants.h"
 #include "shared/plan/plan.h"
+#include "tests/huggingface/quantise_tensors.h"
 #include "tests/huggingface/same_model.h"
 #include "tests/huggingface/stored_folder.h"
 
@@ -246,6 +248,63 @@ TEST(RecurrentFolder, ConvertedFolder_WhenOpened_IsTheSameModel) {
     EXPECT_EQ(b.state_heads, s.state_heads);
     EXPECT_EQ(b.rope_dims, s.rope_dims);
     EXPECT_EQ(b.weights_bytes, s.weights_bytes);
+  }
+  EXPECT_TRUE(shared);
+}
+
+/// Replaces matrices of the folder by FP8 ones, and those of `plain` by their numbers.
+void quantise(StoredFolder& f, StoredFolder& plain) {
+  const auto tensors = f.tensors();
+  for (const auto& [name, tensor] : tensors) {
+    if (tensor.shape.size() != 2 || name.find("proj") == std::string::npos ||
+        name.find(".layers.") == std::string::npos) {
+      continue;
+    }
+    huggingface_test::PlainMatrix m{tensor.shape[0], tensor.shape[1], {}};
+    m.values.resize(m.rows * m.columns);
+    std::memcpy(m.values.data(), tensor.bytes.data(), tensor.bytes.size());
+    const auto layer = huggingface_test::fp8_layer(m, {.rows = 1});
+    f.put(name, layer.parts.at("weight"));
+    f.put(name + "_scale", layer.parts.at("weight_scale"));
+    plain.put(name, huggingface_test::floats_tensor("F32", tensor.shape, layer.weights));
+  }
+  f.config()["quantization_config"] = {{"quant_method", "fp8"}};
+  f.write();
+  plain.write();
+}
+
+std::vector<float> floats_of(const gguf::TensorInfo& t) {
+  const auto held = gguf::Held::of(t);
+  EXPECT_TRUE(held.has_value()) << held.error().what;
+  std::vector<float> out(t.elements());
+  EXPECT_TRUE(gguf::dequantize_row(t.type, t.data.data(), out.data(), out.size()).has_value());
+  return out;
+}
+
+TEST(RecurrentFolder, QuantisedMatrices_WithSharedKeys_HaveTheOrderOfPlainOnes) {
+  bool shared = false;
+  for (const std::uint64_t seed : {0, 1, 2, 4}) {
+    const huggingface_test::TempFolder temp, plain_temp;
+    const plan::ModelShape s = make_folder(temp, seed);
+    make_folder(plain_temp, seed);
+    shared |= s.state_heads > s.state_groups && s.state_groups > 1;
+    StoredFolder f(temp), plain(plain_temp);
+    quantise(f, plain);
+    const auto expected = open_model(plain_temp.at("f")).value();
+    const auto folder = open_model(temp.at("f"));
+    ASSERT_TRUE(folder.has_value()) << folder.error().what;
+    int halves = 0;
+    for (const gguf::TensorInfo& t : expected->tensors()) {
+      const gguf::TensorInfo* other = (*folder)->tensor(t.name);
+      ASSERT_NE(other, nullptr) << t.name;
+      halves += other->type == gguf::TensorType::kF16 ? 1 : 0;
+      const Floats want = floats_of(t), have = floats_of(*other);
+      ASSERT_EQ(have.size(), want.size());
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        ASSERT_NEAR(have[i], want[i], std::fabs(want[i]) / 2048 + 3e-8) << t.name << " " << i;
+      }
+    }
+    EXPECT_GT(halves, 3 * s.layers);
   }
   EXPECT_TRUE(shared);
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <optional>
 
 #include "shared/gguf/made.h"
 #include "shared/gguf/quants.h"
@@ -434,11 +433,11 @@ Result<void> ProgramPacker::pack_matrices() {
   });
   std::size_t all = 0, done = 0;
   for (const Job& job : jobs_) all += job.matrix.bytes();
-  std::optional<gguf::Held> held;
+  gguf::Held held;
   const gguf::TensorInfo* held_tensor = nullptr;  // of several jobs in a row
   for (const Job& job : jobs_) {
     if (held_tensor != job.from.tensor) {
-      held.reset();
+      held = gguf::Held();  // releases the one before
       HOLDFAST_TRY(held, gguf::Held::of(*job.from.tensor));
       held_tensor = job.from.tensor;
     }
