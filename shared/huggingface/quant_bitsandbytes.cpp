@@ -143,7 +143,7 @@ Result<State> read_state(const LayerTensors& layer, const char* part) {
   out.rows = shape[0].get<std::uint64_t>();
   out.columns = shape[1].get<std::uint64_t>();
   const json block = in.value("blocksize", json());
-  const json nested = in.value("nested_blocksize", json(256));
+  const json nested = in.value("nested_blocksize", json(256U));
   const json offset = in.value("nested_offset", json(0.0));
   if (!is_size(block) || !is_size(nested) || !offset.is_number() ||
       !std::isfinite(offset.get<float>())) {

@@ -40,7 +40,7 @@ class QuantisedReader {
 
 /// Returns the reader of a folder's weights; nullptr for plain weights and for those that the
 /// family's own rules read. `config` is the result of full_config, `model` the folder (for errors
-/// and for ModelOpt's own file beside config.json). kUnsupported: another scheme or option.
+/// and for ModelOpt's own file next to config.json). kUnsupported: another scheme or option.
 Result<std::unique_ptr<const QuantisedReader>> quantised_reader(const nlohmann::json& config,
                                                                 const Family& family,
                                                                 const std::string& model);

@@ -75,6 +75,7 @@ TEST_P(FolderOfFamily, ConvertedFolder_WhenOpened_IsTheSameModel) {
     plan::ModelShape b =
         plan::read_shape(**open_model(temp.at("folder"), Contents::kShapes)).value();
     b.name = a.name;
+    b.load_bytes = a.load_bytes;  // experts of a folder are made when they are packed
     EXPECT_EQ(plan::shape_to_json(a), plan::shape_to_json(b)) << seed;
     ++same;
   }

@@ -108,14 +108,34 @@ double e2m1(unsigned code) {
   return code & 8 ? -magnitude : magnitude;
 }
 
-/// The code below `codes` whose value is next to `x`; E4M3 has no number at 127 and 255.
-unsigned nearest(double x, unsigned codes, double (*value)(unsigned)) {
-  unsigned best = 0;
-  for (unsigned c = 0; c < codes; ++c) {
-    if (codes == 256 && (c & 127) == 127) continue;
-    if (std::fabs(value(c) - x) < std::fabs(value(best) - x)) best = c;
+/// The codes of a small float in the order of their values; E4M3 has no number at 127 and 255.
+class SmallFloats {
+ public:
+  SmallFloats(unsigned codes, double (*value)(unsigned)) {
+    for (unsigned c = 0; c < codes; ++c) {
+      if (codes < 256 || (c & 127) != 127) by_value_[value(c)] = c;
+    }
   }
-  return best;
+  /// The code whose value is next to `x`.
+  unsigned nearest(double x) const {
+    const auto above = by_value_.lower_bound(x);
+    if (above == by_value_.begin()) return above->second;
+    const auto below = std::prev(above);
+    if (above == by_value_.end()) return below->second;
+    return above->first - x < x - below->first ? above->second : below->second;
+  }
+
+ private:
+  std::map<double, unsigned> by_value_;
+};
+
+unsigned nearest_e4m3(double x) {
+  static const SmallFloats floats(256, e4m3);
+  return floats.nearest(x);
+}
+unsigned nearest_e2m1(double x) {
+  static const SmallFloats floats(16, e2m1);
+  return floats.nearest(x);
 }
 
 /// Two codes of four bits in a byte, the first one low or high.
@@ -237,7 +257,7 @@ QuantisedLayer fp8_layer(const PlainMatrix& m, const Fp8Form& form) {
   for (std::size_t r = 0; r < m.rows; ++r) {
     for (std::size_t k = 0; k < m.columns; ++k) {
       const float s = scales[r / rows * across + k / columns];
-      const unsigned code = nearest(m.values[r * m.columns + k] / s, 256, e4m3);
+      const unsigned code = nearest_e4m3(m.values[r * m.columns + k] / s);
       weight.bytes.push_back(static_cast<char>(code));
       out.weights.push_back(static_cast<float>(e4m3(code)) * s);
     }
@@ -407,11 +427,11 @@ QuantisedLayer nvfp4_layer(const PlainMatrix& m, bool compressed_tensors) {
   std::string scales;
   for (std::size_t i = 0; i < m.values.size(); i += kBlock) {
     const float most = largest(m.values.data() + i, kBlock);
-    const unsigned scale = nearest(most / 6 / global, 256, e4m3);
+    const unsigned scale = nearest_e4m3(most / 6 / global);
     scales.push_back(static_cast<char>(scale));
     for (std::size_t k = i; k < i + kBlock; ++k) {
       const double step = e4m3(scale) * global;
-      codes.push_back(step > 0 ? nearest(m.values[k] / step, 16, e2m1) : 0);
+      codes.push_back(step > 0 ? nearest_e2m1(m.values[k] / step) : 0);
       out.weights.push_back(static_cast<float>(e2m1(codes.back()) * step));
     }
   }
@@ -434,7 +454,7 @@ QuantisedLayer mxfp4_layer(const PlainMatrix& m) {
     const int power = static_cast<int>(std::floor(std::log2(most))) - 2;
     exponents.push_back(static_cast<char>(power + 127));
     for (std::size_t k = i; k < i + kBlock; ++k) {
-      codes.push_back(nearest(std::ldexp(m.values[k], -power), 16, e2m1));
+      codes.push_back(nearest_e2m1(std::ldexp(m.values[k], -power)));
       out.weights.push_back(std::ldexp(static_cast<float>(e2m1(codes.back())), power));
     }
   }

@@ -27,6 +27,7 @@ struct QuantisedLayer {
 /// A format with its options.
 using Quantise = std::function<QuantisedLayer(const PlainMatrix& matrix)>;
 
+/// Options of GPTQ.
 struct GptqForm {
   unsigned bits = 4;
   std::size_t group = 128;  // 0: one group
@@ -35,8 +36,10 @@ struct GptqForm {
   bool v2 = false;
   std::string scale_dtype = "F16";
 };
+/// Returns the layer in such a format.
 QuantisedLayer gptq_layer(const PlainMatrix& matrix, const GptqForm& form);
 
+/// Returns the layer in such a format.
 QuantisedLayer awq_layer(const PlainMatrix& matrix, std::size_t group);
 
 /// Blocks of rows and columns that share a scale; 0: all.
@@ -46,8 +49,10 @@ struct Fp8Form {
   std::vector<std::uint64_t> scale_shape = {};  // empty: that of the blocks
   std::string scale_dtype = "F32";              // F8_E8M0: powers of two
 };
+/// Returns the layer in such a format.
 QuantisedLayer fp8_layer(const PlainMatrix& matrix, const Fp8Form& form);
 
+/// Options of compressed-tensors' whole numbers.
 struct IntForm {
   unsigned bits = 8;
   std::size_t group = 0;  // 0: one scale for each row
@@ -57,13 +62,16 @@ struct IntForm {
   bool act_order = false;
   std::string scale_dtype = "BF16";
 };
+/// Returns the layer in such a format.
 QuantisedLayer int_layer(const PlainMatrix& matrix, const IntForm& form);
 
+/// Options of bitsandbytes' 4 bits.
 struct FourBitForm {
   bool nf4 = true;
   bool nested = true;
   std::string storage = "U8";
 };
+/// Returns the layer in such a format.
 QuantisedLayer bitsandbytes_layer(const PlainMatrix& matrix, const FourBitForm& form);
 QuantisedLayer int8_scb_layer(const PlainMatrix& matrix);
 

@@ -9,7 +9,8 @@
 
 namespace holdfast::huggingface_test {
 
-/// The folder "f" of a test, of a shape of `holdfast synth`. The same shape is the same model.
+/// The folder "f" of a test: the first two layers of a shape of `holdfast synth`. The same shape is
+/// the same model.
 class TinyFolder {
  public:
   explicit TinyFolder(const char* shape = "test-llama");

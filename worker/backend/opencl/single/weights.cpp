@@ -290,7 +290,7 @@ Result<void> Weights::upload(DeviceContext& device_context, Queue& queue, int th
     Packer packer(*this, queue, threads);
     HOLDFAST_CHECKED(packer.take_staging(device_context));
     std::uint64_t done = vector_bytes;
-    // Those that are made come first, the largest before all: memory is free then.
+    // Tensors that are made come first, the largest before all: memory is free then.
     std::stable_sort(jobs_.begin(), jobs_.end(), [](const Job& a, const Job& b) {
       return gguf::made_bytes(*a.from.tensor) > gguf::made_bytes(*b.from.tensor);
     });
