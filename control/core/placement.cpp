@@ -269,6 +269,23 @@ void Placement::replan(Model& model, std::size_t from, std::int64_t replicas_nea
   std::sort(rest, devices.end(), goes_first);
 }
 
+/// Gives the model to this worker, now or when its node has the file, or makes room for it there.
+Placement::Attempt Placement::try_worker(Model& model, DeviceVerdict& v, bool& skip_eviction) {
+  if (v.fetches) return Attempt::kGiven;
+  Worker& worker = fleet_.workers().at(v.peer);
+  if (v.verdict == Verdict::kFits) {
+    if (!has_permit()) return Attempt::kNoPermit;
+    start_load(model, worker, v);
+    v.verdict = Verdict::kLoaded;
+    skip_eviction = true;
+    return Attempt::kGiven;
+  }
+  // Placed when the models that make room have gone.
+  const bool may_evict = v.verdict == Verdict::kNoFreeMemory && !skip_eviction && has_permit();
+  if (may_evict) skip_eviction = evict_for(worker, model, v.needed);
+  return Attempt::kNone;
+}
+
 void Placement::reconcile_replicas(Model& model) {
   if (model.retry_at_us > core_.now.mono_us) return;
   const std::int64_t replicas = core_.config.model(model.row.name).replicas;
@@ -281,25 +298,18 @@ void Placement::reconcile_replicas(Model& model) {
   bool skip_eviction = have > 0 || std::any_of(devices.begin(), devices.end(),
                                                [](const auto& v) { return v.fits_after_drain; });
   Domains domains = domains_of(model);
-  bool started = false;
+  bool given = false;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     DeviceVerdict& v = devices[i];
     if (has_enough(replicas, have, v)) continue;
     // The loads that were decided just before have changed what is free.
-    if (started && v.verdict != Verdict::kLoaded) {
+    if (given && v.verdict != Verdict::kLoaded) {
       v = verdict_on(model, fleet_.workers().at(v.peer), domains);
     }
-    if (v.verdict == Verdict::kFits) {
-      if (!has_permit()) break;  // again when a load ends
-      start_load(model, fleet_.workers().at(v.peer), v);
-      v.verdict = Verdict::kLoaded;
-      started = skip_eviction = true;
-    } else if (!v.fetches) {
-      // Placed when the models that make room have gone.
-      const bool may_evict = v.verdict == Verdict::kNoFreeMemory && !skip_eviction && has_permit();
-      if (may_evict) skip_eviction = evict_for(fleet_.workers().at(v.peer), model, v.needed);
-      continue;
-    }
+    const Attempt attempt = try_worker(model, v, skip_eviction);
+    if (attempt == Attempt::kNoPermit) break;  // again when a load ends
+    if (attempt == Attempt::kNone) continue;
+    given = true;
     have += v.bound_only ? 0 : 1;
     if (replicas > 0) replan(model, i + 1, ++domains[nodes_.domain_of(v.worker_key)]);
   }

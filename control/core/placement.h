@@ -59,6 +59,8 @@ class Placement {
   DeviceVerdict verdict_on(const Model& model, const Worker& worker, const Domains& domains) const;
   void plan(const Model& model, const Domains& domains, DeviceVerdict& v) const;
   Domains domains_of(const Model& model) const;
+  enum class Attempt { kNone, kGiven, kNoPermit };
+  Attempt try_worker(Model& model, DeviceVerdict& v, bool& skip_eviction);
   void replan(Model& model, std::size_t from, std::int64_t replicas_near);
   std::int64_t loads_that_stay(const std::string& model) const;
   bool may_be_read(Model& model, std::int64_t loads);
