@@ -1,8 +1,9 @@
 // Goal: a folder of quantised weights is the model that its format's definition says: the weights
-// to the error that its type here has, the logits within 1e-3 (of their norm) of those of a folder
-// with the same numbers as plain floats; a layer that is broken is refused by its tensor, and
-// nothing is held. Method: a tiny random folder whose matrices are quantised here from the
-// definitions (quantise_tensors.h), and a second one with the numbers that the codes stand for.
+// to the error that its type here has, the logits within 1e-3 of their norm (1.5e-3 where weights
+// are rounded to halves) of those of a folder with the same numbers as plain floats; a layer that
+// is broken is refused by its tensor, and nothing is held. Method: a tiny random folder whose
+// matrices are quantised here from the definitions (quantise_tensors.h), and a second one with the
+// numbers that the codes stand for.
 
 #include <gtest/gtest.h>
 #include <algorithm>
@@ -307,7 +308,8 @@ TEST_P(QuantisedFolder, Folder_WhenOpened_HasTheNumbersOfItsDefinition) {
       error += std::pow(static_cast<double>(got[r][i]) - expected[r][i], 2);
       norm += std::pow(static_cast<double>(expected[r][i]), 2);
     }
-    EXPECT_LT(std::sqrt(error / norm), 1e-3) << r;
+    // Halves round each weight, and the half KV both models' keys and values.
+    EXPECT_LT(std::sqrt(error / norm), c.error == 0 ? 1e-3 : 1.5e-3) << r;
   }
 }
 
