@@ -121,6 +121,7 @@ void SimRecordCalls::start(Call call) {
 std::optional<RecordAnswer> SimRecordCalls::take() {
   if (!under_way_ || !under_way_->answer) return std::nullopt;
   std::optional<RecordAnswer> answer = std::move(under_way_->answer);
+  under_way_->orphan = true;  // its owner may be gone before the word that it is answered
   under_way_.reset();
   return answer;
 }
