@@ -308,6 +308,18 @@ void MemoryPools::drop_remains(const std::function<bool(const Remains&)>& gone) 
   });
 }
 
+/// Bytes of a load on a worker. One that has measured nothing yet takes what its model may take.
+std::int64_t MemoryPools::bytes_of(const wire::LoadedModel& held) const {
+  const std::int64_t measured = held.memory.weights + held.memory.kv + held.memory.scratch;
+  if (measured > 0) return measured;
+  for (const auto& [name, model] : registry_.models()) {
+    if (model.row.sha != held.model_sha) continue;
+    const auto envelope = fit_envelope(model.row, kUnknownMemory, Pages::kAll, nullptr);
+    return envelope ? envelope->bytes : 0;
+  }
+  return 0;
+}
+
 void MemoryPools::record_remains_of(const Worker& worker, const wire::LoadedModel& held) {
   const bool found = std::any_of(remains_.begin(), remains_.end(), [&](const Remains& left) {
     return left.row.load_id == held.load_id;
@@ -317,7 +329,7 @@ void MemoryPools::record_remains_of(const Worker& worker, const wire::LoadedMode
   load.row.load_id = held.load_id;
   load.row.worker_key = worker.hello.worker_key;
   load.row.incarnation = worker.hello.incarnation;
-  load.row.bytes = held.memory.weights + held.memory.kv + held.memory.scratch;
+  load.row.bytes = bytes_of(held);
   load.settled = held.state == "ready";
   load.pools = pool_keys(worker);
   leave_remains(load, false);

@@ -79,6 +79,7 @@ class MemoryPools {
   std::int64_t reserved_in(const std::vector<std::string>& keys, std::int64_t most,
                            const Leaving& leaving, bool unsettled_alone) const;
   void count_worker(const Worker& worker);
+  std::int64_t bytes_of(const wire::LoadedModel& held) const;
   void hear_memory(const wire::MemoryReport& report, const std::string& host);
   void judge_pressure(Pool& pool);
   void relieve(Pool& pool);

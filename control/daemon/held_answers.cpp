@@ -15,10 +15,15 @@ std::uint64_t tag_of(const wire::Message& message) {
       message);
 }
 
-/// True for what tells a client that something is stored for good: also an end, and tokens whose
-/// commit says more than tokens, as the first ones bind their request to a numerics class.
+/// True for what tells a client that something is stored for good, or that it is not: another
+/// primary may have accepted it since. Also an end, and tokens whose commit says more than tokens,
+/// as the first ones bind their request to a numerics class. A LOAD is of a primary too: another
+/// one may have given the same memory away.
 bool is_promise(const Delivery& answer) {
   const wire::Message& message = answer.message;
+  if (const auto* refused = std::get_if<wire::Refused>(&message)) {
+    return refused->refusal.code == Errc::kNotFound;
+  }
   return std::holds_alternative<wire::Accepted>(message) ||
          std::holds_alternative<wire::Attached>(message) ||
          std::holds_alternative<wire::StatusReply>(message) ||

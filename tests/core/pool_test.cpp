@@ -374,6 +374,22 @@ TEST_F(PoolTest, DrainingLoad_WhenALargerModelWaits_IsCounted) {
   }
 }
 
+TEST_F(PoolTest, UnknownLoad_ThatHasMeasuredNothingYet_CountsAsItsModelMayTake) {
+  Bench local_bench(config());
+  local_bench.boot();
+  local_bench.add_model(1024, 4, 16, false, "a");
+  wire::Hello hello = local_bench.hello("w1");
+  hello.memory.total = hello.memory.free = 145'000;
+  wire::LoadedModel held;
+  held.load_id = "of another primary";
+  held.model_sha = "sha-a";
+  held.state = "loading";
+  hello.models = {held};
+  local_bench.step(FromWorker{kW1, hello});
+  EXPECT_EQ(local_bench.messages<wire::Unload>(kW1).size(), 1u);
+  EXPECT_EQ(local_bench.machine.memory().reserved_in("h/cpu-w1"), 65'100);
+}
+
 TEST_F(PoolTest, DeviceVerdicts_HaveNames) {
   EXPECT_EQ(verdict_name(Verdict::kLoaded), "loaded");
   EXPECT_EQ(verdict_name(Verdict::kFits), "fits");

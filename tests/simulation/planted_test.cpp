@@ -9,6 +9,7 @@
 
 #include "tests/simulation/lib/planted.h"
 #include "tests/simulation/lib/runner.h"
+#include "tests/simulation/lib/swarm.h"
 #include "tests/simulation/lib/test_main.h"
 
 namespace holdfast::simulation::planted_test {
@@ -22,7 +23,8 @@ void hunt(std::size_t first) {
   double seconds = 0;
   for (std::size_t i = first; i < bugs.size(); i += 2) {
     RunOptions options;
-    options.last = kSeedsMax;
+    options.first = kClusterSeeds + 157;  // as in swarm_test
+    options.last = kClusterSeeds + kSeedsMax;
     options.bug = bugs[i].bug;
     options.stop_at_failure = true;
     options.cpu_seconds_max = kCpuSecondsMax;

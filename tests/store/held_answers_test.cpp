@@ -45,6 +45,15 @@ TEST(HeldAnswers, End_WhilePromisesWait_Waits) {
   EXPECT_EQ(held.size(), 1u);
 }
 
+TEST(HeldAnswers, Refusal_WhilePromisesWait_WaitsIfItSaysThatARequestIsNotThere) {
+  HeldAnswers held;
+  wire::Refused refused;
+  refused.refusal.code = Errc::kQueueFull;
+  EXPECT_FALSE(held.take(Delivery{kClient, refused}, true));
+  refused.refusal.code = Errc::kNotFound;
+  EXPECT_TRUE(held.take(Delivery{kClient, refused}, true)) << "another primary may have it";
+}
+
 TEST(HeldAnswers, FirstTokens_WhilePromisesWait_WaitWithAllThatFollows) {
   HeldAnswers held;
   EXPECT_TRUE(held.take(event(kClient, 1, /*full=*/true), true));

@@ -157,13 +157,25 @@ RunResult run_seeds(const RunOptions& options) {
   return result;
 }
 
-std::string missing_coverage(const Counts& counts, std::uint64_t least) {
+/// The faults in [first, last) that were hit fewer than `least` times.
+static std::string missing_faults(const Counts& counts, std::size_t first, std::size_t last,
+                                  std::uint64_t least) {
   std::string missing;
-  for (std::size_t i = 0; i < kFaultCount; ++i) {
+  for (std::size_t i = first; i < last; ++i) {
     if (counts.faults[i] >= least) continue;
     missing += "  fault \"" + std::string(fault_name(static_cast<Fault>(i))) +
                "\": " + std::to_string(counts.faults[i]) + "\n";
   }
+  return missing;
+}
+
+std::string missing_cluster_coverage(const Counts& counts, std::uint64_t least) {
+  return missing_faults(counts, static_cast<std::size_t>(Fault::kTakenOver), kFaultCount, least);
+}
+
+std::string missing_coverage(const Counts& counts, std::uint64_t least) {
+  std::string missing =
+      missing_faults(counts, 0, static_cast<std::size_t>(Fault::kTakenOver), least);
   const auto transitions = core::request_transitions();
   for (std::size_t i = 0; i < transitions.size(); ++i) {
     const std::uint64_t n = i < counts.transitions.size() ? counts.transitions[i] : 0;

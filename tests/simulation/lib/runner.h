@@ -30,8 +30,11 @@ struct RunResult {
 };
 RunResult run_seeds(const RunOptions& options);
 
-/// The faults and transitions that were hit fewer than `least` times, one line each.
+/// The faults of one machine and the transitions that were hit fewer than `least` times, one line
+/// each.
 std::string missing_coverage(const Counts& counts, std::uint64_t least);
+/// The same of the faults of standbys, records and nodes.
+std::string missing_cluster_coverage(const Counts& counts, std::uint64_t least);
 /// Everything that was counted, for people.
 std::string coverage_table(const Counts& counts);
 

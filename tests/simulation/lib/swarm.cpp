@@ -17,7 +17,7 @@ std::string_view fault_name(Fault fault) {
 
 namespace {
 
-constexpr double kPairs = 0.2;   // the share of seeds with a standby
+constexpr double kPairs = 0.2;   // the share of cluster seeds with a standby
 constexpr double kNodes = 0.15;  // … with nodes
 
 /// Draws values: off in most seeds, else up to `most`, small values more likely than large ones.
@@ -236,6 +236,7 @@ Swarm draw_swarm(std::uint64_t seed) {
   if (d.bernoulli(0.06)) draw_poison(d, s);
   draw_aliases(d, s);
   if (d.bernoulli(0.08)) return draw_crowd(d, s);
+  if (seed < kClusterSeeds) return s;
   if (d.bernoulli(kPairs)) draw_pair(d, s);
   if (d.bernoulli(kNodes)) draw_nodes(d, s);
   return s;

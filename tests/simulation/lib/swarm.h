@@ -67,6 +67,8 @@ struct Swarm {
   double return_dispatch = 0, new_worker = 0, ask_again = 0, step_unknown = 0;
   std::uint32_t write_eio = 0, sync_eio = 0, read_eio = 0, write_full = 0;  // of 1 << 16
 };
+/// Seeds from here on may have a standby or nodes; those before are of one machine.
+inline constexpr std::uint64_t kClusterSeeds = 1'000'000;
 Swarm draw_swarm(std::uint64_t seed);
 
 }  // namespace holdfast::simulation
