@@ -47,7 +47,7 @@ struct Components {
   Placement placement{core, registry, loads, memory, fleet, breakers, aliases, lifecycle, nodes};
   Fetches fetches{core, registry, loads, nodes};
   IdleUnloads idle_unloads{core, registry, loads, lifecycle, aliases};
-  MemoryPools memory{core, loads, registry, fleet};
+  MemoryPools memory{core, loads, registry};
   Fleet fleet{core, loads, registry, memory, lifecycle, postmortem, breakers, nodes};
   Postmortem postmortem{core, fleet, memory, breakers, registry, canaries, lifecycle};
   Breakers breakers{core, registry, loads};

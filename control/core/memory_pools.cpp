@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "control/core/fleet.h"
 #include "control/core/loads.h"
 #include "control/core/registry.h"
 

@@ -16,7 +16,6 @@
 
 namespace holdfast::core {
 
-class Fleet;
 class Loads;
 class Registry;
 
@@ -26,8 +25,8 @@ using Leaving = std::set<std::string>;  // ids of loads that count as gone
 /// gone.
 class MemoryPools {
  public:
-  MemoryPools(Core& core, Loads& loads, Registry& registry, Fleet& fleet)
-      : core_(core), loads_(loads), registry_(registry), fleet_(fleet) {}
+  MemoryPools(Core& core, Loads& loads, Registry& registry)
+      : core_(core), loads_(loads), registry_(registry) {}
 
   /// Frees the reservations of lost workers whose processes have had the time to end.
   void drop_due_remains();
@@ -87,7 +86,6 @@ class MemoryPools {
   Core& core_;
   Loads& loads_;
   Registry& registry_;
-  Fleet& fleet_;
 
   std::map<std::string, Pool> pools_;                // by key
   std::map<std::string, std::set<PeerId>> workers_;  // by the key of a pool that they take from

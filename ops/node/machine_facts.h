@@ -1,6 +1,6 @@
 #pragma once
-// What a node measures of its machine and of its link to the daemon when it joins. The planner
-// (control/core/planner.h) compares nodes by it.
+// Facts of a node's machine and of its link to the daemon, measured when it joins. The planner
+// (control/core/planner.h) compares nodes by them.
 
 #include <cstdint>
 

@@ -53,7 +53,7 @@ TEST(LoadTable, Groups_OfInsertedLoads_HaveThemInOrderOfIds) {
   EXPECT_EQ(table.slots(), 2);
 }
 
-TEST(LoadTable, OfPools_WhenALoadsPoolsAreNotKnown_HasItEverywhere) {
+TEST(LoadTable, OfPools_WhenALoadHasNoPoolsYet_HasItEverywhere) {
   LoadTable table;
   table.insert(load_of("l1", "a", "w1", 1));
   Load& second = table.insert(load_of("l2", "a", "w2", 1));

@@ -62,9 +62,9 @@ using Chosen = std::vector<int>;  // machines, by number, in order
 
 /// The control plane's state machine with the nodes of a setting. Fetches that it asks for arrive,
 /// loads become ready.
-class Placed {
+class TestCluster {
  public:
-  explicit Placed(const Setting& setting) : setting_(setting), bench_(config_of(setting)) {
+  explicit TestCluster(const Setting& setting) : setting_(setting), bench_(config_of(setting)) {
     bench_.watch = [this](const Event&, const Effects& effects) { take(effects); };
     bench_.boot();
     for (std::size_t i = 0; i < setting.machines.size(); ++i) join(static_cast<int>(i));
@@ -74,20 +74,20 @@ class Placed {
   Chosen chosen() const {
     std::set<int> machines;
     for (const auto& [id, load] : bench_.machine.loads().all()) {
-      machines.insert(static_cast<int>(load.worker) - kWorker);
+      machines.insert(static_cast<int>(load.worker - kWorker));
     }
     return {machines.begin(), machines.end()};
   }
   std::string why(int machine) const {
     for (const auto& [id, load] : bench_.machine.loads().all()) {
-      if (static_cast<int>(load.worker) == kWorker + machine) return load.why;
+      if (load.worker == kWorker + static_cast<PeerId>(machine)) return load.why;
     }
     return "";
   }
 
  private:
-  static constexpr int kWorker = 100;
-  static constexpr int kNode = 200;
+  static constexpr PeerId kWorker = 100;
+  static constexpr PeerId kNode = 200;
   static std::string name(int i) { return "n" + std::to_string(i); }
   static Config config_of(const Setting& setting) {
     Config config;
@@ -106,11 +106,11 @@ class Placed {
     report(i, setting_.machines[static_cast<std::size_t>(i)].has_file);
     wire::Hello hello = bench_.hello(name(i) + "/w");
     hello.engine = "model";
-    bench_.step(FromWorker{static_cast<PeerId>(kWorker + i), hello});
+    bench_.step(FromWorker{kWorker + static_cast<PeerId>(i), hello});
   }
   void report(int i, bool has_file) {
     NodeReport event;
-    event.peer = static_cast<PeerId>(kNode + i);
+    event.peer = kNode + static_cast<PeerId>(i);
     event.name = name(i);
     event.incarnation = "i";
     event.models.emplace();
@@ -268,7 +268,7 @@ TEST(Planner, OverManySettings_TakesTheBestOfAllChoices) {
   int good = 0;
   for (int i = 0; i < kSettings; ++i) {
     const Setting setting = draw(random);
-    const Chosen chosen = Placed(setting).chosen();
+    const Chosen chosen = TestCluster(setting).chosen();
     ASSERT_EQ(static_cast<int>(chosen.size()), setting.replicas) << "setting " << i;
     good += score(setting, chosen) <= 1.05 * best_score(setting);
   }
@@ -292,35 +292,35 @@ Setting two_alike(int replicas = 1) {
 TEST(Planner, FasterMemory_WithAllElseEqual_GetsTheModel) {
   Setting setting = two_alike();
   setting.machines[1].facts.memory_bytes_s *= 2;
-  const Placed placed(setting);
-  EXPECT_EQ(placed.chosen(), Chosen{1});
-  EXPECT_NE(placed.why(1).find("3.4 s a request"), std::string::npos) << placed.why(1);
+  const TestCluster cluster(setting);
+  EXPECT_EQ(cluster.chosen(), Chosen{1});
+  EXPECT_NE(cluster.why(1).find("3.4 s a request"), std::string::npos) << cluster.why(1);
 }
 
 TEST(Planner, NearerNode_WithAllElseEqual_GetsTheModel) {
   Setting setting = two_alike();
   setting.machines[0].facts.round_trip_us = 50'000;
-  EXPECT_EQ(Placed(setting).chosen(), Chosen{1});
+  EXPECT_EQ(TestCluster(setting).chosen(), Chosen{1});
 }
 
 TEST(Planner, NodeWithoutTheFile_WhenTheLinkIsFast_FetchesItIfItServesFaster) {
   Setting setting = two_alike();
   setting.machines[1].facts.memory_bytes_s *= 4;
   setting.machines[1].has_file = false;
-  EXPECT_EQ(Placed(setting).chosen(), Chosen{1});
+  EXPECT_EQ(TestCluster(setting).chosen(), Chosen{1});
   setting.machines[1].facts.link_bytes_s = 1'000'000;
-  EXPECT_EQ(Placed(setting).chosen(), Chosen{0}) << "18 minutes for the file";
+  EXPECT_EQ(TestCluster(setting).chosen(), Chosen{0}) << "18 minutes for the file";
   setting.machines[1].facts.link_bytes_s = 0;
-  EXPECT_EQ(Placed(setting).chosen(), Chosen{0}) << "a link that was not measured";
+  EXPECT_EQ(TestCluster(setting).chosen(), Chosen{0}) << "a link that was not measured";
 }
 
 TEST(Planner, Replicas_WhenAnotherDomainIsAlmostAsGood_AreSpread) {
   Setting setting = two_alike(2);
   setting.machines.push_back(setting.machines[0]);
   setting.machines[1].facts.memory_bytes_s = setting.machines[0].facts.memory_bytes_s * 2 / 3;
-  EXPECT_EQ(Placed(setting).chosen(), (Chosen{0, 1}));
+  EXPECT_EQ(TestCluster(setting).chosen(), (Chosen{0, 1}));
   setting.machines[1].facts.memory_bytes_s /= 8;
-  EXPECT_EQ(Placed(setting).chosen(), (Chosen{0, 2})) << "much slower";
+  EXPECT_EQ(TestCluster(setting).chosen(), (Chosen{0, 2})) << "much slower";
 }
 
 }  // namespace

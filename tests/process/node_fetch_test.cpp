@@ -250,7 +250,7 @@ std::unique_ptr<client::Client> client_of(const TestServer& server, const std::s
   return client::Client::connect(listener_of(server), options).value();
 }
 
-TEST_F(Fetching, Probes_OfAConnection_AreFewAndBounded) {
+TEST_F(Fetching, Probes_OfAConnection_HaveABound) {
   ASSERT_NO_FATAL_FAILURE(start());
   const ClusterNode node(server, "far");
   const auto peer = client_of(server, node.key_file());

@@ -15,9 +15,11 @@ Delivery event(core::PeerId to, std::uint64_t tag, bool full) {
   return {to, event, {}, full};
 }
 
-Delivery fin(core::PeerId to, std::uint64_t tag) {
+Delivery fin(core::PeerId to, std::uint64_t tag,
+             wire::RequestState state = wire::RequestState::kCancelled) {
   wire::Fin fin;
   fin.tag = tag;
+  fin.info.state = state;
   return {to, fin, {}, false};
 }
 
@@ -39,8 +41,10 @@ TEST(HeldAnswers, TokensOfARunningRequest_WhilePromisesWait_Leave) {
   EXPECT_FALSE(held.take(event(kClient, 1, /*full=*/false), true));
 }
 
-TEST(HeldAnswers, End_WhilePromisesWait_Waits) {
+TEST(HeldAnswers, End_WhilePromisesWait_WaitsUnlessItIsASuccess) {
   HeldAnswers held;
+  EXPECT_FALSE(held.take(fin(kClient, 1, wire::RequestState::kSucceeded), true))
+      << "computed again";
   EXPECT_TRUE(held.take(fin(kClient, 1), true));
   EXPECT_EQ(held.size(), 1u);
 }

@@ -24,7 +24,7 @@ class SimRecord {
   const Versioned& now() const { return now_; }
   /// Writes if the record has that version still.
   bool write(const replication::Record& record, std::int64_t version);
-  /// Nobody reaches it before then.
+  /// The record is out of reach until then.
   void set_away(std::int64_t until_us) { away_until_us_ = until_us; }
   bool is_away() const { return world_.now_us < away_until_us_; }
 

@@ -46,7 +46,7 @@ void SupervisorNode::lose(std::int64_t away_us) {
   if (!runs_) return;
   world_.hit(Fault::kNodeLost);
   stop();
-  // Nobody sends a last word: the other side waits for signs of life.
+  // No last word is sent: the other side waits for signs of life.
   const std::int64_t noticed_us = world_.random.between(1, 4) * kSecond;
   network_.cut(std::exchange(connection_, 0), noticed_us, -1);
   for (WorkerNode* worker : workers_) worker->lose_machine(noticed_us);
