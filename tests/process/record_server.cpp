@@ -82,9 +82,8 @@ std::string RecordServer::address() const {
   return listener_->address();
 }
 
-std::string RecordServer::late_address(std::function<void()> on_question) {
-  const std::lock_guard lock(mutex_);
-  on_question_ = std::move(on_question);
+std::string RecordServer::late_address(std::function<void()> on_change) {
+  on_change_ = std::move(on_change);
   return late_listener_->address();
 }
 
@@ -117,20 +116,19 @@ void RecordServer::serve(int fd, bool late) {
   (void)send(fd, reply.data(), reply.size(), MSG_NOSIGNAL);
 }
 
-/// The first answer is of before the change, even if the question had to be put again.
+/// A change that was carried out is answered once another one came after it.
 json RecordServer::answer_late(const std::string& path, const json& question) {
-  if (late_answered_ || path != "/v3/kv/range") return answer(path, question);
-  if (before_.empty()) {
-    before_ = answer(path, question).dump();
-    on_question_();
-  }
+  json done = answer(path, question);
+  if (late_answered_ || path != "/v3/kv/txn" || !done.at("succeeded").get<bool>()) return done;
+  const std::string written = text();
+  if (on_change_) std::exchange(on_change_, nullptr)();
   const auto until = std::chrono::steady_clock::now() + kLateMost;
-  while (answer(path, question).dump() == before_) {
+  while (text() == written) {
     if (stop_ || std::chrono::steady_clock::now() > until) return {};
     usleep(2'000);
   }
   late_answered_ = true;
-  return json::parse(before_);
+  return done;
 }
 
 json RecordServer::answer(const std::string& path, const json& question) {

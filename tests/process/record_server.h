@@ -22,10 +22,10 @@ class RecordServer {
 
   /// The value of --record for machines that are answered as etcd would.
   std::string address() const;
-  /// The same record for one machine, whose first question is answered with what the record was
-  /// when it came, but not before the record has been changed. `on_question` is called in between,
-  /// on another thread.
-  std::string late_address(std::function<void()> on_question);
+  /// The same record for one machine, whose first change is carried out and answered as such, but
+  /// not before another machine has changed the record again. `on_change` is called in between, on
+  /// another thread.
+  std::string late_address(std::function<void()> on_change);
   /// Machines with address() get no answer until the next call.
   void refuse(bool refuse) { refuse_ = refuse; }
   /// The record's JSON as it is now; empty: there is none.
@@ -43,8 +43,7 @@ class RecordServer {
   std::mutex mutex_;   // guards the record
   std::string value_;  // in base64, as it came
   std::int64_t revision_ = 0;
-  std::function<void()> on_question_;
-  std::string before_;  // the first answer; it and the next are of the late thread
+  std::function<void()> on_change_;  // it and the next are of the late thread
   bool late_answered_ = false;
   std::unique_ptr<Listener> listener_, late_listener_;
 };

@@ -208,7 +208,7 @@ bool has_ended(pid_t pid) {
   return read_file("/proc/" + std::to_string(pid) + "/stat").find(") Z ") != std::string::npos;
 }
 
-// The record's answer to the first machine's start is of before the second one took over, and its
+// The first machine's claim of the record is answered once the second one has taken over, and its
 // supervisor stands still: the daemon begins to serve and finds the other primary before it has
 // answered its supervisor. Any status that sysexits.h has would end `serve` for good then.
 TEST(Standby, Primary_ThatFindsAnotherBeforeItAnsweredItsSupervisor_IsTheStandby) {
