@@ -16,23 +16,19 @@ std::uint64_t tag_of(const wire::Message& message) {
 }
 
 /// True for what tells a client that something is stored for good, or that it is not: another
-/// primary may have accepted it since. Also first tokens, which bind their request to a numerics
-/// class, and an end that was decided here: a success is computed again, the same.
+/// primary may have accepted it since. Also an end, and tokens whose commit says more than tokens,
+/// as the first ones bind their request to a numerics class.
 bool is_promise(const Delivery& answer) {
   const wire::Message& message = answer.message;
   if (const auto* refused = std::get_if<wire::Refused>(&message)) {
     return refused->refusal.code == Errc::kNotFound;
   }
-  if (const auto* fin = std::get_if<wire::Fin>(&message)) {
-    return fin->info.state != wire::RequestState::kSucceeded;
-  }
-  if (const auto* event = std::get_if<wire::Event>(&message)) {
-    return answer.full && event->start == 0;
-  }
   return std::holds_alternative<wire::Accepted>(message) ||
          std::holds_alternative<wire::Attached>(message) ||
          std::holds_alternative<wire::StatusReply>(message) ||
-         std::holds_alternative<wire::OpResult>(message);
+         std::holds_alternative<wire::OpResult>(message) ||
+         std::holds_alternative<wire::Fin>(message) ||
+         (std::holds_alternative<wire::Event>(message) && answer.full);
 }
 
 core::PeerId receiver_of(const HeldAnswers::Answer& answer) {
