@@ -46,7 +46,7 @@ StreamResult stream_and(MachinePair& pair, const std::function<void()>& disturb,
   bool done = false;
   auto last = SteadyClock::now();
   auto longest = milliseconds(0);
-  const auto result = submit_and_stream(*client, submission(kTokens), [&](std::size_t tokens) {
+  auto result = submit_and_stream(*client, submission(kTokens), [&](std::size_t tokens) {
     const auto now = SteadyClock::now();
     longest = std::max(longest, std::chrono::duration_cast<milliseconds>(now - last));
     last = now;
