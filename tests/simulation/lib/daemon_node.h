@@ -1,7 +1,7 @@
 #pragma once
 // The daemon of a simulation: the real daemon's commit loop over the real store on the lying disk.
-// It may die at any point, and starts again. In a pair it is the primary while it runs: the real
-// primary ships what the disk gets, and answers wait as in the daemon.
+// The daemon may die at any point, and starts again. In a pair it is the primary while it runs: the
+// real primary ships what the disk gets, and answers wait as in the daemon.
 
 #include <deque>
 #include <functional>
